@@ -37,7 +37,7 @@ import { refusals } from './oauth/provider/audited-requests.ts'
 import { mountProvider } from './oauth/provider/http/fastify.ts'
 import { userinfo } from './oauth/provider/userinfo.ts'
 import { type RevocationEpoch, trackRevocations } from './oauth/tokens/revocation-epoch.ts'
-import type { People } from './oauth/users/users.ts'
+import type { UserParts } from './oauth/users/users.ts'
 import { docs } from './openapi/reference-page.ts'
 import { openapi } from './openapi/routes.ts'
 import type { Counters } from './rate-limits/limit.ts'
@@ -51,15 +51,15 @@ import { versionMatcher } from './versioning/version-of-path.ts'
 import { webhookKeySet } from './webhooks/secret-routes.ts'
 import type { WebhookKeys } from './webhooks/secrets.ts'
 
-export interface AppOptions extends Omit<VersionOptions, keyof People | 'report'> {
+export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'report'> {
   /** The definition to serve. */
   definition: Definition
   verify: Verify
-  /** The revocation epoch used by `verify`. */
-  endings?: RevocationEpoch
+  /** Revocation count used by `verify`. */
+  revocations?: RevocationEpoch
   /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
-  people: People
+  people: UserParts
   /** The client used to log in from the API reference, if any. */
   docsClientId?: string | null
   /** Looks up X-API-Key. */
@@ -117,7 +117,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
   if (counted) await app.register(limits, { limiter: counted })
   await app.register(retirement, { lives })
-  await app.register(authorize, counted ? { onRefused: counted.giveBack } : {})
+  await app.register(authorize, counted ? { onRefused: counted.refund } : {})
   await app.register(methods)
   await app.register(acceptable)
   await app.register(bodies)
@@ -130,7 +130,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(compression)
   await app.register(accessLog, { write: access })
 
-  if (options.endings) await app.register(trackRevocations, { endings: options.endings })
+  if (options.revocations) await app.register(trackRevocations, { revocations: options.revocations })
   await serveUnversioned(app, options)
   await serveAuthorization(app, options, access)
   const versions = { ...options, ...options.people, report: log.fault, ...(counted && { limiter: counted }) }

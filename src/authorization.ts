@@ -4,15 +4,15 @@ import type { Config } from './config/config.ts'
 import { clientAddress } from './http/headers/client-address.ts'
 import { apiKeyReader } from './oauth/api-keys/lookup.ts'
 import { ensureBootstrapClient } from './oauth/clients/bootstrap-client.ts'
-import { keepDocsClient } from './oauth/clients/docs-client.ts'
-import { currentServer, keyRing, tendKeys } from './oauth/keys/key-ring.ts'
+import { syncDocsClient } from './oauth/clients/docs-client.ts'
+import { currentServer, keyRing, maintainKeys } from './oauth/keys/key-ring.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { apiScopes, type Scopes, unknownScopes } from './oauth/tokens/scopes.ts'
 import type { TrustedIssuer } from './oauth/tokens/trusted-issuer.ts'
 import { trustedIssuerKeys } from './oauth/tokens/trusted-issuer-keys.ts'
 import { tokenVerifier } from './oauth/tokens/verify.ts'
 import { tryLimits } from './oauth/users/login-throttle.ts'
-import { people } from './oauth/users/users.ts'
+import { createUserParts } from './oauth/users/users.ts'
 import { ConfigError } from './startup-errors.ts'
 import { sweepClock } from './storage/clock.ts'
 import type { Stores } from './stores.ts'
@@ -26,7 +26,7 @@ export interface AuthorizationOptions {
   baseUrl: string
   audit: Audit
   /** Counts revocations in this process. */
-  endings: RevocationEpoch
+  revocations: RevocationEpoch
   /** Milliseconds since the epoch. */
   now: () => number
   /** Monotonic clock in ms. */
@@ -34,44 +34,44 @@ export interface AuthorizationOptions {
   report: (error: unknown) => void
 }
 
-/** In development ten times as many attempts from one network: a client's tests log in there, too. */
+/** Development allows ten times as many attempts, because the tests of client apps log in, too. */
 const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAndAccount: 1_000 }
 
-/** Token verification, user accounts, and the authorization server if this process runs one. */
+/** Opens token verification, user accounts, and the authorization server if this process has the role `auth`. */
 export async function openAuthorization(options: AuthorizationOptions) {
-  const { config, scopes, stores, baseUrl, audit, endings, now, monotonic, report } = options
+  const { config, scopes, stores, baseUrl, audit, revocations, now, monotonic, report } = options
   const { db, sealer } = stores
   const keys = await keyRing({ db, sealer, now })
   const own = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
-  const tokens = { ...own, endings, sharedSecret: sharedSecret(config) }
+  const tokens = { ...own, revocations, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds } = config.oauth
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
-  const docsClientId = await keepDocsClient({ db, sealer, scopes, baseUrl, isWanted: !config.production })
-  const persons = peopleOf(options)
+  const docsClientId = await syncDocsClient({ db, sealer, scopes, baseUrl, isEnabled: !config.production })
+  const users = userParts(options)
   const about = { accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
   const trusted = trustedIssuer(options)
   const apiKeys = apiKeyReader({ db, now, onError: report })
-  const untend = tendKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), report)
+  const stopMaintenance = maintainKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), report)
   return {
-    people: persons,
+    people: users,
     provider: config.service.roles.includes('auth')
-      ? currentServer(keys, { ...tokens, ...persons, ...about, sealer })
+      ? currentServer(keys, { ...tokens, ...users, ...about, sealer })
       : null,
     verify: tokenVerifier({ ...tokens, trusted }),
-    endings,
+    revocations,
     readApiKey: apiKeys.read,
     docsClientId,
     stop: async () => {
-      untend()
+      stopMaintenance()
       await Promise.all([apiKeys.flush(), trusted?.keys.close()])
     },
   }
 }
 
-function peopleOf({ config, stores: { db, sealer }, baseUrl: issuer, now, audit }: AuthorizationOptions) {
+function userParts({ config, stores: { db, sealer }, baseUrl: issuer, now, audit }: AuthorizationOptions) {
   const { users, production, passwordCost } = config
   const { productName, accentColor, smtpUrl, smtpFrom } = users
-  return people({
+  return createUserParts({
     ...{ db, sealer, issuer, now, random: randomBytes },
     branding: { productName, accentColor },
     smtp: smtpUrl !== null && smtpFrom !== null ? { url: smtpUrl, from: smtpFrom } : null,
@@ -84,14 +84,15 @@ function peopleOf({ config, stores: { db, sealer }, baseUrl: issuer, now, audit 
 const sharedSecret = ({ oauth: { jwtSharedSecret } }: Config) =>
   jwtSharedSecret === null ? null : createSecretKey(Buffer.from(jwtSharedSecret))
 
-/** Scopes that tokens of a trusted issuer have only if a setting names them. */
+/** Scopes that a trusted issuer's tokens have only if PLINTH_TRUSTED_SCOPES names them. */
 const reserved = ['admin', 'audit:read']
 
 function trustedIssuer({ config, scopes: known, now, report }: AuthorizationOptions): TrustedIssuer | null {
   const { trustedIssuer: issuer, trustedIssuerCidrs: allowCidrs, trustedScopes } = config.oauth
   const scopes = trustedScopes ?? apiScopes(known).filter((scope) => !reserved.includes(scope))
   const unknown = unknownScopes(known, scopes)
-  if (unknown.length > 0) throw new ConfigError(`PLINTH_TRUSTED_SCOPES names no scope of this service: ${unknown}`)
+  if (unknown.length > 0)
+    throw new ConfigError(`PLINTH_TRUSTED_SCOPES contains unknown scopes: ${unknown}; use any of ${Object.keys(known)}`)
   if (issuer === null) return null
   const policy = { allowHttp: !config.production, allowCidrs }
   return { issuer, scopes: new Set(scopes), keys: trustedIssuerKeys({ issuer, policy, now, onError: report }) }

@@ -12,10 +12,10 @@ import type { Limiter } from './rate-limits/limiter.ts'
 import { usageRoute } from './rate-limits/usage.ts'
 import { maxDownloadsInAll } from './reports/files/store.ts'
 import { tableReport } from './reports/generate/table-report.ts'
-import { defaultDownloadsPerAccount, places } from './reports/places.ts'
 import type { ReportKind } from './reports/report-types.ts'
 import type { ReportsOptions } from './reports/route-parts.ts'
 import { reports } from './reports/routes.ts'
+import { defaultDownloadsPerAccount, slotLimiter } from './reports/slots.ts'
 import { taskStates } from './reports/tasks.ts'
 import { activity } from './reports/types/activity.ts'
 import { deliveries } from './reports/types/deliveries.ts'
@@ -47,9 +47,9 @@ export type VersionOptions = CollectionOptions &
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
   const { maxWaiters = defaultWaitersPerAccount, maxDownloads = defaultDownloadsPerAccount } = options
   const watch = watchTasks({ states: taskStates(options.db), later: options.later, perAccount: maxWaiters })
-  const downloads = places({ perAccount: maxDownloads, inAll: maxDownloadsInAll })
+  const downloads = slotLimiter({ perAccount: maxDownloads, inTotal: maxDownloadsInAll })
   app.addHook('preClose', async () => watch.close())
-  const judgeCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
+  const checkCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
   const calls = () => readVersionCalls(options.db)
   const ofAccounts = accountGuard(options.db)
   const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
@@ -61,7 +61,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         for (const one of served?.collections ?? []) {
           await at.register(one.plugin, { ...options, guard: guardOf(one), prefix })
         }
-        await at.register(reports, { ...options, judgeCallback, watch, downloads, prefix })
+        await at.register(reports, { ...options, checkCallback, watch, downloads, prefix })
         await at.register(webhooks, { ...options, events: definition.events, prefix })
         await at.register(invitationRoute, { ...options, prefix })
         for (const routes of [clientRoutes, apiKeyRoutes]) {

@@ -36,12 +36,12 @@ const hourMs = 3_600_000
 /** The parts used by both the HTTP service and the background worker. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
   const { db, sealer, version, log, onClose, wall, monotonic } = opening
-  const endings: RevocationEpoch = { count: 0 }
+  const revocations: RevocationEpoch = { count: 0 }
   const opened = <Part extends { close: () => unknown }>(part: Part): Part => {
     onClose(part.close)
     return part
   }
-  const clock = opened(await nodeClock({ db, log, wall, monotonic, onMoved: () => endings.count++ }))
+  const clock = opened(await nodeClock({ db, log, wall, monotonic, onMoved: () => revocations.count++ }))
   const { now } = clock
   const policy = { allowHttp: config.webhooks.allowHttp, allowCidrs: config.webhooks.allowCidrs }
   const resultsUrl = resultsUrlOf(config.storage)
@@ -66,7 +66,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     webhookKeys: keys,
     ...config.reports,
     onError,
-    ...{ version, now, monotonic, clock, endings },
+    ...{ version, now, monotonic, clock, revocations },
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }

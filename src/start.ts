@@ -10,7 +10,7 @@ import { listenersOf } from './listeners.ts'
 import { type Logs, openLogs } from './logging/logs.ts'
 import { auditPlaintextCredential } from './oauth/provider/audited-requests.ts'
 import { type OnClose, openParts } from './parts.ts'
-import { refuseWrongReports } from './reports/generate/check.ts'
+import { checkReports } from './reports/generate/check.ts'
 import { openServedStores } from './served-stores.ts'
 import { ensureTextIndexes } from './storage/postgres/text-index.ts'
 import type { Stores } from './stores.ts'
@@ -63,11 +63,11 @@ async function start(given: Config, definition: Definition, version: string, onC
   const indexFailed = (error: unknown) => log.error({ err: error }, 'the index of text could not be made')
   const { close, ...stores } = await openServedStores(config, definition.tables, { now: wall, onError: indexFailed })
   onClose(close)
-  await refuseWrongReports(stores.db, definition.reports)
+  await checkReports(stores.db, definition.reports)
   onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError: indexFailed }))
   const clocks = { wall, monotonic, later }
   const parts = { lives, ...(await openParts(config, definition, { ...stores, ...clocks, version, log, onClose })) }
-  const { endings, now } = parts
+  const { revocations, now } = parts
   // Stopped together with the listeners, or alone if the start fails before they exist.
   let stopped: Promise<void> | undefined
   const stopQueue = (lastAdded?: Promise<void>) => {
@@ -81,8 +81,8 @@ async function start(given: Config, definition: Definition, version: string, onC
   onClose(audit.flush)
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
   const letsIn = { ...stores, db: stores.db.reserved }
-  const about = { config, scopes: definition.scopes, stores: letsIn, baseUrl, audit, endings, now, monotonic, report }
-  const authorization = await openAuthorization(about)
+  const access = { config, scopes: definition.scopes, stores: letsIn, baseUrl, audit, report }
+  const authorization = await openAuthorization({ ...access, revocations, now, monotonic })
   onClose(authorization.stop)
   const stopping = new AbortController()
   const served = { ...stores, ...parts, ...authorization, baseUrl, audit, stopping: stopping.signal }

@@ -1,18 +1,18 @@
 import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import { failureLog } from './webhooks/dispatch/failure-log.ts'
-import { laneLimits } from './webhooks/queue/endpoint-queue.ts'
+import { defaultEndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 
-/** Webhook dispatch as configured, and its logging. */
+/** Options for webhook dispatch and its logging, from the settings. */
 export function webhookSending(settings: Config['webhooks'], log: Logger, now: () => number) {
   const { timeoutSeconds, inFlight, rate, maxWaiting, schedule } = settings
   return {
     callMs: timeoutSeconds * 1_000,
     lanes: {
-      ...laneLimits,
+      ...defaultEndpointLimits,
       inFlight,
       perSecond: rate === 0 ? Number.POSITIVE_INFINITY : rate,
-      probeSeconds: Math.min(laneLimits.probeSeconds, timeoutSeconds),
+      probeSeconds: Math.min(defaultEndpointLimits.probeSeconds, timeoutSeconds),
     },
     schedule,
     maxWaiting,

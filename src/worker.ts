@@ -17,8 +17,8 @@ import type { Sealer } from './storage/encryption.ts'
 import type { RandomBytes } from './storage/ids.ts'
 import { expireRequestCounts } from './storage/request-counts.ts'
 import { expireVersionCalls } from './versioning/call-counts.ts'
-import { sendSoon } from './webhooks/deliveries/enqueue.ts'
-import { replayTaken } from './webhooks/deliveries/replay.ts'
+import { enqueueManual } from './webhooks/deliveries/enqueue.ts'
+import { replaySelected } from './webhooks/deliveries/replay.ts'
 import { settleRest } from './webhooks/deliveries/settle.ts'
 import { type BoundOptions, waitingBound } from './webhooks/deliveries/waiting-bound.ts'
 import type { DispatchOptions } from './webhooks/dispatch/dispatch-options.ts'
@@ -49,7 +49,7 @@ export interface WorkerOptions {
   lanes: EndpointLimits
   /** Maximum duration of a call in ms. */
   callMs: number
-  /** Maximum waiting deliveries per owner. */
+  /** Maximum number of waiting deliveries per owner. */
   maxWaiting: number
   /** Log failed calls and dropped deliveries. */
   onCalled: NonNullable<DispatchOptions['onCalled']>
@@ -64,8 +64,8 @@ export interface WorkerOptions {
 }
 
 /**
- * The background worker on one page: job handlers, webhook dispatch, and sweeps. Returns a function that stops all but the
- * queue: deliveries in flight may take up to so many ms, then the rest is released.
+ * Starts the background work: job handlers, webhook dispatch and sweeps. Returns a function that stops everything but the
+ * queue: deliveries in flight get up to `graceMs` to end, then the rest are released.
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
@@ -74,14 +74,14 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
   const signing = { db, sealer, keys, version, now, random }
   const recording = { queue, limits: lanes, schedule, jitter }
-  const load = { hands, leaseMs: callMs + leaseMarginMs }
+  const load = { concurrency, leaseMs: callMs + leaseMarginMs }
   const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, onError, onCalled })
   queue.work('report.generate', generate(reports))
   const bound = waitingBound({ db, queue, now, random, maxWaiting, onDropped })
   queue.work('event.fan-out', { together: fanOut({ db, now, random, bound, onAdded: deliveries.wake }) })
-  queue.work('delivery.send', { together: sendSoon({ db, onAdded: deliveries.wake }) })
+  queue.work('delivery.send', { together: enqueueManual({ db, onAdded: deliveries.wake }) })
   queue.work('webhook.settle', settleRest({ db, now }))
-  queue.work('webhook.replay', replayTaken({ db, now, onAdded: deliveries.wake }))
+  queue.work('webhook.replay', replaySelected({ db, now, onAdded: deliveries.wake }))
   const time = sweepClock(db, monotonic, onError)
   const stopSweeps = sweepEvery(sweepMs, onError, time, (now) => [
     expireReports({ db, results, now, taskSeconds, onError }),
@@ -102,9 +102,12 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   }
 }
 
-/** Maximum calls in flight in this process: a hundred dead endpoints, each with its few calls, leave slots free. */
-const hands = 512
-/** From the longest call to the end of its lease: time to record it. */
+/**
+ * Maximum number of calls in flight in this process: enough that a hundred dead endpoints, with a few calls each, leave
+ * slots free.
+ */
+const concurrency = 512
+/** How much longer a lease lasts than the longest call, to leave time for recording it. */
 const leaseMarginMs = 5_000
 const sweepMs = 60_000
 
@@ -120,8 +123,8 @@ export async function takeOver(db: Database, now: () => number): Promise<void> {
 type Sweep = () => Promise<unknown>
 
 /**
- * Runs the sweeps one after another, repeatedly; all of a round see the same time of the given clock. Reports a failed sweep
- * and retries it next time.
+ * Runs the sweeps one after another at an interval; all sweeps of a round get the same time from the given clock. A
+ * failed sweep is reported and runs again in the next round.
  */
 function sweepEvery(
   ms: number,

@@ -5,7 +5,7 @@ import { type AuditEntry, appendAudit, auditRecorder, type RecordAudit, type Tim
 /** The audit log as other modules write to it. */
 export interface Audit {
   record: RecordAudit
-  /** Queues an entry that has no transaction of its own; it is written within a second, in one transaction with others. */
+  /** Queues an entry that has no transaction of its own; it is written within a second, batched with others. */
   note: (entry: AuditEntry) => void
   /**
    * Records events that anyone can trigger: the first of a kind per minute as an entry, the rest as one count at the end of
@@ -29,17 +29,17 @@ export interface AuditSources {
 
 const flushMs = 1_000
 const minuteMs = 60_000
-const kindsAMinute = 60
+const kindsPerMinute = 60
 const repeatedKinds = 1_000
-const entriesABatch = 500
+const entriesPerBatch = 500
 /** Maximum number of entries in memory while the database is unavailable; further ones are dropped and counted. */
-const entriesKept = 10_000
+const maxQueued = 10_000
 
 /** Opens the audit log. */
 export function openAudit(sources: AuditSources): Audit {
   const { sealer, now } = sources
   const { note, write } = batches(sources, () => [tallies.tick(), repetitions.tick()].includes(true))
-  const tallies = counted(note, now, kindsAMinute, null)
+  const tallies = counted(note, now, kindsPerMinute, null)
   const repetitions = counted(note, now, repeatedKinds, note)
   const flush = () => {
     tallies.end()
@@ -52,36 +52,36 @@ export function openAudit(sources: AuditSources): Audit {
 /** Queue of entries, written in batches once a second while there are any; `tick` runs before each batch. */
 function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean) {
   const waiting: TimedEntry[] = []
-  let isAwake = false
-  let lost = 0
+  let isScheduled = false
+  let dropped = 0
   let writing: Promise<void> = Promise.resolve()
 
-  const wake = () => {
-    if (isAwake) return
-    isAwake = true
+  const schedule = () => {
+    if (isScheduled) return
+    isScheduled = true
     setTimeout(() => {
-      isAwake = false
-      const goesOn = tick()
+      isScheduled = false
+      const hasOpenMinute = tick()
       write().catch(onError)
-      if (goesOn || waiting.length > 0) wake()
+      if (hasOpenMinute || waiting.length > 0) schedule()
     }, flushMs).unref()
   }
   const note = (entry: AuditEntry) => {
-    if (waiting.length >= entriesKept) lost++
+    if (waiting.length >= maxQueued) dropped++
     else waiting.push({ ...entry, at: new Date(now()).toISOString() })
-    wake()
+    schedule()
   }
   const writeAll = async () => {
-    if (lost > 0)
-      waiting.push({ event: 'audit.overflow', at: new Date(now()).toISOString(), details: { entries: lost } })
-    lost = 0
+    if (dropped > 0)
+      waiting.push({ event: 'audit.overflow', at: new Date(now()).toISOString(), details: { entries: dropped } })
+    dropped = 0
     while (waiting.length > 0) {
-      const due = waiting.slice(0, entriesABatch)
+      const due = waiting.slice(0, entriesPerBatch)
       await db.write((tx) => appendAudit(tx, sealer, due))
       waiting.splice(0, due.length)
     }
   }
-  // Batches are written one after the other; a failed one stays queued.
+  // Batches are written one at a time; the entries of a failed one stay queued.
   const write = () => {
     writing = writing.catch(() => {}).then(writeAll)
     return writing
@@ -89,18 +89,18 @@ function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean
   return { note, write }
 }
 
-/** Counts per minute; events beyond `kinds` kinds go to `beyond`, or only their number is recorded. */
+/** Counts events per minute. Beyond `kinds` kinds, events go to `beyond`, or only their number is recorded if it is null. */
 function counted(note: Audit['note'], now: () => number, kinds: number, beyond: Audit['note'] | null) {
   const seen = new Map<string, { entry: AuditEntry; more: number }>()
-  let [startedAt, overflown] = [0, 0]
+  let [startedAt, uncounted] = [0, 0]
 
   const end = () => {
     for (const { entry, more } of seen.values()) {
       if (more > 0) note({ ...entry, requestId: null, details: { ...entry.details, more } })
     }
     seen.clear()
-    if (overflown > 0) note({ event: 'audit.overflow', details: { entries: overflown } })
-    overflown = 0
+    if (uncounted > 0) note({ event: 'audit.overflow', details: { entries: uncounted } })
+    uncounted = 0
   }
   /** Ends the minute once it has elapsed; true while a minute is open. */
   const tick = () => {
@@ -113,7 +113,7 @@ function counted(note: Audit['note'], now: () => number, kinds: number, beyond: 
     const kind = JSON.stringify({ ...entry, requestId: null })
     const known = seen.get(kind)
     if (known) known.more++
-    else if (seen.size >= kinds) beyond ? beyond(entry) : overflown++
+    else if (seen.size >= kinds) beyond ? beyond(entry) : uncounted++
     else {
       seen.set(kind, { entry, more: 0 })
       note(entry)

@@ -2,7 +2,7 @@ import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 
-/** An audit entry. Never holds a secret or a body: `details` has names, ids and counts. */
+/** An audit entry. Never contains a secret or a body: `details` has names, ids and counts. */
 export interface AuditEntry {
   event: AuditEvent
   /** The client whose token or secret was used. */
@@ -15,7 +15,7 @@ export interface AuditEntry {
   details?: Readonly<Record<string, string | number | boolean | readonly string[]>>
 }
 
-/** The actor of an entry and the request it made. */
+/** The actor of an entry, and the request. */
 export type AuditActor = Pick<AuditEntry, 'clientId' | 'subject' | 'address' | 'requestId'>
 
 /** The operator at the command line, who needs no token. */
@@ -73,7 +73,7 @@ export type RecordAudit = (tx: Queryable, entry: AuditEntry) => Promise<void>
 
 type Digest = Pick<Sealer, 'digest'>
 
-/** Makes the recorder that stamps entries with the given clock, in milliseconds since the epoch. */
+/** Creates the recorder; `now` returns the time of an entry in epoch ms. */
 export function auditRecorder(sealer: Digest, now: () => number): RecordAudit {
   return (tx, entry) => appendAudit(tx, sealer, [{ ...entry, at: new Date(now()).toISOString() }])
 }
@@ -81,12 +81,12 @@ export function auditRecorder(sealer: Digest, now: () => number): RecordAudit {
 /** Appends entries in order. The row lock on the head lets only one transaction at a time number and chain its entries. */
 export async function appendAudit(tx: Queryable, sealer: Digest, entries: readonly TimedEntry[]): Promise<void> {
   if (entries.length === 0) return
-  const taken = tx
+  const advance = tx
     .updateTable('auditHead')
     .set((head) => ({ sequence: head('sequence', '+', entries.length) }))
     .where('id', '=', 1)
     .returning(['sequence', 'hash'])
-  const head = await taken.executeTakeFirstOrThrow()
+  const head = await advance.executeTakeFirstOrThrow()
   let { hash } = head
   const first = head.sequence - entries.length + 1
   const rows = entries.map((entry, at) => {
@@ -113,8 +113,8 @@ const rowOf = (entry: TimedEntry, sequence: number): Unchained => ({
 })
 
 /**
- * The hash of an entry that follows the one whose hash is `previous`. Keyed with the master key: write access to the
- * database without the key is not enough to forge a chain.
+ * The hash of an entry that follows the one whose hash is `previous`. Keyed with the master key, so that write access to
+ * the database alone is not enough to forge a chain.
  */
 export function chainHash(sealer: Digest, row: Unchained, previous: string): string {
   const { sequence, at, event, clientId, subject, target, address, requestId, details } = row
@@ -122,7 +122,7 @@ export function chainHash(sealer: Digest, row: Unchained, previous: string): str
   return sealer.digest(JSON.stringify(content), 'audit')
 }
 
-/** A position in the chain that was noted elsewhere; it proves that the log up to it is unchanged. */
+/** A position in the chain that was recorded elsewhere; it proves that the log up to there is unchanged. */
 export interface Anchor {
   sequence: number
   hash: string
@@ -135,25 +135,26 @@ const batch = 1_000
 
 /** Verifies the chain from its first entry to its head, and that it contains the anchor. */
 export async function verifyAudit({ read }: Database, sealer: Digest, anchor?: Anchor): Promise<AuditVerdict> {
-  // Read first: entries added meanwhile come after this head and are not checked.
+  // Read first, so that entries added during the check come after this head and are ignored.
   const head = await read.selectFrom('auditHead').selectAll().executeTakeFirstOrThrow()
   const broken = (sequence: number, reason: string): AuditVerdict => ({ whole: false, sequence, reason })
-  let place: Anchor = { sequence: 0, hash: '' }
-  while (place.sequence < head.sequence) {
-    const after = read.selectFrom('auditEntries').selectAll().where('sequence', '>', place.sequence)
+  let position: Anchor = { sequence: 0, hash: '' }
+  while (position.sequence < head.sequence) {
+    const after = read.selectFrom('auditEntries').selectAll().where('sequence', '>', position.sequence)
     const rows = await after.where('sequence', '<=', head.sequence).orderBy('sequence').limit(batch).execute()
-    if (rows.length === 0) return broken(place.sequence + 1, 'is missing')
+    if (rows.length === 0) return broken(position.sequence + 1, 'is missing')
     for (const { hash, ...row } of rows) {
-      const expected = place.sequence + 1
+      const expected = position.sequence + 1
       if (row.sequence !== expected) return broken(expected, 'is missing')
-      if (hash !== chainHash(sealer, row, place.hash)) return broken(expected, 'was altered')
-      place = { sequence: expected, hash }
-      if (anchor?.sequence === expected && anchor.hash !== hash) return broken(expected, 'is not the one noted')
+      if (hash !== chainHash(sealer, row, position.hash)) return broken(expected, 'was altered')
+      position = { sequence: expected, hash }
+      if (anchor?.sequence === expected && anchor.hash !== hash)
+        return broken(expected, 'does not match the given hash')
     }
   }
-  if (place.hash !== head.hash) return broken(head.sequence, 'is not the one the head names')
-  const cutOff = anchor !== undefined && anchor.sequence > place.sequence
+  if (position.hash !== head.hash) return broken(head.sequence, 'does not match the stored head')
+  const cutOff = anchor !== undefined && anchor.sequence > position.sequence
   return cutOff
-    ? broken(place.sequence + 1, 'is missing: the log ends before the entry noted')
-    : { whole: true, ...place }
+    ? broken(position.sequence + 1, 'is missing: the log ends before the given entry')
+    : { whole: true, ...position }
 }

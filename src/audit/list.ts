@@ -16,7 +16,7 @@ export interface AuditFilter {
   to?: string
 }
 
-/** Filter combinations with an index in log order; others, and time ranges, may scan any number of entries. */
+/** Filter combinations with an index in log order; other ones, and time ranges, may scan any number of entries. */
 const indexed = new Set(['', 'event', 'clientId', 'subject', 'target', 'event clientId'])
 
 /**
@@ -33,14 +33,14 @@ export function auditPage({ read, scan, engine }: Database, query: PageQuery & A
     keyOf: ({ sequence }) => [sequence],
     rowsAfter: (after, backwards, count) => {
       const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
-      const place = after && placeOf(after[0])
+      const sequence = after && sequenceOf(after[0])
       const page = read
         .selectFrom('auditEntries')
         .selectAll()
         .where((row) => row.and(Object.fromEntries(equal)))
         .$if(from !== undefined, (rows) => rows.where('at', '>=', from as string))
         .$if(to !== undefined, (rows) => rows.where('at', '<', to as string))
-        .$if(place !== null, (rows) => rows.where('sequence', beyond, place as number))
+        .$if(sequence !== null, (rows) => rows.where('sequence', beyond, sequence as number))
         .orderBy('sequence', order)
         .limit(count)
       return isBounded || requester === undefined
@@ -56,7 +56,7 @@ export function auditView({ details, ...row }: AuditRow): Record<string, unknown
   return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))
 }
 
-function placeOf(value: unknown): number {
+function sequenceOf(value: unknown): number {
   if (!Number.isSafeInteger(value)) throw malformedQuery('cursor', 'is not a valid cursor')
   return value as number
 }

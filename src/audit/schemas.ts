@@ -8,16 +8,20 @@ const Instant = Type.String({ format: 'date-time' })
 /** One entry of the audit log. */
 export const AuditEntryView = partialResponse(
   Type.Object({
-    sequence: Type.Integer({ description: 'Counts from 1 without a gap' }),
+    sequence: Type.Integer({ description: 'Number of the entry, from 1 without gaps' }),
     at: Instant,
     event: Type.String({ enum: [...auditEvents], examples: ['client.created'] }),
-    clientId: Type.Optional(Type.String({ description: 'Whose token or secret was used' })),
-    subject: Type.Optional(Type.String({ description: 'In whose name' })),
-    target: Type.Optional(Type.String({ description: 'What was changed, or the route that was refused' })),
-    address: Type.Optional(Type.String({ description: 'Where the request came from' })),
+    clientId: Type.Optional(Type.String({ description: 'The client whose token or secret was used' })),
+    subject: Type.Optional(
+      Type.String({ description: 'Who acted: the id of a user or client, `service` or `command line`' }),
+    ),
+    target: Type.Optional(
+      Type.String({ description: 'The id of the changed object, or the route of the rejected request' }),
+    ),
+    address: Type.Optional(Type.String({ description: 'The client address of the request' })),
     requestId: Type.Optional(Type.String()),
     details: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { examples: [{ name: 'Partner' }] })),
-    hash: Type.String({ description: 'Covers this entry and the hash before it' }),
+    hash: Type.String({ description: 'Keyed hash of this entry and the previous hash' }),
   }),
 )
 
@@ -28,13 +32,13 @@ const bound = (description: string, example: string) =>
     Type.String({ maxLength: 40, description, examples: [example], ...documentedRules({ format: 'date-time' }) }),
   )
 
-/** The query of a list of entries. */
+/** The query parameters of the audit log. */
 export const AuditQuery = Type.Object({
   ...{ limit: PageLimit, cursor: CursorText, fields: Fields },
   event: equal('event', 'client.created'),
   clientId: equal('client', 'partner'),
   subject: equal('subject', '42'),
   target: equal('target', 'partner'),
-  from: bound('Only entries of this instant or later', '2026-03-01T12:00:00.000Z'),
+  from: bound('Only entries at or after this instant', '2026-03-01T12:00:00.000Z'),
   to: bound('Only entries before this instant', '2026-03-02T12:00:00.000Z'),
 })

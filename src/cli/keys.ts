@@ -4,7 +4,7 @@ import { operator } from '../audit/chain.ts'
 import type { Config } from '../config/config.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { type ApiKeyStore, createApiKey, listApiKeys, revokeApiKey } from '../oauth/api-keys/api-keys.ts'
-import { rotateByWish } from '../oauth/keys/rotation.ts'
+import { rotateOnRequest } from '../oauth/keys/rotation.ts'
 import { signingKeys } from '../oauth/keys/signing-keys.ts'
 import type { ApiKey } from '../storage/tables/administration.ts'
 import type { Stores } from '../stores.ts'
@@ -86,7 +86,7 @@ async function revoke(stores: Stores, id: string): Promise<void> {
 async function rotate({ db, sealer }: Stores, { now = false, discard = false }): Promise<void> {
   await signingKeys({ db, sealer, now: Date.now })
   const wish = { immediately: now || discard, discard }
-  const { published, retired } = await rotateByWish({ db, sealer, now: Date.now, actor: operator }, wish)
+  const { published, retired } = await rotateOnRequest({ db, sealer, now: Date.now, actor: operator }, wish)
   print(
     published
       ? `Published ${published.kid}, signs from ${published.activeFrom}`

@@ -15,7 +15,7 @@ import {
 } from '../oauth/users/accounts.ts'
 import { invitations } from '../oauth/users/invitations.ts'
 import { invitationMail } from '../oauth/users/mail.ts'
-import { passwordMistake } from '../oauth/users/password-policy.ts'
+import { passwordError } from '../oauth/users/password-policy.ts'
 import { passwords } from '../oauth/users/passwords.ts'
 import { openQueue } from '../queue/open.ts'
 import { eventPublisher, hasSubscriber } from '../resources/change-events.ts'
@@ -106,7 +106,7 @@ async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userI
 async function setPassword({ db, sealer }: Stores, email: string, options: Named): Promise<void> {
   const owner = await userOf(db, email, options)
   const password = await readSecret(`Password for ${owner.email}: `)
-  const mistake = await passwordMistake(password, owner)
+  const mistake = await passwordError(password, owner)
   if (mistake !== undefined) throw new Error(`The password ${mistake}`)
   const hash = await passwords(randomBytes).hash(password)
   const role = roleOf(options)

@@ -12,15 +12,15 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
   return {
     idlePollMs: 5_000,
     onWake: (wake) => void wakes.on('wake', wake),
-    add: async (tx, queue, payload, runAt, place) => {
+    add: async (tx, queue, payload, runAt, position) => {
       await tx
         .insertInto('jobs')
         .values({
           ...{ queue, payload: JSON.stringify(payload), runAt: iso(runAt) },
-          ...(place && { groupId: place.group, turn: place.turn }),
+          ...(position && { groupId: position.group, turn: position.turn }),
         })
         .execute()
-      // The transaction commits before the next event-loop tick; if it fails instead, the wake-up finds nothing.
+      // The transaction commits before the next event-loop tick; if it fails instead, the woken worker finds nothing.
       wakeSoon(queue)
     },
     claim: (queue, limit) => claim(db, queue, limit, now()),
@@ -97,7 +97,7 @@ async function claim(db: Database, queue: QueueName, limit: number, nowMs: numbe
   }))
 }
 
-/** The jobs to claim: longest due first or, in queues shared by groups, by turn and within each group's limit. */
+/** The jobs to claim: longest overdue first or, in queues with groups, by `turn` and within each group's limit. */
 function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
   const waiting = tx
     .selectFrom('jobs')
@@ -108,12 +108,12 @@ function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
   if (perGroup === null) return waiting.select('id').orderBy('runAt').orderBy('id').limit(limitExpression(limit))
   const running = sql`(select count(*) from jobs as r where r.queue = jobs.queue and r.group_id = jobs.group_id
     and r.lease_until is not null)`
-  const place = sql<number>`row_number() over (partition by group_id order by turn, run_at, id) + ${running}`
-  const ranked = waiting.select(['id', 'turn', 'runAt', 'groupId']).select(place.as('place'))
+  const position = sql<number>`row_number() over (partition by group_id order by turn, run_at, id) + ${running}`
+  const ranked = waiting.select(['id', 'turn', 'runAt', 'groupId']).select(position.as('position'))
   return tx
     .selectFrom(ranked.as('ranked'))
     .select('id')
-    .where((row) => row.or([row('groupId', 'is', null), row('place', '<=', perGroup)]))
+    .where((row) => row.or([row('groupId', 'is', null), row('position', '<=', perGroup)]))
     .orderBy('turn')
     .orderBy('runAt')
     .orderBy('id')

@@ -5,12 +5,13 @@ import type { Queue } from './queue.ts'
 /** An event type that webhooks can subscribe to. */
 export interface EventKind {
   description: string
-  /** A body as `payloadStyle: plain` sends it. */
+  /** A sample body, as sent with `payloadStyle: plain`. */
   example: object
   /** The JSON Schema of that body. */
   schema: object
   /**
-   * Who may receive it besides the owner of its subject: `any` webhook, those whose client has this scope, or nobody (null).
+   * Who may receive it besides the owner of its subject: `any` webhook, webhooks whose client has this scope, or no one
+   * (null).
    */
   audience: string | null
 }
@@ -21,12 +22,12 @@ export interface NewEvent {
   id: string
   /** `noun.past`, such as `report.completed`. */
   type: string
-  /** The client that caused it. */
+  /** The client that caused the event. */
   ownerClient: string
   ownerSubject: string
-  /** Who receives it: all webhooks (`any`), those whose client has this scope, or only the owner's (the default). */
+  /** Who receives it: all webhooks (`any`), webhooks whose client has this scope, or only the owner's (the default). */
   audience?: string | null
-  /** A webhook that does not receive it, because the event is about that webhook. */
+  /** A webhook that is skipped, because the event is about that webhook. */
   exceptWebhook?: string
   /** Its JSON text is stored once; the same bytes are signed and sent on each attempt. */
   body: object
@@ -35,7 +36,9 @@ export interface NewEvent {
   createdAt: string
 }
 
-/** Records an event and enqueues its fan-out in the transaction that caused it: it is sent if and only if that commits. */
+/**
+ * Records an event and enqueues its fan-out in the transaction that caused it: it is sent if and only if that commits.
+ */
 export async function recordEvent(tx: Queryable, queue: Queue, event: NewEvent): Promise<void> {
   await tx
     .insertInto('events')

@@ -13,7 +13,8 @@ export function makeQueue({ store, now, random, onError }: QueueOptions): Queue 
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())
   return {
-    enqueue: (tx, queue, payload, { delayMs = 0, place } = {}) => store.add(tx, queue, payload, now() + delayMs, place),
+    enqueue: (tx, queue, payload, { delayMs = 0, position } = {}) =>
+      store.add(tx, queue, payload, now() + delayMs, position),
     work: (queue, work) => {
       const { concurrency } = queues[queue]
       const run = 'together' in work ? together(work.together) : oneByOne(work)

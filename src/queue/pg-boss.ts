@@ -24,7 +24,7 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     idlePollMs: 1_000,
     nextDue: async () => null,
     onWake: (wake) => void wakes.on('wake', wake),
-    add: (tx, queue, payload, runAt, place) => add(boss, tx, queue, payload, runAt, place),
+    add: (tx, queue, payload, runAt, position) => add(boss, tx, queue, payload, runAt, position),
     claim: async (queue, limit) => {
       const { perGroup } = queues[queue]
       const options = { batchSize: limit, ...(perGroup !== null && { groupConcurrency: perGroup }) }
@@ -41,7 +41,7 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     close: async () => {
       await listening?.close()
       await boss.stop({ graceful: false })
-      // Its pool ends before the server has closed the connections; errors they still report have no effect.
+      // The pool ends before the server has closed the connections: ignore errors they may still report.
       boss.off('error', onError).on('error', () => {})
     },
   }
@@ -73,15 +73,15 @@ async function add(
   queue: QueueName,
   payload: object,
   runAt: number,
-  place: QueuePosition | undefined,
+  position: QueuePosition | undefined,
 ): Promise<void> {
   const delayed = runAt > Date.now()
   const id = await boss.send(queue, payload, {
     db: fromKysely(tx),
     ...(delayed && { startAfter: new Date(runAt) }),
-    ...(place && { group: { id: place.group }, priority: -place.turn }),
+    ...(position && { group: { id: position.group }, priority: -position.turn }),
   })
-  if (id === null) throw new Error(`The queue ${queue} took no job`)
+  if (id === null) throw new Error(`The queue ${queue} did not accept the job`)
   if (!delayed) await sql`select pg_notify(${channel}, ${queue})`.execute(tx)
 }
 

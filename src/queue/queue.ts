@@ -1,9 +1,9 @@
 import type { Queryable } from '../storage/database.ts'
 
-/** Job types that outlive a request, with the concurrency of one node and, across all nodes, of one group. */
+/** The job queues, with the maximum concurrency per node and, across all nodes, per group. */
 export const queues = {
   'report.generate': { concurrency: 5, perGroup: 5 },
-  // Processed in batches: all due jobs, up to this many in one transaction.
+  // Processed in batches: all due jobs, up to this many, in one transaction.
   'event.fan-out': { concurrency: 512, perGroup: null },
   'delivery.send': { concurrency: 128, perGroup: null },
   'webhook.settle': { concurrency: 1, perGroup: null },
@@ -28,19 +28,19 @@ export interface Lease {
   attempt: number
 }
 
-/** What each engine implements; everything above it is shared. */
+/** The part of a queue that each engine implements; everything above it is shared. */
 export interface JobStore {
-  add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, place?: QueuePosition) => Promise<void>
+  add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, position?: QueuePosition) => Promise<void>
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>
   /** Extends a lease by `leaseSeconds`; false when it was lost. */
   extend: (lease: Lease) => Promise<boolean>
   /** Removes jobs of one queue inside the caller's transaction; false when a lease was lost. */
   finish: (tx: Queryable, leases: readonly Lease[]) => Promise<boolean>
-  /** Gives the job back; any worker may claim it after `delayMs`. */
+  /** Returns the job to the queue; any worker may claim it after `delayMs`. */
   release: (lease: Lease, delayMs: number) => Promise<void>
   /** When the next job of the queue can be claimed, in epoch ms; null when unknown or never. */
   nextDue: (queue: QueueName) => Promise<number | null>
-  /** Registers a callback for when a job of a queue may be due. */
+  /** Registers a callback that runs when a job of a queue may be due. */
   onWake: (wake: (queue: QueueName) => void) => void
   /** Maximum time between two polls of an idle queue, in ms; the fallback when a wake-up is missed. */
   idlePollMs: number
@@ -67,22 +67,22 @@ export interface Batch extends Pick<Job, 'signal' | 'finish'> {
   payloads: readonly unknown[]
 }
 
-/** Processes many jobs at once; when it fails, each job is tried alone. */
+/** Processes many jobs at once; if it fails, each job is retried alone. */
 export type WorkTogether = (batch: Batch) => Promise<void>
 
-/** The lease expired and another worker may hold the job: this worker's effects must be rolled back. */
+/** The lease expired and another worker may hold the job, so this worker's changes must be rolled back. */
 export class LeaseLost extends Error {
   override name = 'LeaseLost'
 }
 
-/** Reason of an abort by a stopping service: the job is given back and does not count as failed. */
+/** Abort reason when the service stops: the job returns to the queue and does not count as failed. */
 export class Stopping extends Error {
   override name = 'Stopping'
 }
 
 export interface EnqueueOptions {
   delayMs?: number
-  place?: QueuePosition
+  position?: QueuePosition
 }
 
 export interface Queue {
@@ -91,8 +91,8 @@ export interface Queue {
   /** Starts processing a queue in this process: each job alone, or all claimable jobs as a batch. */
   work: (queue: QueueName, work: Work | { together: WorkTogether }) => void
   /**
-   * Stops claiming, lets running work finish for up to `graceMs` and gives back the rest; accepts new jobs until `lastAdded`
-   * settles.
+   * Stops claiming, lets running work finish for up to `graceMs` and returns the rest to the queue; accepts new jobs
+   * until `lastAdded` settles.
    */
   stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>
 }

@@ -18,13 +18,13 @@ export type Run = {
   work: (payloads: Lease[], job: Pick<Job, 'signal' | 'finish'>) => Promise<void>
 }
 
-/** Each job alone. */
+/** Runs each job alone. */
 export const oneByOne = (work: Work): Run => ({
   atOnce: 1,
   work: ([lease], job) => work({ ...job, payload: lease?.payload, attempt: lease?.attempt ?? 1 }),
 })
 
-/** All jobs of a claim as one batch. */
+/** Runs all jobs of a claim as one batch. */
 export const together = (work: WorkTogether): Run => ({
   atOnce: Number.POSITIVE_INFINITY,
   work: (leases, job) => work({ ...job, payloads: leases.map(({ payload }) => payload) }),
@@ -44,14 +44,14 @@ interface Loop extends LoopOptions {
   running: Map<string, { lease: Lease; abort: AbortController; done: Promise<void> }>
   timer: NodeJS.Timeout | undefined
   /** The poll in flight; `again` requests another one right after it. */
-  looking: Promise<void> | undefined
+  polling: Promise<void> | undefined
   again: boolean
   stopped: boolean
 }
 
 const errorPauseMs = 1_000
 const backoffLimitMs = 60_000
-const heldBackMs = 250
+const groupPollMs = 250
 
 /** Claims jobs of one queue and runs up to `concurrency` of them, woken by the store and by due times. */
 export function startLoop(options: LoopOptions) {
@@ -59,7 +59,7 @@ export function startLoop(options: LoopOptions) {
     ...options,
     running: new Map(),
     timer: undefined,
-    looking: undefined,
+    polling: undefined,
     again: false,
     stopped: false,
   }
@@ -70,24 +70,24 @@ export function startLoop(options: LoopOptions) {
     stop: async (graceMs: number) => {
       await drain(loop, graceMs)
       clearInterval(pulse)
-      await giveBack(loop)
+      await releaseAll(loop)
     },
   }
 }
 
 function wake(loop: Loop): void {
   if (loop.stopped) return
-  if (loop.looking) loop.again = true
-  else loop.looking = look(loop)
+  if (loop.polling) loop.again = true
+  else loop.polling = poll(loop)
 }
 
-async function look(loop: Loop): Promise<void> {
+async function poll(loop: Loop): Promise<void> {
   clearTimeout(loop.timer)
   const pauseMs = await fill(loop).catch((error) => {
     loop.onError(error, loop.queue)
     return errorPauseMs
   })
-  loop.looking = undefined
+  loop.polling = undefined
   if (loop.stopped) return
   loop.timer = setTimeout(() => wake(loop), loop.again ? 0 : pauseMs)
   loop.again = false
@@ -104,8 +104,8 @@ async function fill(loop: Loop): Promise<number> {
   // All slots are full: the first one to become free polls again.
   if (leases.length === free) return store.idlePollMs
   const due = await store.nextDue(queue)
-  // Due jobs that were not claimed wait for their group, until one of its jobs ends.
-  const minMs = queues[queue].perGroup === null ? 0 : heldBackMs
+  // Due jobs that were not claimed exceed their group's limit and wait until one of its jobs ends.
+  const minMs = queues[queue].perGroup === null ? 0 : groupPollMs
   return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), minMs), store.idlePollMs)
 }
 
@@ -151,7 +151,7 @@ async function giveUp({ store, queue, random, onError }: LoopOptions, lease: Lea
 async function heartbeat({ store, queue, running, onError }: Loop): Promise<void> {
   for (const { lease, abort } of [...running.values()]) {
     const held = await store.extend(lease).catch((error) => {
-      // A failed heartbeat is harmless: the next one decides, or the fencing token at the end.
+      // A failed heartbeat is harmless: a later one detects a lost lease, or the fencing token does at the end.
       onError(error, queue)
       return true
     })
@@ -162,12 +162,12 @@ async function heartbeat({ store, queue, running, onError }: Loop): Promise<void
 async function drain(loop: Loop, graceMs: number): Promise<void> {
   loop.stopped = true
   clearTimeout(loop.timer)
-  await loop.looking
+  await loop.polling
   for (const { abort } of loop.running.values()) abort.abort(new Stopping())
   const grace = new Promise((resolve) => setTimeout(resolve, graceMs).unref())
   await Promise.race([Promise.all([...loop.running.values()].map(({ done }) => done)), grace])
 }
 
-async function giveBack({ store, queue, running, onError }: Loop): Promise<void> {
+async function releaseAll({ store, queue, running, onError }: Loop): Promise<void> {
   for (const { lease } of running.values()) await store.release(lease, 0).catch((error) => onError(error, queue))
 }

@@ -6,9 +6,9 @@ import { routeConfig } from '../http/route-config.ts'
 import { isOver, type Window } from './fixed-window.ts'
 import { type Limit, limitOf, rateOf } from './limit.ts'
 import { type AccountAllowances, allowanceOf, allowancesNow, type QuotaSettings } from './quota.ts'
-import { type DelayQueue, lineOf, type Pace, stepOf } from './throttle.ts'
+import { type DelayQueue, newDelayQueue, type Pace, stepOf } from './throttle.ts'
 
-/** A rate-limit bucket: the requests that count together, and what this process has counted for them. */
+/** A rate-limit bucket: requests that are counted together, and what this process has counted for them. */
 export interface Bucket {
   /** The same on every node and after every restart. */
   key: string
@@ -17,9 +17,9 @@ export interface Bucket {
   windows: (Window | undefined)[]
   /** Null for anonymous callers, who have no quota. */
   quotas: AccountAllowances | null
-  line: DelayQueue | null
-  /** Set when the account was evicted: holders of a reference must look it up again. */
-  isForgotten: boolean
+  delayQueue: DelayQueue | null
+  /** Set when the account is evicted: holders of a reference must look it up again. */
+  isEvicted: boolean
 }
 
 export interface AccountsOptions {
@@ -30,7 +30,7 @@ export interface AccountsOptions {
   trustedProxies: readonly string[]
   now: () => number
   /** Maximum number of accounts in memory, for clients and for networks each. */
-  most?: number
+  max?: number
 }
 
 /** Finds the account of a request: its API key, otherwise the token's client and subject, otherwise its network. */
@@ -40,7 +40,7 @@ export interface Accounts {
   ofNetwork: (request: Pick<FastifyRequest, 'raw'>) => Bucket
 }
 
-/** Bounded: new addresses evict other addresses, never clients. */
+/** Bounded in size: new addresses evict other addresses, never clients. */
 export function buckets({
   general,
   anonymous,
@@ -48,20 +48,21 @@ export function buckets({
   quotas,
   trustedProxies,
   now,
-  most = 50_000,
+  max = 50_000,
 }: AccountsOptions): Accounts {
   const addressOf = clientAddress(trustedProxies)
   const isDirect = trustedProxies.length === 0
-  const clients = remembered(most, now)
-  const networks = remembered(most, now)
-  // Cached tokens, API keys and connections are the same object each time, so a known one needs no key string.
+  const clients = bucketCache(max, now)
+  const networks = bucketCache(max, now)
+  // A cached token, API key or connection is the same object on every request, so its bucket is found without building a
+  // key.
   const seen = new WeakMap<object, Bucket>()
 
   const ofNetwork: Accounts['ofNetwork'] = ({ raw }) => {
     const before = isDirect ? seen.get(raw.socket) : undefined
-    if (before !== undefined && !before.isForgotten) return before
+    if (before !== undefined && !before.isEvicted) return before
     const key = keyOf('net', networkOf(addressOf(raw)))
-    const found = networks.get(key, () => fresh(key, 'network', anonymous, null, pace && lineOf(pace, null)))
+    const found = networks.get(key, () => fresh(key, 'network', anonymous, null, pace && newDelayQueue(pace, null)))
     if (isDirect) seen.set(raw.socket, found)
     return found
   }
@@ -70,21 +71,21 @@ export function buckets({
     const own = identity.rate === null ? null : rateOf(identity.rate)
     const limit = own === null ? general : limitOf('default', own)
     const allowances = allowanceOf(key, quotas, identity.quota)
-    const found = clients.get(key, () => fresh(key, 'key', limit, allowances, pace && lineOf(pace, own)))
+    const found = clients.get(key, () => fresh(key, 'key', limit, allowances, pace && newDelayQueue(pace, own)))
     // The key's rate or quota may have changed.
     if (found.general?.policy !== limit?.policy) found.general = limit
     if (found.quotas !== null) found.quotas = allowancesNow(found.quotas, allowances)
-    if (found.line && pace) found.line.stepMs = stepOf(pace, own)
+    if (found.delayQueue && pace) found.delayQueue.stepMs = stepOf(pace, own)
     return found
   }
   const ofCaller = ({ clientId, subject }: Caller): Bucket => {
     const key = keyOf('client', clientId, subject)
-    const make = () => fresh(key, 'client', general, allowanceOf(key, quotas, null), pace && lineOf(pace, null))
+    const make = () => fresh(key, 'client', general, allowanceOf(key, quotas, null), pace && newDelayQueue(pace, null))
     return clients.get(key, make)
   }
   const once = <T extends object>(of: T, find: (of: T) => Bucket): Bucket => {
     const before = seen.get(of)
-    if (before !== undefined && !before.isForgotten) return before
+    if (before !== undefined && !before.isEvicted) return before
     const found = find(of)
     seen.set(of, found)
     return found
@@ -93,8 +94,7 @@ export function buckets({
     ofNetwork,
     of: (request) => {
       const { apiKey, caller } = request
-      // Without a valid token an API key counts only where no token is needed; a request that gets 401 counts by its
-      // address.
+      // Without a valid token, an API key counts only on routes that need none; requests that get a 401 count by address.
       if (caller === null) return apiKey === null || needsToken(request) ? ofNetwork(request) : once(apiKey, ofKey)
       if ('refused' in caller) return ofNetwork(request)
       return apiKey === null ? once(caller.caller, ofCaller) : once(apiKey, ofKey)
@@ -121,40 +121,40 @@ const fresh = (
   kind: Bucket['kind'],
   general: Limit | null,
   quotas: Bucket['quotas'],
-  line: DelayQueue | null,
-): Bucket => ({ key, kind, general, windows: [], quotas, line, isForgotten: false })
+  delayQueue: DelayQueue | null,
+): Bucket => ({ key, kind, general, windows: [], quotas, delayQueue, isEvicted: false })
 
-const looksForRoom = 8
+const checksForRoom = 8
 
 /** A bounded map: a new entry evicts accounts whose windows have ended, otherwise the oldest. */
-function remembered(most: number, now: () => number) {
+function bucketCache(max: number, now: () => number) {
   const known = new Map<string, Bucket>()
-  const forget = (account: Bucket) => {
-    account.isForgotten = true
+  const evict = (account: Bucket) => {
+    account.isEvicted = true
     known.delete(account.key)
   }
   const makeRoom = () => {
-    let looked = 0
+    let checked = 0
     for (const account of known.values()) {
-      if (isIdle(account, now())) forget(account)
-      else if (known.size >= most && !isHeld(account)) {
+      if (isIdle(account, now())) evict(account)
+      else if (known.size >= max && !isInUse(account)) {
         // Still counting: moved to the end of the eviction order.
         known.delete(account.key)
         known.set(account.key, account)
       }
-      if (++looked >= looksForRoom) break
+      if (++checked >= checksForRoom) break
     }
     for (const account of known.values()) {
-      if (known.size < most) break
-      if (!isHeld(account)) forget(account)
-      else if (++looked > 2 * looksForRoom) break
+      if (known.size < max) break
+      if (!isInUse(account)) evict(account)
+      else if (++checked > 2 * checksForRoom) break
     }
   }
   return {
     get: (key: string, make: () => Bucket): Bucket => {
       const before = known.get(key)
       if (before !== undefined) return before
-      if (known.size >= most) makeRoom()
+      if (known.size >= max) makeRoom()
       const account = make()
       known.set(key, account)
       return account
@@ -163,9 +163,9 @@ function remembered(most: number, now: () => number) {
 }
 
 /** True when the account has state that exists only in this process. */
-const isHeld = ({ quotas, line }: Bucket) =>
+const isInUse = ({ quotas, delayQueue }: Bucket) =>
   [quotas?.requests, quotas?.reports].some((one) => one && one.unsaved > 0) ||
-  (line !== null && line.waiting.length > 0)
+  (delayQueue !== null && delayQueue.waiting.length > 0)
 
 const isIdle = (account: Bucket, atMs: number) =>
-  !isHeld(account) && account.windows.every((window) => window === undefined || isOver(window, atMs))
+  !isInUse(account) && account.windows.every((window) => window === undefined || isOver(window, atMs))

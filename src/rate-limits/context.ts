@@ -3,11 +3,11 @@ import type { Problem } from '../http/problems/problem.ts'
 import { isUnrouted, routeConfig } from '../http/route-config.ts'
 import type { Bucket } from './account.ts'
 import { isExceeded, type Window } from './fixed-window.ts'
-import { rateExceeded, setRateLimitHeaders, tellQuota } from './headers.ts'
+import { rateExceeded, setQuotaHeaders, setRateLimitHeaders } from './headers.ts'
 import type { Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
 import type { Allowances } from './quota.ts'
-import { lineIsFull, reserve } from './throttle.ts'
+import { delayQueueFull, reserve } from './throttle.ts'
 
 /** A request passing through the rate limits. */
 export interface AdmissionContext {
@@ -20,7 +20,8 @@ export interface AdmissionContext {
 }
 
 /**
- * True when the response will be 404 or 405, which takes precedence over 429. OPTIONS has no route either, but is answered.
+ * True if the response will be a 404 or 405, which takes precedence over 429. OPTIONS has no route either, but gets a
+ * response.
  */
 export const isNotFound = (request: FastifyRequest): boolean => isUnrouted(request) && request.method !== 'OPTIONS'
 
@@ -37,7 +38,7 @@ export function limitProblem(
 
 const none: Allowances = { requests: null, reports: null }
 
-/** The quotas a request uses: none when it will be refused for lack of a token, or has no route. */
+/** The quotas that a request uses: none if it will be refused for lack of a token, or has no route. */
 export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' | 'account'>): Allowances {
   const { quotas } = account
   if (quotas === null || isUnrouted(request)) return none
@@ -47,20 +48,20 @@ export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' 
 }
 
 /**
- * Gives quota back for an admitted request that had no effect, and updates the headers: everything when it was not allowed,
- * otherwise only its report.
+ * Refunds the quota of an admitted request that had no effect, and updates the headers: all of it if the request was
+ * refused, otherwise only its report.
  */
-export function giveBack(
+export function refund(
   parts: Parts,
-  way: Pick<AdmissionContext, 'request' | 'account'>,
+  context: Pick<AdmissionContext, 'request' | 'account'>,
   reply: FastifyReply,
   what: 'all' | 'report' = 'all',
 ): void {
   const { counters, here, monthAt, now, onError } = parts
-  const { requests, reports } = quotasOf(way)
+  const { requests, reports } = quotasOf(context)
   const month = monthAt(now())
   for (const one of what === 'all' ? [requests, reports] : [reports]) {
-    // In a new month there is nothing to give back.
+    // In a new month there is nothing to refund.
     if (one === null || one.period !== month.name) continue
     if (counters.shared === null) here.use(one, -1)
     else {
@@ -68,24 +69,22 @@ export function giveBack(
       counters.shared.quotas.back(one.key, month.name).catch(onError)
     }
   }
-  tellQuota(reply, requests, reports, month)
+  setQuotaHeaders(reply, requests, reports, month)
 }
 
-/**
- * Last step: continues to the next policy, at once or after a delay. A call that finds the queue full gives its quota back.
- */
-export function proceed(parts: Parts, way: AdmissionContext): void {
-  const { monotonic, lines } = parts
-  const { request, reply, done } = way
-  const { line } = way.account
+/** Last step: continues to the next policy, at once or after a delay. A call that finds the queue full is refunded. */
+export function proceed(parts: Parts, context: AdmissionContext): void {
+  const { monotonic, delays } = parts
+  const { request, reply, done } = context
+  const { delayQueue } = context.account
   const atMs = monotonic()
-  const place = line === null ? 'free' : reserve(line, atMs)
-  if (line === null || place === 'free') done()
-  else if (place === 'full') {
-    giveBack(parts, way, reply)
-    done(isNotFound(request) ? undefined : lineIsFull())
+  const reservation = delayQueue === null ? 'free' : reserve(delayQueue, atMs)
+  if (delayQueue === null || reservation === 'free') done()
+  else if (reservation === 'full') {
+    refund(parts, context, reply)
+    done(isNotFound(request) ? undefined : delayQueueFull())
   } else {
-    const leave = lines.wait(line, place.dueMs, () => {
+    const leave = delays.wait(delayQueue, reservation.dueMs, () => {
       reply.raw.off('close', leave)
       reply.header('server-timing', `throttle;dur=${Math.max(0, Math.round(monotonic() - atMs))}`)
       done()

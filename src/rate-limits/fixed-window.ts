@@ -4,7 +4,7 @@ import type { Limit } from './limit.ts'
 /** The count of a limit in the current window. */
 export interface Window {
   limit: Limit
-  /** Calls including the current one; exceeds the limit when the current one is refused. */
+  /** Calls including the current one; above the limit if the current one is refused. */
   used: number
   endsAtMs: number
   /** End of the window in whole epoch seconds, as sent in headers. */

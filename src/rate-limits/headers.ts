@@ -25,7 +25,12 @@ export function setRateLimitHeaders(
 }
 
 /** Sets the headers of the quota with fewer calls left. */
-export function tellQuota(reply: FastifyReply, one: Allowance | null, other: Allowance | null, month: Month): void {
+export function setQuotaHeaders(
+  reply: FastifyReply,
+  one: Allowance | null,
+  other: Allowance | null,
+  month: Month,
+): void {
   const tight = one === null || (other !== null && quotaLeft(other) < quotaLeft(one)) ? other : one
   if (tight === null) return
   setRawHeaderLines(reply, 'quota', `${tight.quotaStart}${quotaLeft(tight)}${month.quotaEnd}`)
@@ -43,5 +48,5 @@ export function rateExceeded(window: Window, atMs: number): Problem {
 /** The 403 for a call beyond the quota. */
 export function quotaExceeded({ name, limit }: Allowance, month: Month): Problem {
   const end = new Date(month.endsAtMs).toISOString().slice(0, 10)
-  return new Problem('QUOTA_EXCEEDED', `The quota of ${limit} ${name} a month is used up until ${end}`)
+  return new Problem('QUOTA_EXCEEDED', `The monthly quota of ${limit} ${name} is used up: it resets on ${end}`)
 }

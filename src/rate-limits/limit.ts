@@ -16,7 +16,8 @@ export interface Limit extends Rate {
   /** Its RateLimit-Policy item (draft-ietf-httpapi-ratelimit-headers-10). */
   policy: string
   /**
-   * Protects secrets: while the shared counters are unavailable it is counted in the database instead of in this process.
+   * True for a limit that protects secrets: while the shared counters are unavailable, the database counts it, not this
+   * process.
    */
   isStrict: boolean
 }
@@ -48,11 +49,11 @@ export interface WindowStore {
   look: (key: string) => Promise<{ used: number; endsAtMs: number } | null>
 }
 
-/** Monthly quotas, counted per calendar month; a period is named like `2026-11`. */
+/** Monthly quotas, counted per calendar month; periods are named like `2026-11`. */
 export interface QuotaStore {
   /** Atomically takes a call unless the limit is reached; `used` is the sum afterwards. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
-  /** Gives a call back that had no effect. */
+  /** Refunds a call that had no effect. */
   back: (key: string, period: string) => Promise<void>
   look: (key: string, period: string) => number | Promise<number>
 }

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isPreflight } from '../http/policies/cors.ts'
 import { routeConfig } from '../http/route-config.ts'
 import { buckets } from './account.ts'
-import { type AdmissionContext, giveBack } from './context.ts'
+import { type AdmissionContext, refund } from './context.ts'
 import { type Counters, type Limit, type LimitName, limitOf, type Rate } from './limit.ts'
 import { admitLocally } from './local.ts'
 import type { Parts } from './parts.ts'
@@ -33,8 +33,8 @@ export interface LimiterOptions extends ThrottleOptions {
 /** Counts requests and decides which continue, which wait and which are refused. */
 export interface Limiter {
   admit: (request: FastifyRequest, reply: FastifyReply, done: AdmissionContext['done']) => void
-  /** Gives quota of an admitted request back, all of it or only its report, and updates the quota headers. */
-  giveBack: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
+  /** Refunds the quota of an admitted request, all of it or only its report, and updates the quota headers. */
+  refund: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
   /** Limits and usage of the caller; does not count as a call. */
   usage: (request: FastifyRequest) => Promise<Usage>
   /** Lets all waiting requests continue. */
@@ -43,33 +43,33 @@ export interface Limiter {
   close: () => Promise<void>
 }
 
-const named = (name: string, rate: Rate | null): Limit | null => (rate === null ? null : limitOf(name, rate))
+const limitIfSet = (name: string, rate: Rate | null): Limit | null => (rate === null ? null : limitOf(name, rate))
 
 function partsOf(options: LimiterOptions): Parts {
   const { rules, counters, trustedProxies, now, monotonic, later, onError } = options
-  const [general, anonymous] = [named('default', rules.general), named('default', rules.anonymous)]
+  const [general, anonymous] = [limitIfSet('default', rules.general), limitIfSet('default', rules.anonymous)]
   const who = { general, anonymous, pace: rules.throttle, quotas: rules.quotas, trustedProxies, now }
   return {
     rules: {
-      reports: named('reports', rules.reports),
-      webhooks: named('webhooks', rules.webhooks),
-      token: named('token', rules.token),
+      reports: limitIfSet('reports', rules.reports),
+      webhooks: limitIfSet('webhooks', rules.webhooks),
+      token: limitIfSet('token', rules.token),
     },
     accounts: buckets(who),
     here: localQuotas({ record: counters.record, later, onError }),
-    lines: throttle({ monotonic, later }),
+    delays: throttle({ monotonic, later }),
     monthAt: calendar(),
     ...{ counters, now, monotonic, onError },
   }
 }
 
 /**
- * Makes the limiter. It checks in this order: window (429), quota (403), throttle (a delay, or 429). When only this process
- * counts, the decision is synchronous, without a promise.
+ * Creates the limiter. It checks the window (429), then the quota (403), then the throttle (a delay, or 429). If only
+ * this process counts, the decision is synchronous, without a promise.
  */
 export function limiter(options: LimiterOptions): Limiter {
   const parts = partsOf(options)
-  const { here, lines, counters } = parts
+  const { here, delays, counters } = parts
   const usage = usages(parts)
   const admit = counters.shared === null ? admitLocally : admitShared
   return {
@@ -81,12 +81,12 @@ export function limiter(options: LimiterOptions): Limiter {
         admit(parts, { request, reply, done, account, own: limit === undefined ? null : parts.rules[limit] })
       }
     },
-    giveBack: (request, reply, what) => {
+    refund: (request, reply, what) => {
       if (routeConfig(request).limit === 'none') return
-      giveBack(parts, { request, account: parts.accounts.of(request) }, reply, what)
+      refund(parts, { request, account: parts.accounts.of(request) }, reply, what)
     },
     usage: (request) => usage(parts.accounts.of(request)),
-    release: lines.release,
+    release: delays.release,
     close: here.close,
   }
 }

@@ -47,7 +47,7 @@ async function countersOver(options: LimitCountersOptions, own: Database | null)
   if (redisUrl !== null) return inRedis({ ...options, redisUrl }, record, windows, closeOwn)
   if (own === null) return { record, shared: null, close: closeOwn }
   const { timeoutMs = postgresTimeoutMs, later } = options
-  const gate = breaker({ timeoutMs, probe: own.ping, later, ...told(options, 'PostgreSQL') })
+  const gate = breaker({ timeoutMs, probe: own.ping, later, ...outageLog(options, 'PostgreSQL') })
   const guarded = guardedBy(gate, windows)
   const close = async () => {
     gate.close()
@@ -63,7 +63,7 @@ async function inRedis(
   closeOwn: () => Promise<void>,
 ): Promise<OpenCounters> {
   const { redisUrl: url, timeoutMs, later, now, onError } = options
-  const redis = await openRedis({ url, timeoutMs, later, ...told(options, 'Redis') })
+  const redis = await openRedis({ url, timeoutMs, later, ...outageLog(options, 'Redis') })
   const inRedis = windowsOf(redis.limiter, now)
   const saved = (error: unknown) => onError(error, 'quotas could not be saved')
   const { quotas, close } = redisQuotas({ redis, record, later, onError: saved })
@@ -82,9 +82,9 @@ async function inRedis(
   }
 }
 
-const told = ({ onError }: LimitCountersOptions, store: string) => ({
-  onDown: (error: unknown) => onError(error, `${store} does not answer: limits are counted by this process`),
-  onUp: () => onError(undefined, `${store} answers again`),
+const outageLog = ({ onError }: LimitCountersOptions, store: string) => ({
+  onDown: (error: unknown) => onError(error, `${store} does not respond: this process counts the limits itself`),
+  onUp: () => onError(undefined, `${store} responds again`),
 })
 
 const guardedBy = ({ ask }: ReturnType<typeof breaker>, { add, look }: LimitWindows): LimitWindows => ({

@@ -9,7 +9,7 @@ export interface Parts {
   accounts: Accounts
   counters: Counters
   here: ReturnType<typeof localQuotas>
-  lines: ReturnType<typeof throttle>
+  delays: ReturnType<typeof throttle>
   monthAt: ReturnType<typeof calendar>
   now: () => number
   monotonic: () => number

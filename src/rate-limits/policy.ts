@@ -11,14 +11,14 @@ declare module 'fastify' {
 }
 
 /**
- * Enforces rate limits: 429 with Retry-After beyond a rate, 403 beyond a quota, a delay in between. Later responses carry
- * the limit headers; requests without a route are counted, and still get 404 or 405.
+ * Enforces rate limits: 429 with Retry-After beyond a rate, 403 beyond a quota, a delay in between. All responses created
+ * after this policy carry the limit headers; requests without a route are counted, and still get 404 or 405.
  */
 export const limits = fastifyPlugin<{ limiter: Limiter }>(
   async (app, { limiter }) => {
     app.addHook('onRequest', limiter.admit)
     app.addHook('onRoute', (route) => {
-      if (route.config?.limit === 'reports') settleByAnswer(route, limiter)
+      if (route.config?.limit === 'reports') settleByResponse(route, limiter)
     })
     app.addHook('preClose', async () => limiter.release())
     app.addHook('onClose', limiter.close)
@@ -29,18 +29,17 @@ export const limits = fastifyPlugin<{ limiter: Limiter }>(
 const refusals = new Set([401, 403, 429, 503])
 
 /**
- * The report quota is used only by the response that accepts a report: a client error, a server error or a replayed response
- * gives it back; a refusal, such as for a full queue, gives the request back too.
+ * Charges the report quota only if the response accepts a report: client errors, server errors and replayed responses
+ * refund it. A refusal, such as for a full queue, refunds the request too.
  */
-function settleByAnswer(route: RouteOptions, limiter: Limiter): void {
+function settleByResponse(route: RouteOptions, limiter: Limiter): void {
   const admitted = new WeakSet<FastifyRequest>()
-  // Runs for admitted and authorized requests: all others have used nothing, or already got it back.
+  // Runs for admitted and authorized requests: all others have used no quota, or have been refunded.
   const admit = async (request: FastifyRequest) => void admitted.add(request)
   const settle = async (request: FastifyRequest, reply: FastifyReply) => {
     if (!admitted.has(request)) return
-    if (refusals.has(reply.statusCode)) limiter.giveBack(request, reply)
-    else if (reply.statusCode >= 300 || reply.hasHeader('idempotent-replayed'))
-      limiter.giveBack(request, reply, 'report')
+    if (refusals.has(reply.statusCode)) limiter.refund(request, reply)
+    else if (reply.statusCode >= 300 || reply.hasHeader('idempotent-replayed')) limiter.refund(request, reply, 'report')
   }
   route.preParsing = [...[route.preParsing ?? []].flat(), admit]
   route.onSend = [...[route.onSend ?? []].flat(), settle]

@@ -19,7 +19,7 @@ export interface Allowance {
   limit: number
   /** The start of its header lines. */
   quotaStart: string
-  /** The month that `used` belongs to; empty before it is loaded. */
+  /** The month that `used` belongs to; empty until the usage is loaded. */
   period: string
   used: number
   /** Number of calls not saved to the database yet. */
@@ -31,7 +31,7 @@ const allowance = (account: string, name: Allowance['name'], limit: number | nul
     ? null
     : { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit), period: '', used: 0, unsaved: 0 }
 
-/** The quotas of an account; `ofRequests` are those used by a request that accepts no report. */
+/** The quotas of an account; `ofRequests` are those that apply to requests other than for reports. */
 export interface AccountAllowances extends Allowances {
   ofRequests: Allowances
 }
@@ -43,7 +43,7 @@ export function allowanceOf(account: string, settings: QuotaSettings, own: numbe
   return { requests, reports, ofRequests: { requests, reports: null } }
 }
 
-/** Applies a changed request quota; it keeps the usage counted so far, persisted or not. */
+/** Applies a changed request quota, and keeps the usage counted so far, saved or not. */
 export function allowancesNow(before: AccountAllowances, now: AccountAllowances): AccountAllowances {
   if (before.requests?.limit === now.requests?.limit) return before
   if (before.requests && now.requests) {
@@ -66,7 +66,7 @@ export interface QuotasHereOptions {
 /** Counts quotas in this process: usage is loaded on first use and saved every second and on close. */
 export function localQuotas(options: QuotasHereOptions) {
   const { record } = options
-  const saver = savesLater(options)
+  const saver = batchedSaves(options)
   const begin = (one: Allowance, period: string, used: number) => {
     if (one.period === period) return
     if (one.unsaved > 0) saver.keep([one.key, one.period, one.unsaved])
@@ -93,7 +93,7 @@ export function localQuotas(options: QuotasHereOptions) {
 const saveEveryMs = 1_000
 
 /** Saves changes once a second; failed saves are retried until it is closed. */
-function savesLater({ record, later, onError }: QuotasHereOptions) {
+function batchedSaves({ record, later, onError }: QuotasHereOptions) {
   const changed = new Set<Allowance>()
   const left = new Map<string, Use>()
   let cancel: (() => void) | null = null
@@ -122,13 +122,13 @@ function savesLater({ record, later, onError }: QuotasHereOptions) {
       onError(error)
     }
   }
-  const saveInTurn = () => {
+  const saveSerially = () => {
     cancel = null
     saving = saving.then(saveNow)
     return saving
   }
   const arm = () => {
-    if (!isClosed) cancel ??= later(saveEveryMs, saveInTurn)
+    if (!isClosed) cancel ??= later(saveEveryMs, saveSerially)
   }
   return {
     keep,
@@ -141,7 +141,7 @@ function savesLater({ record, later, onError }: QuotasHereOptions) {
     close: () => {
       isClosed = true
       cancel?.()
-      return saveInTurn()
+      return saveSerially()
     },
   }
 }

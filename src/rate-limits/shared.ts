@@ -1,25 +1,25 @@
 import type { Bucket } from './account.ts'
 import { type AdmissionContext, limitProblem, proceed, quotasOf } from './context.ts'
 import { consumeLocal, tighter, type Window, windowOf } from './fixed-window.ts'
-import { quotaExceeded, tellQuota } from './headers.ts'
+import { quotaExceeded, setQuotaHeaders } from './headers.ts'
 import type { Counters, Limit } from './limit.ts'
 import type { Parts } from './parts.ts'
 import type { Allowance } from './quota.ts'
 
 /** Admits a request when several processes count together. */
-export function admitShared(parts: Parts, way: AdmissionContext): void {
-  judge(parts, way).then((next) => next(), way.done)
+export function admitShared(parts: Parts, context: AdmissionContext): void {
+  evaluate(parts, context).then((next) => next(), context.done)
 }
 
 const sharedOf = ({ counters }: Parts) => counters.shared as NonNullable<Counters['shared']>
 
 /** Counts in the shared stores; returns the next step, to be run once. */
-async function judge(parts: Parts, way: AdmissionContext): Promise<() => void> {
-  const { account, own } = way
+async function evaluate(parts: Parts, context: AdmissionContext): Promise<() => void> {
+  const { account, own } = context
   const both = [take(parts, account, account.general), take(parts, account, own)] as const
   const [general, ofOwn] = await Promise.all(both)
-  const refusal = limitProblem(way, tighter(general, ofOwn), parts.now())
-  return refusal === null ? use(parts, way) : () => way.done(refusal)
+  const refusal = limitProblem(context, tighter(general, ofOwn), parts.now())
+  return refusal === null ? charge(parts, context) : () => context.done(refusal)
 }
 
 /**
@@ -40,13 +40,13 @@ async function take(parts: Parts, account: Bucket, limit: Limit | null): Promise
   }
 }
 
-async function use(parts: Parts, way: AdmissionContext): Promise<() => void> {
+async function charge(parts: Parts, context: AdmissionContext): Promise<() => void> {
   const { quotas: store } = sharedOf(parts)
   const month = parts.monthAt(parts.now())
-  const { requests, reports } = quotasOf(way)
+  const { requests, reports } = quotasOf(context)
   const taken: Allowance[] = []
   // A failure to give quota back is reported and does not change the response.
-  const giveBack = () => Promise.all(taken.splice(0).map((one) => store.back(one.key, month.name))).catch(parts.onError)
+  const refund = () => Promise.all(taken.splice(0).map((one) => store.back(one.key, month.name))).catch(parts.onError)
   let exceeded: Allowance | undefined
   try {
     for (const one of [requests, reports]) {
@@ -57,12 +57,12 @@ async function use(parts: Parts, way: AdmissionContext): Promise<() => void> {
       else exceeded = one
     }
   } catch (error) {
-    await giveBack()
+    await refund()
     throw error
   }
-  tellQuota(way.reply, requests, reports, month)
-  if (exceeded === undefined) return () => proceed(parts, way)
-  await giveBack()
+  setQuotaHeaders(context.reply, requests, reports, month)
+  if (exceeded === undefined) return () => proceed(parts, context)
+  await refund()
   const refusal = quotaExceeded(exceeded, month)
-  return () => way.done(refusal)
+  return () => context.done(refusal)
 }

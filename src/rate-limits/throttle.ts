@@ -28,70 +28,70 @@ export const maxWaiting = 100
 
 const msPerCall = ({ calls, seconds }: Rate) => (seconds * 1_000) / calls
 
-/** Time between two calls in ms; an account with its own rate is never slower than that rate. */
+/** Time between two calls in ms; an account with its own rate is never throttled below that rate. */
 export const stepOf = (pace: Pace, own: Rate | null): number =>
   own === null ? msPerCall(pace) : Math.min(msPerCall(pace), msPerCall(own))
 
-/** An empty queue; an account with its own rate passes at least at that rate. */
-export function lineOf(pace: Pace, own: Rate | null): DelayQueue {
+/** Creates an empty queue; an account with its own rate passes at that rate or faster. */
+export function newDelayQueue(pace: Pace, own: Rate | null): DelayQueue {
   const toleranceMs = pace.burst * msPerCall(pace)
   return { stepMs: stepOf(pace, own), toleranceMs, nextMs: 0, waiting: [], cancel: null }
 }
 
 /** The result of reserving a slot in the queue. */
-export type Place = 'free' | 'full' | { dueMs: number }
+export type Reservation = 'free' | 'full' | { dueMs: number }
 
 /**
  * Reserves a slot by the generic cell rate algorithm: after a burst each call is due one step after the previous one, so the
  * order is preserved. Returns `full` beyond the maximum delay or number of waiting calls, and then leaves the queue
  * unchanged.
  */
-export function reserve(line: DelayQueue, atMs: number): Place {
-  const nextMs = Math.max(line.nextMs, atMs) + line.stepMs
-  const dueMs = nextMs - line.toleranceMs
-  if (dueMs <= atMs && line.waiting.length === 0) {
-    line.nextMs = nextMs
+export function reserve(queue: DelayQueue, atMs: number): Reservation {
+  const nextMs = Math.max(queue.nextMs, atMs) + queue.stepMs
+  const dueMs = nextMs - queue.toleranceMs
+  if (dueMs <= atMs && queue.waiting.length === 0) {
+    queue.nextMs = nextMs
     return 'free'
   }
-  if (dueMs - atMs > maxWaitMs || line.waiting.length >= maxWaiting) return 'full'
-  line.nextMs = nextMs
+  if (dueMs - atMs > maxWaitMs || queue.waiting.length >= maxWaiting) return 'full'
+  queue.nextMs = nextMs
   return { dueMs }
 }
 
 /** Runs waiting calls in queue order; the function returned by `wait` removes a call from the queue. */
 export function throttle({ monotonic, later }: ThrottleOptions) {
-  const lines = new Set<DelayQueue>()
-  const drain = (line: DelayQueue, untilMs: number) => {
-    line.cancel = null
-    while (line.waiting[0] !== undefined && line.waiting[0].dueMs <= untilMs) line.waiting.shift()?.run()
-    arm(line)
+  const queues = new Set<DelayQueue>()
+  const drain = (queue: DelayQueue, untilMs: number) => {
+    queue.cancel = null
+    while (queue.waiting[0] !== undefined && queue.waiting[0].dueMs <= untilMs) queue.waiting.shift()?.run()
+    arm(queue)
   }
-  const arm = (line: DelayQueue) => {
-    const next = line.waiting[0]
-    if (next === undefined) lines.delete(line)
-    else line.cancel ??= later(Math.max(1, Math.ceil(next.dueMs - monotonic())), () => drain(line, monotonic()))
+  const arm = (queue: DelayQueue) => {
+    const next = queue.waiting[0]
+    if (next === undefined) queues.delete(queue)
+    else queue.cancel ??= later(Math.max(1, Math.ceil(next.dueMs - monotonic())), () => drain(queue, monotonic()))
   }
   return {
-    wait: (line: DelayQueue, dueMs: number, run: () => void): (() => void) => {
+    wait: (queue: DelayQueue, dueMs: number, run: () => void): (() => void) => {
       const entry = { dueMs, run }
-      line.waiting.push(entry)
-      lines.add(line)
-      arm(line)
+      queue.waiting.push(entry)
+      queues.add(queue)
+      arm(queue)
       return () => {
-        const at = line.waiting.indexOf(entry)
-        if (at >= 0) line.waiting.splice(at, 1)
+        const at = queue.waiting.indexOf(entry)
+        if (at >= 0) queue.waiting.splice(at, 1)
       }
     },
     /** Runs all waiting calls at once, when the service stops. */
     release: () => {
-      for (const line of lines) {
-        line.cancel?.()
-        drain(line, Number.POSITIVE_INFINITY)
+      for (const queue of queues) {
+        queue.cancel?.()
+        drain(queue, Number.POSITIVE_INFINITY)
       }
     },
   }
 }
 
 /** The 429 for a call that finds the queue full. */
-export const lineIsFull = () =>
+export const delayQueueFull = () =>
   new Problem('RATE_LIMIT_EXCEEDED', 'Too many requests at once: wait 2 seconds', { headers: { 'retry-after': '2' } })

@@ -8,11 +8,11 @@ import type { Parts } from './parts.ts'
 import { type Allowance, quotaLeft } from './quota.ts'
 
 const natural = { minimum: 0 }
-const reset = Type.Integer({ ...natural, description: 'When it begins anew, in epoch seconds' })
+const reset = Type.Integer({ ...natural, description: 'When the count restarts, in epoch seconds' })
 
 const RateUsage = Type.Object({
-  name: Type.String({ description: 'As the RateLimit header names it', examples: ['default'] }),
-  limit: Type.Integer({ ...natural, description: 'Calls in a window', examples: [6000] }),
+  name: Type.String({ description: 'Name of the limit, as in the RateLimit header', examples: ['default'] }),
+  limit: Type.Integer({ ...natural, description: 'Maximum number of calls per window', examples: [6000] }),
   windowSeconds: Type.Integer({ minimum: 1, examples: [60] }),
   used: Type.Integer(natural),
   remaining: Type.Integer(natural),
@@ -21,7 +21,7 @@ const RateUsage = Type.Object({
 
 const QuotaUsage = Type.Object({
   name: Type.String({ enum: ['requests', 'reports'] }),
-  limit: Type.Integer({ ...natural, description: 'In a calendar month (UTC)', examples: [10_000_000] }),
+  limit: Type.Integer({ ...natural, description: 'Maximum number per calendar month (UTC)', examples: [10_000_000] }),
   used: Type.Integer(natural),
   remaining: Type.Integer(natural),
   reset,
@@ -30,21 +30,21 @@ const QuotaUsage = Type.Object({
 const UsageView = Type.Object({
   countedBy: Type.String({
     enum: ['key', 'client'],
-    // A constant named `Client` would clash with the name of the client itself in Go.
+    // In a generated Go client, a constant named `Client` would clash with the client type.
     'x-enum-varnames': ['CountedByKey', 'CountedByClient'],
-    description: 'The API key, or client and subject of the token',
+    description: 'Whether calls count for the API key, or for the client and subject of the token',
   }),
-  rates: Type.Array(RateUsage, { description: 'Limits of short windows; a missing one is off' }),
-  quotas: Type.Array(QuotaUsage, { description: 'Limits of the month; a missing one is off' }),
+  rates: Type.Array(RateUsage, { description: 'Limits per time window; those missing are off' }),
+  quotas: Type.Array(QuotaUsage, { description: 'Limits per month; those missing are off' }),
 })
 
 export type Usage = Static<typeof UsageView>
 
-const keptMs = 1_000
+const cacheMs = 1_000
 
 /**
- * Limits and usage of accounts. Shared stores are queried once for concurrent requests, and the result is cached for a
- * second: this operation is not counted, so it must not be a way to overload the stores.
+ * Limits and usage of accounts. Concurrent requests share one query to the shared stores, and the result is cached for a
+ * second: this operation is not counted, so it must not be able to overload the stores.
  */
 export function usages(parts: Parts): (account: Bucket) => Promise<Usage> {
   const { counters, monotonic } = parts
@@ -58,7 +58,7 @@ export function usages(parts: Parts): (account: Bucket) => Promise<Usage> {
     kept.set(account, look)
     usage.then(
       () => {
-        look.untilMs = monotonic() + keptMs
+        look.untilMs = monotonic() + cacheMs
       },
       () => kept.delete(account),
     )
@@ -110,17 +110,17 @@ async function refresh({ counters: { shared }, here, monthAt, now }: Parts, one:
 /** The response of a service without limits. */
 const unlimited: Usage = { countedBy: 'client', rates: [], quotas: [] }
 
-/** GET /api/usage: limits and usage of the caller, for every valid token; not counted itself. */
 interface UsageOptions {
   /** Limits and usage of the caller of a request. */
   limiter?: { usage: (request: FastifyRequest) => Promise<Usage> }
 }
 
+/** GET /api/usage: limits and usage of the caller, for every valid token; not counted itself. */
 export const usageRoute: FastifyPluginAsyncTypebox<UsageOptions> = async (app, { limiter }) => {
   const about = {
     tags: ['limits'],
     operationId: 'readUsage',
-    summary: 'Read the limits that count for the caller, and what is used of them',
+    summary: 'Read the limits that apply to the caller and their usage',
   }
   const config = { scope: 'any', cache: 'none', limit: 'none' } as const
   app.get('/api/usage', { config, schema: { ...about, response: { 200: UsageView } } }, async (request) =>

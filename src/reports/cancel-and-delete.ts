@@ -14,7 +14,7 @@ const cancelled: Ending = {
   errorMessage: 'The task was cancelled',
 }
 
-const outdated = () => new Problem('PRECONDITION_FAILED', 'The task does not meet the conditions of the request')
+const outdated = () => new Problem('PRECONDITION_FAILED', "The task does not meet the request's preconditions")
 
 /**
  * Cancels an unfinished task and records its event; its worker notices within a second. Throws TASK_ALREADY_FINISHED, which
@@ -24,13 +24,13 @@ export async function cancel(
   transitions: Transitions,
   tx: Queryable,
   { id }: Pick<Task, 'id'>,
-  demands: RowPrecondition = {},
+  precondition: RowPrecondition = {},
 ): Promise<Task> {
-  const task = await finishIn(transitions, tx, id, cancelled, demands)
+  const task = await finishIn(transitions, tx, id, cancelled, precondition)
   if (task) return task
   const found = await tx.selectFrom('tasks').select('status').where('id', '=', id).executeTakeFirst()
   if (found && !isFinished(found)) throw outdated()
-  throw new Problem('TASK_ALREADY_FINISHED', 'The task has ended already, there is nothing to cancel')
+  throw new Problem('TASK_ALREADY_FINISHED', 'The task has already ended: there is nothing to cancel')
 }
 
 /**
@@ -40,13 +40,13 @@ export async function cancel(
 export async function deleteTask(
   transitions: Transitions & { results: ResultStore },
   { id }: Pick<Task, 'id'>,
-  demands: RowPrecondition,
+  precondition: RowPrecondition,
 ): Promise<void> {
   const { db, results, now } = transitions
   const at = iso(now())
   const task = await db.write(async (tx) => {
     const marking = tx.updateTable('tasks').set({ expiresAt: at, ...nextRevision('tasks', at) })
-    const marked = await wherePrecondition(marking.where('id', '=', id), demands)
+    const marked = await wherePrecondition(marking.where('id', '=', id), precondition)
       .returningAll()
       .executeTakeFirst()
     if (marked && !isFinished(marked)) await finishIn(transitions, tx, id, cancelled)

@@ -8,7 +8,7 @@ import type { Task } from '../storage/tables/tables.ts'
 import type { ByteRange, ResultStore } from './files/store.ts'
 import type { ReportFormat } from './formats/format.ts'
 import { formats } from './formats/formats.ts'
-import { acquireSlot, type SlotLimiter } from './places.ts'
+import { acquireSlot, type SlotLimiter } from './slots.ts'
 import { isFinished, pollSeconds } from './tasks.ts'
 
 export interface DownloadOptions {
@@ -21,15 +21,15 @@ export interface DownloadOptions {
 type Completed = Task & { resultKey: string; sha256: string; sizeBytes: number }
 
 /**
- * Responds with the result of a task: all of it, one range, or 304. Throws a `Problem` while it is not available, or no
- * longer.
+ * Responds with the result of a task: all of it, one range, or 304. Throws a `Problem` if the result is not available
+ * yet, or no longer.
  */
 export async function download(options: DownloadOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const result = available(task, options.now())
   const etag = `"${result.sha256}"`
   const { headers, method } = request
   if (headers['if-match'] !== undefined && !matchesTag(headers['if-match'], etag, 'strong')) {
-    throw new Problem('PRECONDITION_FAILED', 'The result does not have this ETag')
+    throw new Problem('PRECONDITION_FAILED', "The result's ETag does not match If-Match")
   }
   // A stream, because for HEAD the framework sets Content-Length 0 on an empty body.
   const nothing = () => (method === 'HEAD' ? Readable.from([]) : undefined)
@@ -46,7 +46,7 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
 }
 
 /**
- * Opens the result for as long as the response is open; when the response ends, reading ends too and the slot is released.
+ * Opens the result for as long as the response is open: when the response ends, reading stops and the slot is released.
  */
 async function opened(
   { results, downloads }: DownloadOptions,
@@ -69,7 +69,7 @@ function available(task: Task, nowMs: number): Completed {
     throw new Problem('TASK_NOT_COMPLETED', 'The result is not ready yet', { headers })
   }
   const expired = Date.parse(task.expiresAt as string) <= nowMs
-  if (expired) throw new Problem('RESULT_EXPIRED', 'The result is no longer kept, create a new report')
+  if (expired) throw new Problem('RESULT_EXPIRED', 'The result has expired: request the report again')
   return task as Completed
 }
 
@@ -92,7 +92,7 @@ function resultHeaders(task: Completed, etag: string, range: ByteRange | undefin
     'content-length': String(end - start + 1),
     'accept-ranges': 'bytes',
     etag,
-    // The digest covers the whole result, whatever part is sent (RFC 9530 §3).
+    // The digest covers the whole result, even if only a part is sent (RFC 9530 §3).
     'repr-digest': `sha-256=:${task.sha256}:`,
     ...(range && { 'content-range': `bytes ${start}-${end}/${task.sizeBytes}` }),
   }
@@ -101,8 +101,8 @@ function resultHeaders(task: Completed, etag: string, range: ByteRange | undefin
 const singleRange = /^bytes=[\t ]*(\d*)-(\d*)[\t ]*$/i
 
 /**
- * Parses a Range header (RFC 9110 §14.1.2). Undefined means the whole result: without the header, and for other units,
- * multiple ranges and malformed values, which may be ignored.
+ * Parses a Range header (RFC 9110 §14.1.2). Returns undefined for the whole result: without the header, and for other
+ * units, multiple ranges and malformed values, which may be ignored.
  */
 export function rangeOf(header: string | undefined, sizeBytes: number): ByteRange | 'unsatisfiable' | undefined {
   const found = singleRange.exec(header ?? '')

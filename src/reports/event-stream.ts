@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../http/policies/authenticate.ts'
 import { responseEnd } from '../http/server/response-end.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import { acquireSlot } from './places.ts'
+import { acquireSlot } from './slots.ts'
 import { isFinished, taskView } from './tasks.ts'
 import type { TaskWatch } from './wait-for-change.ts'
 
@@ -17,7 +17,7 @@ export interface EventsOptions {
 }
 
 const reconnectMs = 2_000
-/** Bounds how long a stream outlives the token it was opened with; clients reconnect automatically. */
+/** Limits how long a stream outlives the token that opened it; clients reconnect automatically. */
 const maxMs = 15 * 60_000
 
 /**
@@ -33,13 +33,13 @@ export function streamEvents(options: EventsOptions, task: Task, request: Fastif
   const end = responseEnd(reply)
   const { watch } = options
   if (watch && !isHead && !isFinished(task))
-    acquireSlot(watch.places, callerOf(request), end, 'event streams and waiting requests')
+    acquireSlot(watch.slots, callerOf(request), end, 'event streams and waiting requests')
   const stream = Readable.from(isHead ? [] : events(options, task, seen, end))
   // Keeps proxies from buffering the events.
   return reply.headers({ 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }).send(stream)
 }
 
-/** The next event is created when the last one was read: a slow reader misses intermediate states, but never the end. */
+/** Creates each event after the previous one was read: a slow reader misses intermediate states, but never the end. */
 async function* events(options: EventsOptions, first: Task, seen: number, signal: AbortSignal): AsyncIterable<string> {
   const { watch, now, find, heartbeatMs = 15_000 } = options
   const endMs = now() + maxMs

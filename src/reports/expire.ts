@@ -28,7 +28,10 @@ interface Over {
 }
 type Position = Pick<Over, 'id' | 'at'>
 
-/** One kind of removal: pages of its rows in the order of `at` and `id`, and the update of rows whose file was removed. */
+/**
+ * One kind of removal: reads its rows page by page, ordered by `at` and `id`, and updates or deletes those whose file was
+ * removed.
+ */
 interface Removal {
   page: (after: Position) => Promise<Over[]>
   commit: (ids: string[]) => Promise<unknown>
@@ -37,8 +40,8 @@ interface Removal {
 const start: Position = { at: '', id: '' }
 
 /**
- * A sweep that removes expired results and the records of tasks that ended long ago; returns how many of both. A file
- * that cannot be removed is reported and skipped; it is retried after the sweep has reached the end.
+ * Returns a sweep that removes expired results and the records of tasks that ended long ago; it resolves to the number of
+ * both. A file that cannot be removed is reported and skipped; it is retried after the sweep has reached the end.
  */
 export function expireReports(options: ExpireOptions): () => Promise<number> {
   const walks = [walk(options, results(options)), walk(options, records(options))]

@@ -16,7 +16,7 @@ export interface ReportFilter {
 }
 
 /**
- * A report type as data, from which a thread can derive all it needs to read the rows. `sql` and `column` are SQL
+ * A report type as data, from which a thread can derive everything it needs to read the rows. `sql` and `column` are SQL
  * expressions and `from` is the SQL after the keyword; all of them are written by developers, never by a client.
  */
 export interface ReportKind {
@@ -49,7 +49,7 @@ export interface ReportQuery {
   sort?: string[]
 }
 
-/** On whose behalf a report is generated. */
+/** The account for which a report is generated. */
 export interface ReportRequester {
   clientId: string
   subject: string
@@ -63,33 +63,33 @@ export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): Rep
 }
 
 /** The rows of a report as a long read. */
-export const readOf = (db: Database, kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): LongRead =>
-  longRead(db, queryOf(kind, asked, viewer))
+export const readOf = (db: Database, kind: ReportKind, query: ReportQuery, viewer: ReportRequester): LongRead =>
+  longRead(db, queryOf(kind, query, viewer))
 
-/** Counts at most `most` rows of a report; where few of many rows match its filters, the query reads all of them. */
+/** Counts at most `max` rows of a report; if few rows match its filters, the query reads all of them. */
 export async function countUpTo(
   db: Database,
   kind: ReportKind,
-  asked: ReportQuery,
+  query: ReportQuery,
   viewer: ReportRequester,
-  most: number,
+  max: number,
 ) {
-  const { from, where } = queryOf(kind, asked, viewer)
+  const { from, where } = queryOf(kind, query, viewer)
   const [, table] = /^"?(\w+)"?(?= join |$)/.exec(kind.from) ?? []
   const conditions = [...(where as RawBuilder<unknown>[]), ...(table ? [db.engine.interruptible(table)] : [])]
   const met = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
   const counting = sql<{
     rows: number
-  }>`select count(*) as rows from (select 1 from ${from} ${met} limit ${most}) as found`
+  }>`select count(*) as rows from (select 1 from ${from} ${met} limit ${max}) as found`
   const account = accountOf(viewer)
   const [counted] = await db.scan<{ rows: number }>({ compile: () => counting.compile(db.read) }, { account })
   return Number(counted?.rows)
 }
 
-function queryOf(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): LongReadOptions {
-  const columns = columnsOf(kind, asked)
+function queryOf(kind: ReportKind, query: ReportQuery, viewer: ReportRequester): LongReadOptions {
+  const columns = columnsOf(kind, query)
   const order = [
-    ...(asked.sort ?? []).map((entry) => ({
+    ...(query.sort ?? []).map((entry) => ({
       column: kind.sorts?.[entry.replace(/^-/, '')] as string,
       descending: entry.startsWith('-'),
     })),
@@ -100,7 +100,7 @@ function queryOf(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester):
   return {
     cells: columns.map(({ sql: text, type }) => ({ term: sql.raw(text), type })),
     from: sql.raw(kind.from),
-    where: conditions(kind, asked, viewer),
+    where: conditions(kind, query, viewer),
     order: (first < 0 ? order : order.slice(0, first + 1)).map(({ column, descending }) => {
       const cell = columns.findIndex(({ sql: text }) => text === column)
       return { term: sql.raw(column), descending, ...(cell >= 0 && { cell }) }
@@ -108,16 +108,16 @@ function queryOf(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester):
   }
 }
 
-function conditions(kind: ReportKind, asked: ReportQuery, viewer: ReportRequester): RawBuilder<unknown>[] {
+function conditions(kind: ReportKind, query: ReportQuery, viewer: ReportRequester): RawBuilder<unknown>[] {
   const { time, owned } = kind
   const met: RawBuilder<unknown>[] = []
   if (owned && !(owned.adminSeesAll && viewer.isAdmin)) {
     met.push(sql`${sql.raw(owned.client)} = ${viewer.clientId}`)
     if (owned.subject) met.push(sql`${sql.raw(owned.subject)} = ${viewer.subject}`)
   }
-  if (time && asked.from !== undefined) met.push(sql`${sql.raw(time.column)} >= ${asked.from}`)
-  if (time && asked.to !== undefined) met.push(sql`${sql.raw(time.column)} < ${asked.to}`)
-  for (const [name, value] of Object.entries(asked.filter ?? {})) {
+  if (time && query.from !== undefined) met.push(sql`${sql.raw(time.column)} >= ${query.from}`)
+  if (time && query.to !== undefined) met.push(sql`${sql.raw(time.column)} < ${query.to}`)
+  for (const [name, value] of Object.entries(query.filter ?? {})) {
     const filter = kind.filters?.find((known) => known.name === name) as ReportFilter
     // Booleans are stored as 1 or 0.
     const wanted = filter.folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value

@@ -7,9 +7,9 @@ import type { Database } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Task } from '../storage/tables/tables.ts'
 import type { ResultStore } from './files/store.ts'
-import type { SlotLimiter } from './places.ts'
 import type { ReportKind } from './report-types.ts'
 import type { TaskParams } from './schemas.ts'
+import type { SlotLimiter } from './slots.ts'
 import { findTask, type TaskStore } from './tasks.ts'
 import type { TaskWatch } from './wait-for-change.ts'
 
@@ -28,7 +28,7 @@ export interface ReportsOptions {
   /** Lets requests wait for a task to change; without it they do not wait. */
   watch?: TaskWatch
   /** Checks whether a request's `webhookUrl` may be called; without it every address is accepted. */
-  judgeCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
+  checkCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
 }
 
 type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; response: object }

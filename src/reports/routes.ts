@@ -17,7 +17,7 @@ import { parametersSchema } from './parameters.ts'
 import { about, ownTask, type ReportsOptions } from './route-parts.ts'
 import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import { downloadRoute, eventsRoute } from './stream-routes.ts'
-import { askedOf, createTask, isFinished, pollSeconds, statusPath, taskView } from './tasks.ts'
+import { createTask, isFinished, pollSeconds, queryOf, statusPath, taskView } from './tasks.ts'
 import { reportErrors, validateReportRequest } from './validate.ts'
 import { waitForChange } from './wait-for-change.ts'
 
@@ -40,19 +40,19 @@ const refusals = ['CALLBACK_URL_BLOCKED', 'RATE_LIMIT_EXCEEDED'] as const
 
 function createRoutes(app: App, options: ReportsOptions): void {
   const response = { 202: TaskView }
-  const schema = about('createReport', 'Ask for a report', { body: requestOf(options), response })
+  const schema = about('createReport', 'Request a report', { body: requestOf(options), response })
   const config = { ...writing, minimal: true, limit: 'reports', problems: refusals } as const
   const validatorCompiler = validatedBy((body: ReportRequest) => reportErrors(options, body))
   app.post('/api/reports', { schema, config, validatorCompiler }, (request, reply) =>
     accept(app, options, request.body, request, reply),
   )
-  const retry = about('retryReport', 'Repeat a finished report', { params: TaskParams, response })
+  const retry = about('retryReport', 'Retry a finished report', { params: TaskParams, response })
   const repeats = { ...config, problems: ['TASK_NOT_COMPLETED', ...refusals] } as const
   app.post('/api/reports/:taskId/retry', { schema: retry, config: repeats }, async (request, reply) => {
     const task = await ownTask(options, request)
-    if (!isFinished(task)) throw new Problem('TASK_NOT_COMPLETED', 'Only a task that has ended can be repeated')
+    if (!isFinished(task)) throw new Problem('TASK_NOT_COMPLETED', 'Only a task that has ended can be retried')
     const { reportType, format, webhookUrl, id: retryOf } = task
-    const body = { reportType, format, parameters: askedOf(task), ...(webhookUrl !== null && { webhookUrl }) }
+    const body = { reportType, format, parameters: queryOf(task), ...(webhookUrl !== null && { webhookUrl }) }
     return accept(app, options, body, request, reply, retryOf)
   })
 }
@@ -120,10 +120,10 @@ function endRoutes(app: App, options: ReportsOptions): void {
   const config = { ...writing, problems: ['PRECONDITION_FAILED', 'TASK_ALREADY_FINISHED'] } as const
   app.post('/api/reports/:taskId/cancel', { schema, config }, async (request, reply) => {
     const task = await ownTask(options, request)
-    const demands = preconditionOf(request, false)
+    const precondition = preconditionOf(request, false)
     return idempotentWrite(request, reply, options.db.write, async (tx: Queryable) => ({
       ...{ status: 200, headers: {} },
-      body: taskView(await cancel(options, tx, task, demands)),
+      body: taskView(await cancel(options, tx, task, precondition)),
     }))
   })
   const deletion = about('deleteReport', 'Delete a report', { params: TaskParams, response: { 204: {} } })

@@ -13,12 +13,15 @@ const path = `/api/reports/${taskId}`
 export const reportRequest = (types: readonly string[]) =>
   Type.Object(
     {
-      reportType: Type.String({ description: 'One of /api/report-types', ...documentedRules({ enum: types }) }),
+      reportType: Type.String({
+        description: 'A report type of /api/report-types',
+        ...documentedRules({ enum: types }),
+      }),
       format: Type.String({ ...documentedRules({ enum: formatNames }), examples: ['csv'] }),
       webhookUrl: Type.Optional(
         Type.String({
           maxLength: 2_048,
-          description: 'Called when the task is finished; an absolute https URL',
+          description: 'Absolute https URL that is called when the task has finished',
           ...documentedRules({ format: 'uri' }),
           examples: ['https://client.example/hooks/reports'],
         }),
@@ -63,12 +66,14 @@ export const TaskView = partialResponse(
     resultUrl: Type.Optional(Type.String({ description: 'Path of the download, once completed' })),
     reportType: Type.String(),
     format: Type.String({ enum: formatNames }),
-    parameters: Type.Optional(Type.Object({}, { additionalProperties: true, description: 'As they were understood' })),
-    retryOf: Type.Optional(Type.String({ description: 'The task that this one repeats' })),
+    parameters: Type.Optional(
+      Type.Object({}, { additionalProperties: true, description: 'The parameters of the request, as parsed' }),
+    ),
+    retryOf: Type.Optional(Type.String({ description: 'The task that this one retries' })),
     progress: Type.Integer({ minimum: 0, maximum: 100 }),
     createdAt: Instant,
     startedAt: Type.Optional(Instant),
-    completedAt: Type.Optional(Type.String({ format: 'date-time', description: 'When it was completed or failed' })),
+    completedAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the task completed or failed' })),
     expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the result is removed' })),
     attempts: Type.Integer({ minimum: 0 }),
     rowCount: count,
@@ -91,7 +96,9 @@ export const ReportType = Type.Object(
   {
     reportType: Type.String(),
     title: Type.String(),
-    scope: Type.Optional(Type.String({ description: 'The scope it takes besides reports:write' })),
+    scope: Type.Optional(
+      Type.String({ description: 'The scope that the report requires in addition to reports:write' }),
+    ),
     formats: Type.Array(Type.String({ enum: formatNames })),
     columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
     parameters: Type.Object({}, { additionalProperties: true, description: 'JSON Schema of the parameters' }),
@@ -102,7 +109,7 @@ export const ReportType = Type.Object(
 export type ReportRequest = Static<ReturnType<typeof reportRequest>>
 
 export const TaskParams = Type.Object({
-  taskId: Type.String({ description: 'As the 202 named it', examples: [taskId] }),
+  taskId: Type.String({ description: 'The id from the 202 response', examples: [taskId] }),
 })
 
 export const TaskQuery = Type.Object({ fields: Fields })

@@ -14,12 +14,12 @@ type App = Parameters<FastifyPluginAsyncTypebox>[0]
 export function eventsRoute(app: App, options: ReportsOptions): void {
   const example = 'id: 2\nevent: completed\ndata: {"taskId":"tsk_9mZ4qXb1TzqkPj0y7vWc2A","status":"completed"}\n\n'
   const events = Type.Unknown({
-    description: 'Server-sent events; the data of each is the task as JSON',
+    description: 'Server-Sent Events, each with the task as JSON in its data',
     examples: [example],
   })
   const content = { 'text/event-stream': { schema: events } }
   const response = {
-    200: { description: 'Its progress and its end', content },
+    200: { description: 'The progress and the end of the task', content },
     204: {},
   }
   const schema = about('watchReport', 'Watch a report task as Server-Sent Events', { params: TaskParams, response })
@@ -34,7 +34,7 @@ export function eventsRoute(app: App, options: ReportsOptions): void {
 /** The route of a task's result. */
 export function downloadRoute(app: App, options: ReportsOptions): void {
   const file = { schema: Type.String({ format: 'binary' }) }
-  // Generated clients use the first media type: bytes, whatever the format.
+  // Generated clients use the first media type, which is binary for any format.
   const types = ['application/octet-stream', ...[...formats.values()].map(({ mediaType }) => mediaType)]
   const content = Object.fromEntries(types.map((type) => [type, file]))
   const response = {

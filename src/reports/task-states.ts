@@ -21,7 +21,7 @@ export const maxAttempts = 3
 const progressEveryMs = 1_000
 const unfinished = ['pending', 'in_progress'] as const
 
-/** Starts an attempt and counts it; undefined when the task is finished, gone, or has used all its attempts. */
+/** Starts an attempt and counts it; undefined if the task is finished, gone, or out of attempts. */
 export function begin({ db, now }: Transitions, taskId: string): Promise<Task | undefined> {
   const at = iso(now())
   return db.write((tx) =>
@@ -41,7 +41,7 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
   )
 }
 
-/** Takes back the attempt that a service shutdown cut short, unless the next one has already started. */
+/** Undoes the count of an attempt that a shutdown cut short, unless the next one has already started. */
 export async function requeue({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
   const at = iso(now())
   await db.write((tx) =>
@@ -57,14 +57,14 @@ export async function requeue({ db, now }: Transitions, { id, attempts }: Task):
 
 /** Returns a function that stores an attempt's progress: 0 to 99, never decreasing, at most once a second. */
 export function progressOf({ db, now }: Transitions, { id, attempts, progress }: Task) {
-  let shown = progress
-  let shownMs = now()
+  let saved = progress
+  let savedMs = now()
   return async (share: number): Promise<void> => {
     const reached = Math.min(Math.floor(share * 100), 99)
-    if (reached <= shown || now() - shownMs < progressEveryMs) return
-    shown = reached
-    shownMs = now()
-    const at = iso(shownMs)
+    if (reached <= saved || now() - savedMs < progressEveryMs) return
+    saved = reached
+    savedMs = now()
+    const at = iso(savedMs)
     await db.write((tx) =>
       tx
         .updateTable('tasks')
@@ -98,8 +98,8 @@ export type Ending =
     >)
 
 /**
- * Finishes a task, records its event and finishes its job in one transaction. False when the task had already ended or is
- * gone; then only the job is finished. Throws `LeaseLost` when another worker holds the job by now.
+ * Finishes a task, records its event and finishes its job in one transaction. Returns false if the task had already ended
+ * or is gone; then only the job is finished. Throws `LeaseLost` if another worker holds the job.
  */
 export function finish(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
   return transitions.db.write(async (tx) => {
@@ -110,20 +110,20 @@ export function finish(transitions: Transitions, job: Job, taskId: string, endin
 }
 
 /**
- * Finishes an unfinished task and records its event, inside the caller's transaction; undefined when it had already ended,
- * is gone or does not meet the precondition.
+ * Finishes an unfinished task and records its event, in the caller's transaction. Returns undefined if the task had
+ * already ended, is gone or does not meet the precondition.
  */
 export async function finishIn(
   transitions: Transitions,
   tx: Queryable,
   taskId: string,
   ending: Ending,
-  demands: RowPrecondition = {},
+  precondition: RowPrecondition = {},
 ) {
   const { queue, now, random } = transitions
   const at = iso(now())
   const ended = tx.updateTable('tasks').set({ ...ending, completedAt: at, ...nextRevision('tasks', at) })
-  const task = await wherePrecondition(ended, demands)
+  const task = await wherePrecondition(ended, precondition)
     .where('id', '=', taskId)
     .where('status', 'in', unfinished)
     .returningAll()

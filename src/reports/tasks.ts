@@ -10,7 +10,7 @@ import { nextPosition } from './generate/fair-queue.ts'
 import type { ReportQuery } from './report-types.ts'
 import type { TaskView } from './schemas.ts'
 
-/** A requested report, with the API prefix of the request. */
+/** A requested report, with the API prefix that the request used. */
 export interface NewTask {
   id: string
   reportType: string
@@ -21,10 +21,7 @@ export interface NewTask {
   retryOf?: string
 }
 
-/**
- * Adds a pending task and its job in the caller's transaction. Throws RATE_LIMIT_EXCEEDED when the client has the maximum of
- * waiting tasks.
- */
+/** Adds a pending task and its job in the caller's transaction. Throws like `nextPosition`. */
 export async function createTask(tx: Queryable, queue: Queue, task: NewTask, owner: Caller, at: string): Promise<Task> {
   const { clientId, subject, scopes } = owner
   const turn = await nextPosition(tx, clientId)
@@ -38,7 +35,7 @@ export async function createTask(tx: Queryable, queue: Queue, task: NewTask, own
     })
     .returningAll()
     .executeTakeFirstOrThrow()
-  await queue.enqueue(tx, 'report.generate', { taskId: task.id }, { place: { group: clientId, turn } })
+  await queue.enqueue(tx, 'report.generate', { taskId: task.id }, { position: { group: clientId, turn } })
   return created
 }
 
@@ -49,7 +46,7 @@ export interface TaskStore {
   taskSeconds: number
 }
 
-/** Tasks that ended at this instant or before have expired: they count as gone even before a sweep removes them. */
+/** Tasks that ended at or before this instant have expired and count as gone, even before a sweep removes them. */
 export const lastEndOver = ({ now, taskSeconds }: Omit<TaskStore, 'db'>): string => iso(now() - taskSeconds * 1_000)
 
 const idForm = /^tsk_[A-Za-z0-9_-]{22}$/
@@ -100,14 +97,14 @@ export const taskOutcome = (task: Task) => ({
   ...(task.status === 'completed' && { resultUrl: resultPath(task) }),
 })
 
-/** The representation of a task: absent values are omitted; includes the columns its validators are made of. */
+/** The representation of a task, without absent values and with the columns that its validators are computed from. */
 export function taskView(task: Task): Static<typeof TaskView> & Versioned {
   const { reportType, format, retryOf, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
   const { errorCode, errorMessage, rowCount, sizeBytes, revision, sharesSecond, updatedAt } = task
   const times = { createdAt, startedAt, completedAt, expiresAt }
   const view = {
     ...taskOutcome(task),
-    ...{ reportType, format, parameters: task.parameters && askedOf(task), retryOf },
+    ...{ reportType, format, parameters: task.parameters && queryOf(task), retryOf },
     ...{ progress, ...times, attempts, rowCount, sizeBytes },
     error: errorCode && { errorCode, message: errorMessage },
     _links: links(task),
@@ -117,7 +114,7 @@ export function taskView(task: Task): Static<typeof TaskView> & Versioned {
 }
 
 /** The parameters of the task's request. */
-export const askedOf = ({ parameters }: Pick<Task, 'parameters'>): ReportQuery =>
+export const queryOf = ({ parameters }: Pick<Task, 'parameters'>): ReportQuery =>
   parameters ? JSON.parse(parameters) : {}
 
 const links = (task: Task) => ({

@@ -11,7 +11,7 @@ import type { ReportRequest } from './schemas.ts'
 import type { NewTask } from './tasks.ts'
 
 /** The context of a report request besides its body. */
-export interface Asking {
+export interface RequestContext {
   owner: Caller
   versionPrefix: string
   retryOf?: string
@@ -21,15 +21,15 @@ export interface Asking {
 export async function validateReportRequest(
   options: ReportsOptions,
   body: ReportRequest,
-  asking: Asking,
+  context: RequestContext,
 ): Promise<NewTask> {
   const { reportType, format, webhookUrl = null } = body
-  const { owner, versionPrefix, retryOf } = asking
-  const { kind, asked } = understood(options, body)
+  const { owner, versionPrefix, retryOf } = context
+  const { kind, query } = understood(options, body)
   if (kind.scope && !owner.scopes.has(kind.scope)) throw lacksScope(kind.scope)
-  await refuseTooManyRows(options, kind, asked, format, owner)
+  await refuseTooManyRows(options, kind, query, format, owner)
   if (webhookUrl !== null) await refuseBlocked(options, webhookUrl)
-  const parameters = Object.keys(asked).length > 0 ? { parameters: asked } : {}
+  const parameters = Object.keys(query).length > 0 ? { parameters: query } : {}
   const id = newId('tsk', options.random)
   return { id, reportType, format, webhookUrl, versionPrefix, ...parameters, ...(retryOf && { retryOf }) }
 }
@@ -38,7 +38,7 @@ function understood(options: ReportsOptions, body: ReportRequest) {
   const kind = kindOf(options, body)
   const errors = reportErrors(options, body)
   if (!kind || errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
-  return { kind, asked: checkParameters(kind, body.parameters).asked }
+  return { kind, query: checkParameters(kind, body.parameters).query }
 }
 
 const kindOf = ({ kinds }: ReportsOptions, { reportType }: ReportRequest) =>
@@ -63,22 +63,22 @@ const unlessOneOf = (field: string, value: string, allowed: string[]): FieldErro
 async function refuseTooManyRows(
   { db }: ReportsOptions,
   kind: ReportKind,
-  asked: ReportQuery,
+  query: ReportQuery,
   format: string,
   { clientId, subject, scopes }: Caller,
 ): Promise<void> {
-  const most = formats.get(format)?.maxRows
-  if (most === undefined) return
-  const rows = await countUpTo(db, kind, asked, { clientId, subject, isAdmin: scopes.has('admin') }, most + 1)
-  if (rows <= most) return
-  const message = `holds ${most.toLocaleString('en')} rows at most, and this report has more: narrow it, or choose another`
+  const maxRows = formats.get(format)?.maxRows
+  if (maxRows === undefined) return
+  const rows = await countUpTo(db, kind, query, { clientId, subject, isAdmin: scopes.has('admin') }, maxRows + 1)
+  if (rows <= maxRows) return
+  const message = `has at most ${maxRows.toLocaleString('en')} rows, and this report has more: narrow it, or choose another format`
   throw new Problem('VALIDATION_ERROR', 'The report is too large for its format', {
     errors: [{ field: 'format', message }],
   })
 }
 
-async function refuseBlocked({ judgeCallback }: ReportsOptions, webhookUrl: string): Promise<void> {
-  const verdict = judgeCallback ? await judgeCallback(webhookUrl) : { ok: true as const }
+async function refuseBlocked({ checkCallback }: ReportsOptions, webhookUrl: string): Promise<void> {
+  const verdict = checkCallback ? await checkCallback(webhookUrl) : { ok: true as const }
   if (verdict.ok) return
   const errors = [{ field: 'webhookUrl', message: verdict.reason }]
   throw new Problem('CALLBACK_URL_BLOCKED', 'The service may not call this address', { errors })

@@ -5,7 +5,7 @@ import { isNarrowed } from '../http/policies/partial-response.ts'
 import { applied } from '../http/policies/prefer.ts'
 import { responseEnd, whenAborted } from '../http/server/response-end.ts'
 import type { Task } from '../storage/tables/tables.ts'
-import { places, type SlotLimiter } from './places.ts'
+import { type SlotLimiter, slotLimiter } from './slots.ts'
 import { isFinished } from './tasks.ts'
 
 /** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */
@@ -20,10 +20,10 @@ export interface TaskState {
 /** Lets requests wait for tasks to change. */
 export interface TaskWatch {
   /** Limits waiting requests: each takes a slot for as long as its response is open. */
-  places: SlotLimiter
+  slots: SlotLimiter
   /**
-   * Resolves when a check of the task meets the condition, or when the task is gone, the time is over, the signal is
-   * aborted or the service stops. Returns undefined if the service has already stopped.
+   * Resolves when the task meets the condition or is gone, the time is over, the signal is aborted, or the service stops.
+   * Returns undefined if the service has already stopped.
    */
   until: (taskId: string, isMet: IsMet, ms: number, signal: AbortSignal) => Promise<void> | undefined
   /** Ends all current and future waits. */
@@ -43,76 +43,75 @@ export interface TaskWatchOptions {
 interface Waiter {
   taskId: string
   isMet: IsMet
-  goOn: () => void
+  resume: () => void
 }
 
 /** Polling interval: one query for all waiters, and none while there are none. */
-export const lookEveryMs = 100
+export const pollEveryMs = 100
 export const defaultWaitersPerAccount = 20
 export const maxWaiters = 1_000
 
-/** Polls the database once for all waiters of this process, whichever process works on the tasks. */
+/** Polls the database once for all waiters of this process, whichever process generates their reports. */
 export function watchTasks({ states, later, perAccount = defaultWaitersPerAccount }: TaskWatchOptions): TaskWatch {
   const waiters = new Set<Waiter>()
-  let looking = false
+  let isPolling = false
   let closed = false
 
-  const letGoOn = (some: Iterable<Waiter>) => {
-    for (const waiter of some) waiter.goOn()
+  const resumeAll = (some: Iterable<Waiter>) => {
+    for (const waiter of some) waiter.resume()
   }
-  const look = async () => {
+  const poll = async () => {
     const seen = [...waiters]
     const current = await states([...new Set(seen.map(({ taskId }) => taskId))])
-    letGoOn(
+    resumeAll(
       seen.filter(({ taskId, isMet }) => {
         const state = current.get(taskId)
         return state === undefined || isMet(state)
       }),
     )
   }
-  const lookSoon = () => {
-    looking = waiters.size > 0
-    if (!looking) return
-    later(lookEveryMs, () => {
-      if (waiters.size === 0) looking = false
-      // If the query fails, every wait ends, and each request meets the failure when it reads its task.
+  const pollSoon = () => {
+    isPolling = waiters.size > 0
+    if (!isPolling) return
+    later(pollEveryMs, () => {
+      if (waiters.size === 0) isPolling = false
+      // If the query fails, every wait ends, and each request gets the error when it reads its task.
       else
-        look()
-          .catch(() => letGoOn(waiters))
-          .then(lookSoon)
+        poll()
+          .catch(() => resumeAll(waiters))
+          .then(pollSoon)
     })
   }
 
   return {
-    places: places({ perAccount, inAll: maxWaiters }),
+    slots: slotLimiter({ perAccount, inTotal: maxWaiters }),
     until: (taskId, isMet, ms, signal) => {
       if (closed) return undefined
       return new Promise((resolve) => {
-        const waiter = { taskId, isMet, goOn: () => goOn() }
-        const callOff = later(ms, waiter.goOn)
-        const goOn = () => {
+        const waiter = { taskId, isMet, resume: () => resume() }
+        const cancelTimer = later(ms, waiter.resume)
+        const resume = () => {
           waiters.delete(waiter)
-          callOff()
-          signal.removeEventListener('abort', waiter.goOn)
+          cancelTimer()
+          signal.removeEventListener('abort', waiter.resume)
           resolve()
         }
         waiters.add(waiter)
-        whenAborted(signal, waiter.goOn)
-        if (!looking) lookSoon()
+        whenAborted(signal, waiter.resume)
+        if (!isPolling) pollSoon()
       })
     },
     close: () => {
       closed = true
-      letGoOn(waiters)
+      resumeAll(waiters)
     },
   }
 }
 
 /**
- * With `Prefer: wait` (RFC 7240 §4.3), returns the task once it has finished or the time is over; with If-None-Match, after
- * its
- * next change. Does not wait when the task has finished, or when the client's entity tag shows that it has missed a
- * change. When the account or the process has too many waiting requests the preference is ignored (RFC 7240 §2): the task
+ * With `Prefer: wait` (RFC 7240 §4.3), returns the task once it has finished or the time is over; with If-None-Match,
+ * after its next change. Does not wait if the task has finished, or if the client's entity tag shows that it has missed a
+ * change. If the account or the process has too many waiting requests, the preference is ignored (RFC 7240 §2): the task
  * is returned immediately, without `Preference-Applied`.
  */
 export async function waitForChange(
@@ -129,7 +128,7 @@ export async function waitForChange(
     return task
   }
   const end = responseEnd(reply)
-  if (watch.places.take(callerOf(request), end)) return task
+  if (watch.slots.take(callerOf(request), end)) return task
   const waiting = watch.until(task.id, awaited(task, request), seconds * 1_000, end)
   if (waiting === undefined) return task
   applied(reply, `wait=${seconds}`)

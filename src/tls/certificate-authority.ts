@@ -1,4 +1,4 @@
-// The x509 package requires this polyfill to be loaded first.
+// The x509 package requires this polyfill, which must be loaded first.
 import 'reflect-metadata'
 import { type KeyObject, X509Certificate } from 'node:crypto'
 import * as x509 from '@peculiar/x509'

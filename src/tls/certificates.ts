@@ -9,7 +9,7 @@ import { checkedPair, newKey, type Pair, parsedKey, pem, readText } from './pem.
 const dayMs = 86_400_000
 const renewalDays = 30
 
-/** The signing library takes 100 ms to load, so it is loaded only when something is signed. */
+/** The signing library takes 100 ms to load, so it is loaded only when needed. */
 const signing = () => import('./certificate-authority.ts')
 
 /** Key and certificate of an HTTPS server as PEM, and the absolute path of the CA certificate for its clients. */
@@ -25,8 +25,8 @@ export interface Certificates {
 
 /**
  * Loads or creates, in `folder` (mode 0700), a local CA and a server certificate for localhost, 127.0.0.1, ::1 and
- * `hostnames` (RFC 5280, ECDSA P-256). Renews the latter if under 30 days remain or a name is missing; `now` returns epoch
- * ms. Throws for an invalid hostname, and for broken or expired CA files, which it never replaces.
+ * `hostnames` (RFC 5280, ECDSA P-256). Renews the server certificate if it expires within 30 days or lacks a name; `now`
+ * returns epoch ms. Throws for an invalid hostname, and for broken or expired CA files, which it never replaces.
  */
 export async function localCertificates(
   folder: string,
@@ -37,19 +37,19 @@ export async function localCertificates(
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   chmodSync(folder, 0o700)
   const authority = await localAuthority(folder, now())
-  // One file, so that of two processes renewing at once one pair remains, never half of each.
+  // A single file, so that two processes that renew concurrently leave one pair, never half of each.
   const file = join(folder, 'server.pem')
-  const kept = keptLeaf(file, authority, names, now())
-  const leaf = kept ?? (await (await signing()).newLeaf(authority, names, now()))
+  const existing = reusableLeaf(file, authority, names, now())
+  const leaf = existing ?? (await (await signing()).newLeaf(authority, names, now()))
   const key = pem(leaf.key)
   const cert = leaf.certificate.toString() + authority.certificate.toString()
-  if (!kept) writeFileAtomically(file, key + cert, { mode: 0o600, replace: true })
-  return { key, cert, authorityFile: resolve(folder, 'authority.crt'), created: !kept }
+  if (!existing) writeFileAtomically(file, key + cert, { mode: 0o600, replace: true })
+  return { key, cert, authorityFile: resolve(folder, 'authority.crt'), created: !existing }
 }
 
 /**
- * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key. Throws an Error that names the file
- * that is missing, unreadable or not PEM, or both files if the key does not match the certificate.
+ * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key. Throws an Error that names the
+ * file that is missing, unreadable or not PEM, or both files if the key does not match the certificate.
  */
 export function providedCertificates(certFile: string, keyFile: string): { key: string; cert: string } {
   const texts = { key: readText(keyFile), cert: readText(certFile) }
@@ -60,8 +60,8 @@ export function providedCertificates(certFile: string, keyFile: string): { key: 
 async function localAuthority(folder: string, now: number): Promise<Pair> {
   const certFile = join(folder, 'authority.crt')
   const keyFile = join(folder, 'authority.key')
-  // The key is written first, by the fastest process, and the certificate is derived from it. An existing certificate thus
-  // implies an existing key, so the certificate must be checked first.
+  // The fastest process writes the key first, and the certificate is derived from it. An existing certificate thus implies an
+  // existing key, so the certificate must be checked first.
   if (!existsSync(certFile)) {
     if (!existsSync(keyFile)) writeFileAtomically(keyFile, pem(newKey()), { mode: 0o600, replace: false })
     const key = authorityFiles(() => parsedKey(keyFile, readText(keyFile)))
@@ -76,7 +76,7 @@ function checkedAuthority(certFile: string, keyFile: string, now: number): Pair 
   const { ca, validToDate } = authority.certificate
   const curve = authority.key.asymmetricKeyDetails?.namedCurve
   if (curve !== 'prime256v1') throw new Error(`${keyFile} is not an EC P-256 key`)
-  if (!ca) throw new Error(`${certFile} is not the certificate of an authority`)
+  if (!ca) throw new Error(`${certFile} is not a CA certificate`)
   if (validToDate.getTime() <= now) throw new Error(`${certFile} expired at ${validToDate.toISOString()}`)
   return authority
 }
@@ -86,12 +86,12 @@ function authorityFiles<T>(read: () => T): T {
     return read()
   } catch (cause) {
     const remedy =
-      'restore authority.crt and authority.key, or delete both to start an authority that clients must trust anew'
+      'restore authority.crt and authority.key, or delete both to create a new CA, which clients must then trust'
     throw new Error(`${(cause as Error).message}; ${remedy}`, { cause })
   }
 }
 
-function keptLeaf(file: string, authority: Pair, names: SubjectName[], now: number): Pair | undefined {
+function reusableLeaf(file: string, authority: Pair, names: SubjectName[], now: number): Pair | undefined {
   try {
     const text = readText(file)
     const leaf = checkedPair(file, text, file, text)
@@ -117,5 +117,5 @@ function canonicalName(hostname: string): string {
   // The URL parser normalizes addresses and converts international names to ASCII; it rejects a '|'.
   const name = URL.parse(`https://${host}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
   if (isIP(name) || /^(\*\.)?[\w-]+(\.[\w-]+)*$/.test(name)) return name
-  throw new Error(`'${hostname}' is neither a host name nor an IP address, so no certificate can be made for it`)
+  throw new Error(`'${hostname}' is neither a host name nor an IP address, so no certificate can be created for it`)
 }

@@ -24,8 +24,8 @@ export function publicBytes(key: KeyObject): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * A certificate and its private key; throws an Error that names the file that contains neither, or both if they do not
- * match.
+ * Parses a certificate and its private key. Throws an Error that names the file that cannot be parsed, or both files if
+ * they do not match.
  */
 export function checkedPair(certFile: string, certText: string, keyFile: string, keyText: string): Pair {
   const certificate = parsed(certFile, 'PEM certificate', () => new X509Certificate(certText))
@@ -52,6 +52,6 @@ function parsed<T>(file: string, expected: string, parse: () => T): T {
   try {
     return parse()
   } catch (cause) {
-    throw new Error(`${file} holds no ${expected}`, { cause })
+    throw new Error(`${file} contains no ${expected}`, { cause })
   }
 }

@@ -19,9 +19,9 @@ export async function serverCertificates(config: Config, dataDir: string, now: (
   return localCertificates(folder, hostnames, now)
 }
 
-/** Owner and group are the operator's choice: granting a group read access is a common way to distribute keys. */
+/** Owner and group are the operator's choice; giving a group read access is a common way to distribute keys. */
 function refuseWorldReadable(keyFile: string): void {
   const mode = statSync(keyFile, { throwIfNoEntry: false })?.mode ?? 0
   if (process.platform === 'win32' || (mode & 0o006) === 0) return
-  throw new ConfigError(`PLINTH_TLS_KEY_FILE=${keyFile} is open to everybody: chmod o= ${keyFile}`)
+  throw new ConfigError(`PLINTH_TLS_KEY_FILE=${keyFile} is accessible to all users: run chmod o= ${keyFile}`)
 }

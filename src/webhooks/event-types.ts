@@ -13,18 +13,21 @@ const text = (description: string) => ({ type: 'string', description })
 const instant = (description: string) => ({ type: 'string', format: 'date-time', description })
 
 const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
-const ofTask = (status: string) => ({ taskId: text('Of the report'), status: { type: 'string', const: status } })
+const ofTask = (status: string) => ({
+  taskId: text('Id of the report task'),
+  status: { type: 'string', const: status },
+})
 
 /** Events of reports, visible only to the task's owner. Resources add theirs (`resources/event-types.ts`). */
 export const reportEvents: EventKinds = {
   'report.completed': {
-    description: 'A report task completed and its result can be downloaded',
+    description: 'A report task has completed, and its result can be downloaded',
     example: { taskId, status: 'completed', resultUrl: `/api/reports/${taskId}/download` },
-    schema: object({ ...ofTask('completed'), resultUrl: text('The path of the download') }),
+    schema: object({ ...ofTask('completed'), resultUrl: text('Path of the download') }),
     audience: null,
   },
   'report.failed': {
-    description: 'A report task failed; its status path tells why',
+    description: 'A report task has failed; GET its status for the reason',
     example: { taskId, status: 'failed' },
     schema: object(ofTask('failed')),
     audience: null,
@@ -32,19 +35,22 @@ export const reportEvents: EventKinds = {
 }
 
 const webhookId = 'whk_Q2hhcmxlcyBCYWJiYWdlXw'
-const ofWebhook = { webhookId: text('Of the webhook'), event: text('What it is registered for') }
+const ofWebhook = {
+  webhookId: text('Id of the webhook'),
+  event: text('The event pattern that the webhook is registered for'),
+}
 
 /** Events about webhooks themselves: sent only to their owner, and never to the webhook they are about. */
 export const webhookEvents = {
   'webhook.test': {
-    description: 'Somebody tests this very webhook; no other is told',
+    description: 'A test of this webhook, requested by its owner or an administrator; no other webhook receives it',
     example: { webhookId, event: 'report.*' },
     schema: object(ofWebhook),
     audience: null,
   },
   'webhook.failing': {
     description:
-      'Another webhook of yours has failed for a day, or so many deliveries wait that the oldest were dropped',
+      'Another of your webhooks has been failing for a day, or so many deliveries were waiting that the oldest were dropped',
     example: {
       webhookId,
       event: 'report.*',
@@ -53,18 +59,22 @@ export const webhookEvents = {
     },
     schema: object({
       ...ofWebhook,
-      since: instant('The first failure, or the first dropped delivery'),
-      reason: text('What happened'),
+      since: instant('Time of the first failure or of the first dropped delivery'),
+      reason: text('What happened, in words'),
     }),
     audience: null,
   },
   'webhook.disabled': {
-    description: 'Another webhook of yours was disabled: it is not called until you enable it',
+    description: 'Another of your webhooks was disabled: it is not called until you enable it again',
     example: {
       ...{ webhookId, event: 'report.*', since: '2026-03-01T12:00:00.000Z' },
-      reason: 'The endpoint answered 410 Gone',
+      reason: 'The endpoint responded with 410 Gone',
     },
-    schema: object({ ...ofWebhook, since: instant('When it was disabled'), reason: text('Why') }),
+    schema: object({
+      ...ofWebhook,
+      since: instant('When the webhook was disabled'),
+      reason: text('Why the webhook was disabled'),
+    }),
     audience: null,
   },
 } satisfies EventKinds
@@ -78,7 +88,7 @@ export const eventPatterns = (kinds: EventKinds): string[] => [
 
 /** The scopes required to subscribe to a pattern; `*` requires none, because it only delivers what its owner may read. */
 export function scopesOfPattern(kinds: EventKinds, pattern: string): string[] {
-  const heard = Object.entries(kinds).filter(([name]) => name === pattern || familyOf(name) === pattern)
-  const audiences = heard.flatMap(([, { audience }]) => (audience === null || audience === 'any' ? [] : [audience]))
+  const matching = Object.entries(kinds).filter(([name]) => name === pattern || familyOf(name) === pattern)
+  const audiences = matching.flatMap(([, { audience }]) => (audience === null || audience === 'any' ? [] : [audience]))
   return [...new Set(audiences)]
 }

@@ -1,24 +1,25 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../storage/database.ts'
 import { inSteps, maxSwept } from '../storage/sweep.ts'
-import { forgetOwners } from './queue/owners.ts'
+import { removeIdleOwners } from './queue/owners.ts'
 
-const keptMs = 30 * 86_400_000
+const retentionMs = 30 * 86_400_000
 
 /**
- * Removes deliveries that ended more than 30 days ago with their attempts, events without deliveries, and unused endpoint
- * queues, a few per transaction. Returns how many deliveries.
+ * Removes, a few per transaction, deliveries that ended more than 30 days ago with their attempts, events without
+ * deliveries, and unused endpoint queues. Returns the number of deliveries removed.
  */
 export async function expireDeliveries(db: Database, now: () => number): Promise<number> {
-  const before = new Date(now() - keptMs).toISOString()
+  const before = new Date(now() - retentionMs).toISOString()
   const count = await inSteps(db, (tx) => removeEnded(tx, db, before))
-  for (let place: Place | null = { at: '', id: '' }; place !== null; ) place = await removeUntold(db, before, place)
-  for (let lane: string | null = ''; lane !== null; ) lane = await forgetLanes(db, before, lane)
-  await db.write((tx) => forgetOwners(tx, db))
+  for (let position: Position | null = { at: '', id: '' }; position !== null; )
+    position = await removeUndelivered(db, before, position)
+  for (let lane: string | null = ''; lane !== null; ) lane = await removeIdleQueues(db, before, lane)
+  await db.write((tx) => removeIdleOwners(tx, db))
   return count
 }
 
-/** The condition is repeated in the DELETE: a delivery made due again since it was found stays. */
+/** Repeats the condition in the DELETE, so that a delivery made due again in the meantime stays. */
 async function removeEnded(tx: Queryable, { engine }: Database, before: string): Promise<number> {
   const isOld = sql`completed_at is not null and completed_at <= ${before}`
   const { rows } = await sql<{ id: string }>`
@@ -31,13 +32,16 @@ async function removeEnded(tx: Queryable, { engine }: Database, before: string):
 }
 
 /** A position in the index `events_age`. */
-interface Place {
+interface Position {
   at: string
   id: string
 }
 
-/** Removes those of the next few old events that have no delivery; returns the position of the last, or null at the end. */
-function removeUntold({ write }: Database, before: string, after: Place): Promise<Place | null> {
+/**
+ * Checks the next few old events and removes those without a delivery. Returns the last one's position, or null at the
+ * end.
+ */
+function removeUndelivered({ write }: Database, before: string, after: Position): Promise<Position | null> {
   return write(async (tx) => {
     const old = await tx
       .selectFrom('events')
@@ -49,7 +53,7 @@ function removeUntold({ write }: Database, before: string, after: Place): Promis
       .limit(maxSwept)
       .execute()
     if (old.length === 0) return null
-    const untold = tx
+    const undelivered = tx
       .deleteFrom('events')
       .where((row) =>
         row.not(
@@ -59,16 +63,16 @@ function removeUntold({ write }: Database, before: string, after: Place): Promis
         ),
       )
     const ids = old.map(({ id }) => id)
-    await untold.where('id', 'in', ids).execute()
+    await undelivered.where('id', 'in', ids).execute()
     return old[maxSwept - 1] ?? null
   })
 }
 
 /**
- * Removes those of the next few endpoint queues that have no waiting delivery and no webhook: a webhook's queue counts its
- * failures for as long as the webhook exists. Returns the last one's name, or null at the end.
+ * Checks the next few endpoint queues and removes those with no waiting delivery and no webhook; a webhook's queue counts
+ * failures for as long as the webhook exists. Returns the last queue's name, or null at the end.
  */
-function forgetLanes({ write }: Database, before: string, after: string): Promise<string | null> {
+function removeIdleQueues({ write }: Database, before: string, after: string): Promise<string | null> {
   return write(async (tx) => {
     const lanes = await tx
       .selectFrom('deliveryLanes')

@@ -14,7 +14,7 @@ import type { Tables, Webhook } from '../storage/tables/tables.ts'
 import { settle } from './deliveries/settle.ts'
 import { newSecret } from './dispatch/sign.ts'
 import type { RegistrationBody } from './rules.ts'
-import { headersPlace, type Owner, secretPlace } from './secrets.ts'
+import { headersAad, type Owner, secretAad } from './secrets.ts'
 
 export interface Store {
   db: Database
@@ -31,7 +31,7 @@ export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient:
 export const visibleTo = (caller: Caller) => (row: Rows) =>
   row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
 
-/** A new webhook as it is stored, and the representation that shows its secret once. */
+/** Creates the row of a new webhook, and the only representation that contains its secret. */
 export function newRegistration({ sealer, now, random }: Store, caller: Caller, body: RegistrationBody) {
   const id = newId('whk', random)
   const secret = newSecret(random)
@@ -42,12 +42,12 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
     event: body.event,
     callbackUrl: body.callbackUrl,
     description: body.description ?? null,
-    headers: body.headers ? sealer.seal(JSON.stringify(body.headers), headersPlace(id)) : null,
+    headers: body.headers ? sealer.seal(JSON.stringify(body.headers), headersAad(id)) : null,
     payloadStyle: body.payloadStyle === 'envelope' ? 'envelope' : 'plain',
     status: 'active',
     statusReason: null,
     scopes: [...caller.scopes].join(' '),
-    secretSealed: sealer.seal(secret, secretPlace(id)),
+    secretSealed: sealer.seal(secret, secretAad(id)),
     previousSecretSealed: null,
     previousSecretExpiresAt: null,
     failingSince: null,
@@ -61,8 +61,8 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
 const maxOfOwner = 1_000
 
 /**
- * Adds a webhook and an audit entry. Throws WEBHOOK_LIMIT_REACHED, because each webhook makes every event it subscribes to
- * more expensive. Concurrent inserts may exceed the limit by their number, which the rate limits keep small.
+ * Adds a webhook and an audit entry. Throws WEBHOOK_LIMIT_REACHED: each webhook makes the events it subscribes to more
+ * expensive. Concurrent inserts may exceed the limit slightly, because rate limits keep their number small.
  */
 export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store, actor: AuditActor): Promise<void> {
   const { ownerClient, ownerSubject } = row
@@ -71,7 +71,7 @@ export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store
     .select('id')
     .where((of) => of.and({ ownerClient, ownerSubject }))
   if ((await others.limit(maxOfOwner).execute()).length === maxOfOwner) {
-    throw new Problem('WEBHOOK_LIMIT_REACHED', `There are ${maxOfOwner} webhooks of yours already: delete one first`)
+    throw new Problem('WEBHOOK_LIMIT_REACHED', `You already have ${maxOfOwner} webhooks, the maximum: delete one first`)
   }
   await tx.insertInto('webhooks').values(row).execute()
   const details = { event: row.event, host: hostOf(row.callbackUrl) }
@@ -84,14 +84,16 @@ export const hostOf = (url: string) => URL.parse(url)?.host ?? ''
 /** Translates a failed insert: throws DUPLICATE_RESOURCE, or the error itself. */
 export function refuseDuplicate(db: Database, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
-  throw new Problem('DUPLICATE_RESOURCE', 'This address is registered for this event already', { cause: error })
+  throw new Problem('DUPLICATE_RESOURCE', 'You have already registered this `callbackUrl` for this `event`', {
+    cause: error,
+  })
 }
 
 /** The static headers of a webhook. */
 export const headersOf = (sealer: Sealer, { id, headers }: Webhook): Record<string, string> =>
-  headers === null ? {} : JSON.parse(sealer.open(headers, headersPlace(id)))
+  headers === null ? {} : JSON.parse(sealer.open(headers, headersAad(id)))
 
-/** Row → representation; preserves the fields that its validators are computed from. */
+/** Converts a row to its representation, including the fields that its validators are computed from. */
 export const webhookViewOf = (sealer: Sealer) => (row: Webhook) => ({
   id: row.id,
   event: row.event,
@@ -117,7 +119,7 @@ export const webhookViewFor = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'
 
 const wellFormed = /^whk_[\w-]{22}$/
 
-/** The webhook. Throws the same RESOURCE_NOT_FOUND for an unknown id and for another owner's. */
+/** Finds a webhook. Throws the same RESOURCE_NOT_FOUND for an unknown id and for another owner's webhook. */
 export async function find(tx: Queryable, caller: Caller, id: string): Promise<Webhook> {
   const query = tx.selectFrom('webhooks').selectAll().where('id', '=', id).where(visibleTo(caller))
   const row = wellFormed.test(id) ? await query.executeTakeFirst() : undefined
@@ -126,18 +128,23 @@ export async function find(tx: Queryable, caller: Caller, id: string): Promise<W
 }
 
 /**
- * The webhook, locked until the end of the transaction: nothing else changes it or records the outcome of a call meanwhile.
- * Throws like `find`, or PRECONDITION_FAILED: the preconditions are part of the statement that locks it.
+ * Finds a webhook and locks it until the end of the transaction, so that nothing else changes it or records a call's
+ * outcome. Throws like `find`, or PRECONDITION_FAILED: the statement that locks it also checks the preconditions.
  */
-export async function hold(tx: Queryable, caller: Caller, id: string, demands: Precondition = {}): Promise<Webhook> {
+export async function hold(
+  tx: Queryable,
+  caller: Caller,
+  id: string,
+  precondition: Precondition = {},
+): Promise<Webhook> {
   const { id: known } = await find(tx, caller, id)
   const touch = tx.updateTable('webhooks').set((row) => ({ revision: row.ref('revision') }))
-  const held = await wherePrecondition(touch.where('id', '=', known), demands)
+  const held = await wherePrecondition(touch.where('id', '=', known), precondition)
     .returningAll()
     .executeTakeFirst()
   if (held !== undefined) return held
   await find(tx, caller, id)
-  throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's conditions")
+  throw new Problem('PRECONDITION_FAILED', "The webhook does not meet the request's preconditions")
 }
 
 /** Throws WEBHOOK_NOT_ACTIVE if the webhook is paused or disabled. */
@@ -145,17 +152,17 @@ export function refuseInactive({ status }: Webhook): void {
   if (status !== 'active') throw new Problem('WEBHOOK_NOT_ACTIVE', `The webhook is ${status}: enable it first`)
 }
 
-/** Deletes a webhook and ends its waiting deliveries; its log stays. Throws like `hold`. */
+/** Deletes a webhook and ends its waiting deliveries; its log remains. Throws like `hold`. */
 export function remove(
   { db, queue, sealer, now }: Store & { queue: Queue },
   caller: Caller,
   id: string,
-  demands: Precondition,
+  precondition: Precondition,
   actor: AuditActor,
 ): Promise<void> {
   const instant = new Date(now()).toISOString()
   return db.write(async (tx) => {
-    await hold(tx, caller, id, demands)
+    await hold(tx, caller, id, precondition)
     await tx.deleteFrom('webhooks').where('id', '=', id).execute()
     await settle(tx, { db, queue }, id, instant)
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: id })

@@ -8,30 +8,30 @@ import { nextRevision } from '../storage/rows/revision.ts'
 import type { Webhook } from '../storage/tables/tables.ts'
 import { newSecret } from './dispatch/sign.ts'
 import { hold, type Store } from './registrations.ts'
-import { accountPlace, ensureSecret, type KeptSecret, type Owner, secretPlace } from './secrets.ts'
+import { accountAad, ensureSecret, type Owner, type StoredSecret, secretAad } from './secrets.ts'
 
 const overlapMs = 24 * 3_600_000
 
 interface Rotation {
-  /** The old secret has leaked: it stops signing at once instead of after 24 hours. */
+  /** For a leaked secret: it stops signing at once instead of after 24 hours. */
   immediate: boolean
   actor: AuditActor
 }
 
 /**
- * A new secret, and the columns that store it with the one it replaces. Throws SECRET_ROTATION_IN_PROGRESS while an older
- * secret still signs, since it was promised 24 hours, unless `immediate` ends both.
+ * Creates a new secret, and the columns that store it together with the one it replaces. Throws
+ * SECRET_ROTATION_IN_PROGRESS while an earlier secret is still in its 24 hours, unless `immediate` ends both.
  */
-function successor({ sealer, now, random }: Store, before: KeptSecret, place: string, immediate: boolean) {
+function successor({ sealer, now, random }: Store, before: StoredSecret, aad: string, immediate: boolean) {
   const { secretSealed, previousSecretExpiresAt: end } = before
   if (!immediate && end !== null && Date.parse(end) > now()) {
-    const detail = `The secret before this one signs until ${end}: rotate after that, or end both with "immediate"`
+    const detail = `The previous secret is still valid until ${end}: wait until then, or set \`immediate\` to end both`
     throw new Problem('SECRET_ROTATION_IN_PROGRESS', detail)
   }
   const secret = newSecret(random)
   const previous = { previousSecretSealed: secretSealed, previousSecretExpiresAt: iso(now() + overlapMs) }
   const none = { previousSecretSealed: null, previousSecretExpiresAt: null }
-  return { secret, kept: { secretSealed: sealer.seal(secret, place), ...(immediate ? none : previous) } }
+  return { secret, columns: { secretSealed: sealer.seal(secret, aad), ...(immediate ? none : previous) } }
 }
 
 /** Gives a webhook a new secret. Throws like `hold`, or SECRET_ROTATION_IN_PROGRESS. */
@@ -39,11 +39,11 @@ export async function rotateSecret(
   tx: Queryable,
   store: Store,
   caller: Caller,
-  { id, demands, immediate, actor }: Rotation & { id: string; demands: Precondition },
+  { id, precondition, immediate, actor }: Rotation & { id: string; precondition: Precondition },
 ): Promise<{ webhook: Webhook; secret: string }> {
-  const before = await hold(tx, caller, id, demands)
-  const { secret, kept } = successor(store, before, secretPlace(id), immediate)
-  const changing = tx.updateTable('webhooks').set({ ...kept, ...nextRevision('webhooks', iso(store.now())) })
+  const before = await hold(tx, caller, id, precondition)
+  const { secret, columns } = successor(store, before, secretAad(id), immediate)
+  const changing = tx.updateTable('webhooks').set({ ...columns, ...nextRevision('webhooks', iso(store.now())) })
   const webhook = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
   const entry = { ...actor, event: 'webhook.secret_rotated', target: id, details: { immediate } } as const
   await auditRecorder(store.sealer, store.now)(tx, entry)
@@ -63,13 +63,13 @@ export async function rotateAccountSecret(
     .updateTable('accountSecrets')
     .where('ownerClient', '=', owner.ownerClient)
     .where('ownerSubject', '=', owner.ownerSubject)
-  // Locked from here on, so that of two concurrent rotations the later one sees the earlier one's secret.
+  // Locks the row, so that the later of two concurrent rotations sees the earlier one's secret.
   const touch = row.set((held) => ({ createdAt: held.ref('createdAt') })).returningAll()
   const before = await touch.executeTakeFirstOrThrow()
-  const { secret, kept } = successor(store, before, accountPlace(owner), immediate)
-  await row.set(kept).execute()
+  const { secret, columns } = successor(store, before, accountAad(owner), immediate)
+  await row.set(columns).execute()
   const entry = { ...actor, event: 'webhook.secret_rotated', target: 'account', details: { immediate } } as const
   await auditRecorder(sealer, now)(tx, entry)
-  const { previousSecretExpiresAt: end } = kept
+  const { previousSecretExpiresAt: end } = columns
   return { secret, ...(end !== null && { previousSecretExpiresAt: end }) }
 }

@@ -22,7 +22,7 @@ const tags = ['webhooks']
 const reads = { scope: 'webhooks:read', cache: 'private', fields: true } as const
 const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
-/** Webhooks with their secrets and deliveries, and the list of event types. */
+/** Routes for webhooks, their secrets and deliveries, and the list of event types. */
 export const webhooks: Plugin = async (app, options) => {
   const all = [creating, listing, reading, changing, removing, deliveryRoutes, secretRoutes, kinds]
   for (const routes of all) await routes(app, options)
@@ -82,9 +82,9 @@ const changing: Plugin = async (app, options) => {
     const caller = callerOf(request)
     const named = Object.entries(request.body).filter(([name]) => Object.hasOwn(body.properties, name))
     const patch: RegistrationPatch = Object.fromEntries(named)
-    const demands = preconditionOf(request, options.requireIfMatch ?? false)
+    const precondition = preconditionOf(request, options.requireIfMatch ?? false)
     await checkRegistration(patch, caller, options)
-    const changed = await change(options, caller, request.params.id, patch, demands, auditActor(request))
+    const changed = await change(options, caller, request.params.id, patch, precondition, auditActor(request))
     return webhookViewFor(options.sealer, caller)(changed)
   })
 }
@@ -92,15 +92,15 @@ const changing: Plugin = async (app, options) => {
 const removing: Plugin = async (app, options) => {
   const schema = { tags, operationId: 'deleteWebhook', summary: 'Delete a webhook', params: schemas.WebhookParams }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
-    const demands = preconditionOf(request, options.requireIfMatch ?? false)
-    await remove(options, callerOf(request), request.params.id, demands, auditActor(request))
+    const precondition = preconditionOf(request, options.requireIfMatch ?? false)
+    await remove(options, callerOf(request), request.params.id, precondition, auditActor(request))
     return reply.code(204).send()
   })
 }
 
 const kinds: Plugin = async (app, { events }) => {
-  const about = { tags, operationId: 'listEventTypes', summary: 'List the kinds of events' }
+  const about = { tags, operationId: 'listEventTypes', summary: 'List the event types' }
   const schema = { ...about, querystring: schemas.WebhookQuery, response: { 200: Type.Array(schemas.EventTypeView) } }
-  const all = schemas.kindsShown(events)
+  const all = schemas.eventTypeViews(events)
   app.get('/api/event-types', { config: reads, schema }, async () => all)
 }

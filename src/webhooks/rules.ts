@@ -30,14 +30,14 @@ const printable = /^[\t\x20-\x7e]*$/
 const reserved =
   /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect)$/i
 
-/** The event types, and which addresses may be called. */
+/** The event types, and the policy for addresses that may be called. */
 export interface Rules {
   events: EventKinds
   policy: AddressPolicy
   lookup?: LookupAll | undefined
 }
 
-/** The rules beyond its schema that a registration violates. Of a patch, checks only the members present. */
+/** Returns violations of rules that the schema does not express. For a patch, checks only the members present. */
 export const registrationErrors =
   (events: EventKinds) =>
   ({ event, callbackUrl, headers }: Partial<RegistrationBody> | RegistrationPatch): FieldError[] => [
@@ -48,24 +48,24 @@ export const registrationErrors =
 
 /**
  * Throws ACCESS_DENIED if the caller may not read the events it subscribes to, or CALLBACK_URL_BLOCKED with the reason;
- * resolves the host name. Of a patch, checks only the members present.
+ * resolves the host name. For a patch, checks only the members present.
  */
 export async function checkRegistration(
   { event, callbackUrl }: Partial<RegistrationBody> | RegistrationPatch,
   caller: Caller,
   rules: Rules,
 ): Promise<void> {
-  if (event !== undefined) checkReading(event, caller, rules.events)
-  if (callbackUrl !== undefined) await judge(callbackUrl, rules)
+  if (event !== undefined) checkReadAccess(event, caller, rules.events)
+  if (callbackUrl !== undefined) await checkCallback(callbackUrl, rules)
 }
 
 /** Throws ACCESS_DENIED unless the caller may read the pattern's events. */
-export function checkReading(event: string, { scopes }: Pick<Caller, 'scopes'>, events: EventKinds): void {
+export function checkReadAccess(event: string, { scopes }: Pick<Caller, 'scopes'>, events: EventKinds): void {
   const missing = missingScope(event, scopes, events)
   if (missing !== undefined) throw lacksScope(missing)
 }
 
-/** A scope required to subscribe to the pattern that is missing from these. */
+/** A scope that the pattern requires and that is missing from the given ones; undefined if none is. */
 export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
   scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
 
@@ -74,11 +74,13 @@ const maxHeaders = 20
 /** Throws VALIDATION_ERROR unless the headers after a patch would be valid in a registration. */
 export function checkHeaders(headers: Record<string, string>): void {
   const isTooMany = Object.keys(headers).length > maxHeaders
-  const errors = isTooMany ? [{ field: 'headers', message: `must be at most ${maxHeaders}` }] : headerErrors(headers)
+  const errors = isTooMany
+    ? [{ field: 'headers', message: `must have at most ${maxHeaders} headers` }]
+    : headerErrors(headers)
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
 }
 
-async function judge(callbackUrl: string, { policy, lookup }: Rules): Promise<void> {
+async function checkCallback(callbackUrl: string, { policy, lookup }: Rules): Promise<void> {
   const verdict = await checkTarget(policy, callbackUrl, lookup)
   if (verdict.ok) return
   throw new Problem('CALLBACK_URL_BLOCKED', `The callback address ${verdict.reason}`, {
@@ -94,7 +96,7 @@ function eventErrors(event: string, events: EventKinds): FieldError[] {
 const headerErrors = (headers: Record<string, string | null>): FieldError[] =>
   Object.entries(headers).flatMap(([name, value]) => {
     const field = `headers.${name}`
-    if (!token.test(name)) return [{ field, message: 'is not a header name' }]
-    if (reserved.test(name)) return [{ field, message: 'is set by the service' }]
+    if (!token.test(name)) return [{ field, message: 'is not a valid header name' }]
+    if (reserved.test(name)) return [{ field, message: 'is reserved: the service sets this header itself' }]
     return value === null || printable.test(value) ? [] : [{ field, message: 'must be printable ASCII' }]
   })

@@ -7,13 +7,13 @@ import { type EventKinds, eventPatterns, reportEvents } from './event-types.ts'
 const Instant = Type.String({ format: 'date-time' })
 const PayloadStyle = Type.String({
   enum: ['plain', 'envelope'],
-  description: 'The event body itself, or {type, timestamp, data} around it',
+  description: '`plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}',
 })
 const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
   maxProperties: 20,
-  // Without the headers that the call itself needs: the error response names those.
+  // Does not exclude the reserved headers: the error response names them.
   ...documentedRules({ propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" } }),
-  description: 'Sent with every call, besides those the service sets',
+  description: 'Static headers sent with every call, in addition to those that the service sets',
   examples: [{ 'x-environment': 'staging' }],
 })
 
@@ -23,12 +23,12 @@ export const EventName = Type.String({ examples: ['report.completed'] })
 const own = {
   event: Type.String({
     maxLength: 100,
-    description: 'One of /api/event-types, all of a noun (`report.*`), or `*`',
+    description: 'An event type of /api/event-types, all types of a noun (`report.*`), or `*` for all',
     examples: ['report.completed'],
   }),
   callbackUrl: Type.String({
     maxLength: 2_048,
-    description: 'Receives the POST calls; an absolute https URL',
+    description: 'Absolute https URL that receives the POST requests',
     ...documentedRules({ format: 'uri' }),
     examples: ['https://client.example/hooks/reports'],
   }),
@@ -40,7 +40,7 @@ const own = {
 const eventOf = (events: EventKinds) =>
   Type.String({
     maxLength: 100,
-    description: 'What to hear of',
+    description: 'The event type or pattern to subscribe to',
     ...documentedRules({ enum: eventPatterns(events) }),
     examples: ['report.completed'],
   })
@@ -53,14 +53,14 @@ export const newWebhook = (events: EventKinds) =>
     payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...documentedRules({ default: 'plain' }) })),
   })
 
-/** The schema or null, as one schema: a wrong type is then a single error. */
+/** A nullable schema as a single schema, so that a wrong type causes a single error. */
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 
 const HeaderChanges = Type.Unsafe<Record<string, string | null> | null>({
   ...Type.Record(Type.String(), OrNull(Type.String({ maxLength: 1_024 }))),
   ...{ type: ['object', 'null'], maxProperties: 40 },
-  description: 'Static headers to set; null takes one away, or all of them',
+  description: 'Static headers to set; null removes one header, or all of them',
   examples: [{ 'x-environment': 'production', 'x-team': null }],
 })
 
@@ -73,39 +73,39 @@ export const webhookPatch = (events: EventKinds) =>
     headers: Type.Optional(HeaderChanges),
     payloadStyle: Type.Optional(PayloadStyle),
     status: Type.Optional(
-      Type.String({ enum: ['active', 'paused'], description: 'Only an active one is called', examples: ['paused'] }),
+      Type.String({ enum: ['active', 'paused'], description: 'Only active webhooks are called', examples: ['paused'] }),
     ),
   })
 
-const shown = {
+const members = {
   id: Type.String({ examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
   ...own,
   payloadStyle: PayloadStyle,
   status: Type.String({ enum: ['active', 'paused', 'disabled'] }),
-  statusReason: Type.Optional(Type.String({ description: 'Why the service disabled it' })),
+  statusReason: Type.Optional(Type.String({ description: 'Why the service disabled the webhook' })),
   previousSecretExpiresAt: Type.Optional(
-    Type.String({ format: 'date-time', description: 'Until when calls are signed with the secret before it, too' }),
+    Type.String({ format: 'date-time', description: 'Until then, calls are also signed with the previous secret' }),
   ),
   createdAt: Instant,
 }
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4='
 
 const forAdministrators = (description: string, example: string) =>
-  Type.Optional(Type.String({ description: `${description}; only administrators see it`, examples: [example] }))
+  Type.Optional(Type.String({ description: `${description}; visible only to administrators`, examples: [example] }))
 
 /** The representation of a webhook. */
 export const WebhookView = partialResponse(
   Type.Object({
-    ...shown,
-    ownerClient: forAdministrators('The client that registered it', 'cli_Q2hhcmxlcyBCYWJiYWdlXw'),
+    ...members,
+    ownerClient: forAdministrators('The client that registered the webhook', 'cli_Q2hhcmxlcyBCYWJiYWdlXw'),
     ownerSubject: forAdministrators('The user that the client acted for, or the client itself', '42'),
   }),
 )
 
 /** The only responses that contain the secret. */
 export const CreatedWebhook = Type.Object({
-  ...shown,
-  secret: Type.String({ description: 'Signs the calls; shown only here', examples: [secret] }),
+  ...members,
+  secret: Type.String({ description: 'Signs the calls; returned only in this response', examples: [secret] }),
 })
 
 /** One event type to subscribe to. */
@@ -113,14 +113,14 @@ export const EventTypeView = partialResponse(
   Type.Object({
     event: EventName,
     description: Type.String(),
-    example: Type.Unknown({ description: 'A body as it is sent' }),
-    schema: Type.Unknown({ description: 'The JSON Schema (2020-12) of such a body' }),
+    example: Type.Unknown({ description: 'An example of the body, as it is sent' }),
+    schema: Type.Unknown({ description: 'The JSON Schema (2020-12) of the body' }),
   }),
-  { examples: kindsShown(reportEvents) },
+  { examples: eventTypeViews(reportEvents) },
 )
 
 /** The list of event types. */
-export function kindsShown(kinds: EventKinds) {
+export function eventTypeViews(kinds: EventKinds) {
   return Object.entries(kinds).map(([event, { description, example, schema }]) => ({
     ...{ event, description, example, schema },
   }))
@@ -128,14 +128,14 @@ export function kindsShown(kinds: EventKinds) {
 
 /** The account's secret. */
 export const Secret = Type.Object({
-  secret: Type.String({ description: 'Signs calls to the webhookUrl of a request', examples: [secret] }),
-  previousSecretExpiresAt: shown.previousSecretExpiresAt,
+  secret: Type.String({ description: 'Signs calls to the `webhookUrl` of a report request', examples: [secret] }),
+  previousSecretExpiresAt: members.previousSecretExpiresAt,
 })
 
 /** The optional body of a secret rotation. */
 export const Rotation = Type.Object({
   immediate: Type.Optional(
-    Type.Boolean({ description: 'The old secret has leaked: it signs nothing more', examples: [false] }),
+    Type.Boolean({ description: 'Stop signing with the old secret at once, because it has leaked', examples: [false] }),
   ),
 })
 
@@ -154,7 +154,7 @@ export const KeySet = Type.Object({
 })
 
 export const WebhookParams = Type.Object({
-  id: Type.String({ description: 'As the registration named it', examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
+  id: Type.String({ description: 'The id from the registration', examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
 })
 export const WebhookQuery = Type.Object({ fields: Fields })
 export const WebhookListQuery = Type.Object({ limit: PageLimit, cursor: CursorText, fields: Fields })

@@ -5,7 +5,7 @@ import { idempotentWrite } from '../idempotency/idempotent-write.ts'
 import { ownerOf, webhookViewOf } from './registrations.ts'
 import { rotateAccountSecret, rotateSecret } from './rotate-secret.ts'
 import * as schemas from './schemas.ts'
-import { accountPlace, keptAccountSecret, type WebhookKeys } from './secrets.ts'
+import { accountAad, storedAccountSecret, type WebhookKeys } from './secrets.ts'
 import type { WebhooksOptions } from './webhooks-options.ts'
 
 type Plugin = FastifyPluginAsyncTypebox<WebhooksOptions>
@@ -14,21 +14,21 @@ const path = '/api/webhooks'
 const tags = ['webhooks']
 const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
-/** The secrets that sign calls: each webhook's, and the account's for one-off callback URLs. */
+/** Routes for the secrets that sign calls: each webhook's own, and the account's for one-off callback URLs. */
 export const secretRoutes: Plugin = async (app, options) => {
   for (const routes of [rotating, readingOfAccount, rotatingOfAccount]) await routes(app, options)
 }
 
 const rotating: Plugin = async (app, options) => {
-  const summary = 'Give a webhook a new secret; the old one signs besides for 24 hours'
+  const summary = 'Rotate the secret of a webhook; the old one also signs for another 24 hours'
   const about = { tags, operationId: 'rotateWebhookSecret', summary, params: schemas.WebhookParams }
   const schema = { ...about, body: schemas.Rotation, response: { 200: schemas.CreatedWebhook } }
   const problems = ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'SECRET_ROTATION_IN_PROGRESS'] as const
   const config = { ...writes, bodyOptional: true, problems }
   app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
-    const demands = preconditionOf(request, options.requireIfMatch ?? false)
-    const wanted = { id: request.params.id, demands, immediate, actor: auditActor(request) }
+    const precondition = preconditionOf(request, options.requireIfMatch ?? false)
+    const wanted = { id: request.params.id, precondition, immediate, actor: auditActor(request) }
     return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => {
       const { webhook, secret } = await rotateSecret(tx, options, callerOf(request), wanted)
       return { status: 200, headers: {}, body: { ...webhookViewOf(options.sealer)(webhook), secret } }
@@ -42,16 +42,16 @@ const readingOfAccount: Plugin = async (app, { db, sealer, now, random }) => {
   const config = { scope: 'webhooks:read', cache: 'none' } as const
   app.get(`${path}/secret`, { config, schema }, async (request) => {
     const owner = ownerOf(callerOf(request))
-    const { secretSealed, previousSecretExpiresAt: end } = await keptAccountSecret(db, sealer, owner, now, random)
+    const { secretSealed, previousSecretExpiresAt: end } = await storedAccountSecret(db, sealer, owner, now, random)
     return {
-      secret: sealer.open(secretSealed, accountPlace(owner)),
+      secret: sealer.open(secretSealed, accountAad(owner)),
       ...(end !== null && { previousSecretExpiresAt: end }),
     }
   })
 }
 
 const rotatingOfAccount: Plugin = async (app, options) => {
-  const summary = 'Give the account a new webhook secret; the old one signs besides for 24 hours'
+  const summary = "Rotate the account's webhook secret; the old one also signs for another 24 hours"
   const about = { tags, operationId: 'rotateAccountSecret', summary }
   const schema = { ...about, body: schemas.Rotation, response: { 200: schemas.Secret } }
   const config = {
@@ -61,7 +61,7 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   } as const
   app.post(`${path}/secret/rotate`, { config, schema }, async (request, reply) => {
     const { immediate = false } = request.body
-    // The secret has no entity tag, like a list.
+    // Like a list, the secret has no entity tag.
     checkPostPreconditions(request)
     const rotation = { immediate, actor: auditActor(request) }
     return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
@@ -71,9 +71,9 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   })
 }
 
-/** The public key of `v1a` signatures. Its path has no version, hence a separate plugin. */
+/** The public key of `v1a` signatures. A separate plugin, because its path has no version. */
 export const webhookKeySet: FastifyPluginAsyncTypebox<{ keys: WebhookKeys }> = async (app, { keys }) => {
-  const about = { tags, operationId: 'readWebhookKeys', summary: 'Read the public keys of webhook signatures' }
+  const about = { tags, operationId: 'readWebhookKeys', summary: 'Read the public keys that verify webhook signatures' }
   const schema = { ...about, response: { 200: schemas.KeySet } }
   const config = { scope: 'public', cache: 'public' } as const
   app.get('/.well-known/webhook-keys.json', { config, schema }, async () => keys.jwks)

@@ -29,22 +29,22 @@ export interface WebhookKeys {
 }
 
 const keyName = 'webhook-ed25519'
-const keyPlace = `settings:${keyName}`
+const keyAad = `settings:${keyName}`
 
 /** AAD that binds an encrypted secret to its webhook. */
-export const secretPlace = (webhookId: string): string => `webhooks:${webhookId}`
+export const secretAad = (webhookId: string): string => `webhooks:${webhookId}`
 
 /** AAD of a webhook's static headers, which are encrypted because they may contain a token of the receiver. */
-export const headersPlace = (webhookId: string): string => `webhooks:${webhookId}:headers`
+export const headersAad = (webhookId: string): string => `webhooks:${webhookId}:headers`
 
 /** AAD of an account's secret. */
-export const accountPlace = ({ ownerClient, ownerSubject }: Owner): string =>
+export const accountAad = ({ ownerClient, ownerSubject }: Owner): string =>
   `account_secrets:${JSON.stringify([ownerClient, ownerSubject])}`
 
-/** Reads the Ed25519 key and creates it on the first run, once even if several processes start together. */
+/** Reads the Ed25519 key, or creates it on the first run; only once, even if several processes start together. */
 export async function webhookKeys(db: Database, sealer: Sealer): Promise<WebhookKeys> {
-  const sealed = (await sealedKey(db.read)) ?? (await addKey(db, sealer.seal(newPrivateKey(), keyPlace)))
-  const privateKey = createPrivateKey(sealer.open(sealed, keyPlace))
+  const sealed = (await sealedKey(db.read)) ?? (await addKey(db, sealer.seal(newPrivateKey(), keyAad)))
+  const privateKey = createPrivateKey(sealer.open(sealed, keyAad))
   const { kty = '', crv = '', x = '' } = createPublicKey(privateKey).export({ format: 'jwk' })
   const kid = await calculateJwkThumbprint({ kty, crv, x })
   return { privateKey, jwks: { keys: [{ kty, crv, x, kid, alg: 'EdDSA', use: 'sig' }] } }
@@ -70,42 +70,42 @@ const addKey = (db: Database, value: string): Promise<string> =>
   })
 
 /** The columns of an encrypted secret and of the one it replaced. */
-export type KeptSecret = Pick<Webhook, 'secretSealed' | 'previousSecretSealed' | 'previousSecretExpiresAt'>
+export type StoredSecret = Pick<Webhook, 'secretSealed' | 'previousSecretSealed' | 'previousSecretExpiresAt'>
 
-/** The secrets that sign a call at this time, newest first: two during a rotation. */
-export function validSecrets(sealer: Sealer, kept: KeptSecret, place: string, nowMs: number): string[] {
-  const { secretSealed, previousSecretSealed: previous, previousSecretExpiresAt: end } = kept
+/** The secrets that sign calls at this time, newest first: two during a rotation. */
+export function validSecrets(sealer: Sealer, stored: StoredSecret, aad: string, nowMs: number): string[] {
+  const { secretSealed, previousSecretSealed: previous, previousSecretExpiresAt: end } = stored
   const isOver = previous === null || end === null || Date.parse(end) <= nowMs
-  return (isOver ? [secretSealed] : [secretSealed, previous]).map((sealed) => sealer.open(sealed, place))
+  return (isOver ? [secretSealed] : [secretSealed, previous]).map((sealed) => sealer.open(sealed, aad))
 }
 
 type OfAccount = [db: Database, sealer: Sealer, owner: Owner, now: () => number, random: RandomBytes]
 
 /** The account's secret as stored; created on first use. */
-export const keptAccountSecret = async (...[db, sealer, owner, now, random]: OfAccount): Promise<KeptSecret> =>
-  (await keptSecret(db.read, owner)) ?? db.write((tx) => ensureSecret(tx, sealer, owner, now, random))
+export const storedAccountSecret = async (...[db, sealer, owner, now, random]: OfAccount): Promise<StoredSecret> =>
+  (await findSecret(db.read, owner)) ?? db.write((tx) => ensureSecret(tx, sealer, owner, now, random))
 
 /** The account's secrets that sign calls to the owner's one-off callback URLs at this time, newest first. */
 export async function accountSecrets(...of: OfAccount): Promise<string[]> {
   const [, sealer, owner, now] = of
-  return validSecrets(sealer, await keptAccountSecret(...of), accountPlace(owner), now())
+  return validSecrets(sealer, await storedAccountSecret(...of), accountAad(owner), now())
 }
 
-/** The newest of the account's secrets. */
+/** The newest secret of the account. */
 export const accountSecret = async (...of: OfAccount): Promise<string> => (await accountSecrets(...of))[0] as string
 
-/** The row of the account's secret; inserts it unless a concurrent request did. */
+/** Returns the row of the account's secret; inserts it unless it exists or a concurrent request inserts it. */
 export async function ensureSecret(
   tx: Queryable,
   sealer: Sealer,
   owner: Owner,
   now: () => number,
   random: RandomBytes,
-): Promise<KeptSecret> {
+): Promise<StoredSecret> {
   const row = {
     ownerClient: owner.ownerClient,
     ownerSubject: owner.ownerSubject,
-    secretSealed: sealer.seal(newSecret(random), accountPlace(owner)),
+    secretSealed: sealer.seal(newSecret(random), accountAad(owner)),
     createdAt: new Date(now()).toISOString(),
   }
   await tx
@@ -113,10 +113,10 @@ export async function ensureSecret(
     .values(row)
     .onConflict((conflict) => conflict.doNothing())
     .execute()
-  return (await keptSecret(tx, owner)) as KeptSecret
+  return (await findSecret(tx, owner)) as StoredSecret
 }
 
-const keptSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promise<KeptSecret | undefined> =>
+const findSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promise<StoredSecret | undefined> =>
   tx
     .selectFrom('accountSecrets')
     .select(['secretSealed', 'previousSecretSealed', 'previousSecretExpiresAt'])
@@ -124,16 +124,16 @@ const keptSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promis
     .where('ownerSubject', '=', ownerSubject)
     .executeTakeFirst()
 
-/** Memoizes a pure function of strings: caches its last `most` results, but no exceptions. */
-export function memoize<A extends readonly string[], R>(most: number, compute: (...given: A) => R): (...given: A) => R {
+/** Memoizes a pure function of strings. Caches its last `max` results, but no exceptions. */
+export function memoize<A extends readonly string[], R>(max: number, compute: (...args: A) => R): (...args: A) => R {
   const known = new Map<string, R>()
-  return (...given) => {
-    const key = given.length === 1 ? (given[0] as string) : given.join('\0')
+  return (...args) => {
+    const key = args.length === 1 ? (args[0] as string) : args.join('\0')
     const found = known.get(key)
     if (found !== undefined) return found
-    const made = compute(...given)
-    if (known.size >= most) known.delete(known.keys().next().value as string)
-    known.set(key, made)
-    return made
+    const result = compute(...args)
+    if (known.size >= max) known.delete(known.keys().next().value as string)
+    known.set(key, result)
+    return result
   }
 }

@@ -8,29 +8,29 @@ import type { Queryable } from '../storage/database.ts'
 import { nextRevision } from '../storage/rows/revision.ts'
 import type { Webhook } from '../storage/tables/tables.ts'
 import { settle } from './deliveries/settle.ts'
-import { resetLanes } from './queue/endpoint-queue.ts'
+import { resetEndpointQueues } from './queue/endpoint-queue.ts'
 import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from './registrations.ts'
-import { checkHeaders, checkReading, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
-import { headersPlace } from './secrets.ts'
+import { checkHeaders, checkReadAccess, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
+import { headersAad } from './secrets.ts'
 
 /** Initial health of a webhook that is enabled again or has a new address. */
-const inHealth = { statusReason: null, failingSince: null, failingTold: null }
+const resetHealth = { statusReason: null, failingSince: null, failingTold: null }
 
 /**
- * Changes a webhook by a validated merge patch (RFC 7396) and returns it. Throws like `hold`, DUPLICATE_RESOURCE, and like
- * `checkReading`: changing the event or the address must not subscribe to more than the request's token may read.
+ * Changes a webhook by a validated merge patch (RFC 7396) and returns it. Throws like `hold`, DUPLICATE_RESOURCE, and
+ * like `checkReading`: with a new event or address, the webhook must not receive more than the request's token may read.
  */
 export function change(
   options: Store & Pick<Rules, 'events'> & { queue: Queue },
   caller: Caller,
   id: string,
   patch: RegistrationPatch,
-  demands: Precondition,
+  precondition: Precondition,
   actor: AuditActor,
 ): Promise<Webhook> {
   const { db, sealer, now } = options
   const unit = async (tx: Queryable) => {
-    const before = await hold(tx, caller, id, demands)
+    const before = await hold(tx, caller, id, precondition)
     const updatedAt = new Date(now()).toISOString()
     const values = valuesOf(options, before, patch, caller)
     const changing = tx.updateTable('webhooks').set({ ...values, ...nextRevision('webhooks', updatedAt) })
@@ -38,7 +38,7 @@ export function change(
     if (after.stops !== before.stops || after.callbackUrl !== before.callbackUrl) {
       await settle(tx, options, id, updatedAt)
     }
-    if (isFresh(before, after)) await resetLanes(tx, db, id)
+    if (isFresh(before, after)) await resetEndpointQueues(tx, db, id)
     const details = { changed: Object.keys(patch), ...('callbackUrl' in patch && { host: hostOf(after.callbackUrl) }) }
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.updated', target: id, details })
     return after
@@ -46,7 +46,7 @@ export function change(
   return db.write(unit).catch((error) => refuseDuplicate(db, error))
 }
 
-/** Whether the endpoint's health is obsolete: the webhook was enabled again or has a new address. */
+/** Whether to reset the endpoint's health: the webhook was enabled again or has a new address. */
 const isFresh = (before: Webhook, after: Webhook): boolean =>
   after.callbackUrl !== before.callbackUrl || (after.status === 'active' && before.status !== 'active')
 
@@ -68,29 +68,29 @@ function valuesOf(
     ...(status !== undefined && { status: status === 'paused' ? 'paused' : 'active' }),
     ...(status === 'paused' && { stops: before.stops + 1 }),
   }
-  if (isFresh(before, { ...before, ...values })) Object.assign(values, inHealth)
+  if (isFresh(before, { ...before, ...values })) Object.assign(values, resetHealth)
   if (!isOther && (event === undefined || event === before.event)) return values
   return { ...values, scopes: scopesAfter(before, event ?? before.event, caller, events) }
 }
 
 /**
- * The scopes of a webhook after its event or address was changed: those of the token that changed it, as for a new
- * registration. An administrator adds none to another owner's webhook.
+ * The scopes of a webhook whose event or address changed: those of the token that changed it, as for a new registration.
+ * An administrator cannot add scopes to another owner's webhook.
  */
 function scopesAfter(before: Webhook, event: string, caller: Caller, events: Rules['events']): string {
   const { ownerClient, ownerSubject } = ownerOf(caller)
-  checkReading(event, caller, events)
+  checkReadAccess(event, caller, events)
   if (ownerClient === before.ownerClient && ownerSubject === before.ownerSubject) return [...caller.scopes].join(' ')
-  const kept = new Set((before.scopes ?? '').split(' ').filter((scope) => caller.scopes.has(scope)))
-  if (missingScope(event, kept, events) !== undefined) {
-    throw new Problem('PERMISSION_DENIED', 'The owner of this webhook may not read what the event tells')
+  const remaining = new Set((before.scopes ?? '').split(' ').filter((scope) => caller.scopes.has(scope)))
+  if (missingScope(event, remaining, events) !== undefined) {
+    throw new Problem('PERMISSION_DENIED', 'The owner of this webhook does not have the scope that the event requires')
   }
-  return [...kept].join(' ')
+  return [...remaining].join(' ')
 }
 
 function headersAfter(sealer: Store['sealer'], before: Webhook, patch: RegistrationPatch['headers']): string | null {
   const merged = applyMergePatch(headersOf(sealer, before), patch) as Record<string, string> | null
   if (merged === null || Object.keys(merged).length === 0) return null
   checkHeaders(merged)
-  return sealer.seal(JSON.stringify(merged), headersPlace(before.id))
+  return sealer.seal(JSON.stringify(merged), headersAad(before.id))
 }

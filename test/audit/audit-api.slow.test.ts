@@ -21,7 +21,7 @@ forEachEngine((engine) => {
     service = await testApp(db, { sealer })
   })
   after(async () => {
-    // Faults caused by closing the database are not failures of the suite.
+    // Ignore errors caused by closing the database.
     const faults = [...service.faults]
     await service.app.close()
     await db.close()
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ url: '/v1/api/audit', scopes: 'admin' })).statusCode, 200)
     })
 
-    it('the address of a request behind a trusted proxy is the one the proxy appended', async () => {
+    it('records the address that a trusted proxy appended', async () => {
       const headers = { 'x-forwarded-for': '203.0.113.1, 198.51.100.7' }
       const payload = { name: 'From afar' }
       await service.send({ method: 'POST', url: '/api/keys', payload, headers, scopes: 'admin' })
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('webhooks: created and deleted, with only the host of the URL', async () => {
+  it('records the creation and deletion of webhooks with only the host of the URL', async () => {
     const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook/s3cret?token=s3cret' }
     const { id } = (await service.send({ method: 'POST', url: '/api/webhooks', payload })).json()
     await service.send({ method: 'DELETE', url: `/api/webhooks/${id}` })
@@ -107,16 +107,20 @@ forEachEngine((engine) => {
     assert.deepEqual(entries[1].details, { event: '*', host: '127.0.0.1:9' })
   })
 
-  it('a credential over plain HTTP is recorded without its value, by the service and by the redirect listener', async () => {
+  it('records a credential sent over plain HTTP without its value, in the service and in the redirect listener', async () => {
     const headers = { 'x-forwarded-proto': 'http', authorization: 'Bearer s3cret' }
     assert.equal((await service.send({ url: '/users', headers })).statusCode, 301)
     await service.audit.flush()
     const { address, details, clientId } = await newest('credential.plaintext')
     assert.deepEqual([address, details, clientId], ['127.0.0.1', { header: 'authorization' }, undefined])
 
-    const told: unknown[] = []
+    const reported: unknown[] = []
     const answering = { later, onHealth: () => {} }
-    const options = { baseUrl: 'https://plinth.test', ...answering, onPlaintext: (peer: unknown) => told.push(peer) }
+    const options = {
+      baseUrl: 'https://plinth.test',
+      ...answering,
+      onPlaintext: (peer: unknown) => reported.push(peer),
+    }
     const redirect = redirectServer(options).listen(0, '127.0.0.1')
     await once(redirect, 'listening')
     const { port } = redirect.address() as AddressInfo
@@ -126,10 +130,10 @@ forEachEngine((engine) => {
       answer.resume()
     }
     redirect.close()
-    assert.deepEqual(told, [{ address: '127.0.0.1', header: 'x-api-key' }])
+    assert.deepEqual(reported, [{ address: '127.0.0.1', header: 'x-api-key' }])
   })
 
-  it('tokens: granted, refused, revoked; without any secret or token', async () => {
+  it('records granted, refused and revoked tokens, without any secret or token', async () => {
     const audit = openAudit({ db, sealer, now: Date.now, onError: assert.fail as never })
     const server = await served(db, { audit })
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }

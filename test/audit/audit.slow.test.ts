@@ -30,7 +30,7 @@ forEachEngine((engine) => {
         Array.from({ length: count }, (_, n) => ({ event, at, target: `cli_${n}` })),
       ),
     )
-  /** An attack with the rights of the database owner, but without the master key. */
+  /** Changes the log with the rights of the database owner, but without the master key. */
   const tamper = async (statement: string) => {
     const guards = {
       sqlite: ['drop trigger audit_entries_no_update', 'drop trigger audit_entries_no_delete'],
@@ -89,9 +89,9 @@ forEachEngine((engine) => {
       ['a changed entry', "update audit_entries set client_id = 'x' where sequence = 3", 3, /altered/],
       ['a changed time', "update audit_entries set at = '2020' where sequence = 1", 1, /altered/],
       ['a removed entry', 'delete from audit_entries where sequence = 2', 2, /missing/],
-      ['a removed end', 'delete from audit_entries where sequence > 4', 5, /missing/],
+      ['removed entries at the end', 'delete from audit_entries where sequence > 4', 5, /missing/],
       [
-        'an entry with the target of another',
+        "an entry with another entry's target",
         'update audit_entries set target = (select target from audit_entries where sequence = 3) where sequence = 2',
         2,
         /altered/,
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await verifyAudit(db, sealer), { whole: false, sequence: 1, reason: 'was altered' })
     })
 
-    it('verify detects a truncated end with a matching head, by an anchor noted before', async () => {
+    it('verify detects a truncated log with a matching head, by an anchor recorded earlier', async () => {
       await add(4)
       const noted = await verifyAudit(db, sealer)
       assert.ok(noted.whole)
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.match(verdict.reason, /ends before/)
       await add(1)
       const replaced = await verifyAudit(db, sealer, noted)
-      assert.ok(!replaced.whole && /not the one noted/.test(replaced.reason))
+      assert.ok(!replaced.whole && /not match the given hash/.test(replaced.reason))
     })
   })
 
@@ -157,15 +157,15 @@ forEachEngine((engine) => {
       clock.now += 60_000
       tally({ ...denied, requestId: 'later' })
       await flush()
-      const told = (await rows()).map(({ requestId, details }) => [requestId, details])
-      assert.deepEqual(told, [
+      const recorded = (await rows()).map(({ requestId, details }) => [requestId, details])
+      assert.deepEqual(recorded, [
         ['r0', null],
         [null, '{"more":499}'],
         ['later', null],
       ])
     })
 
-    it('are bounded: of 10,000 kinds of refusals in a minute 60 are recorded, the others counted', async () => {
+    it('record at most 60 kinds of refusals per minute, and count the rest of 10,000', async () => {
       const { tally, flush } = buffer()
       for (let n = 0; n < 10_000; n++) tally({ event: 'credential.plaintext', address: `192.0.2.${n}` })
       await flush()
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.event, found.at(-1)?.details], ['audit.overflow', '{"entries":9940}'])
     })
 
-    it('count repeated events of a client, and lose none of 1,100 kinds', async () => {
+    it('count repeated events of a client, and record each of 1,100 kinds', async () => {
       const { repeated, flush } = buffer()
       const granted = (n: number) => ({ event: 'token.granted', clientId: `cli_${n}` }) as const
       for (let n = 0; n < 1_100; n++) repeated({ ...granted(n), requestId: `r${n}` })
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.clientId, found.at(-1)?.details], ['cli_0', '{"more":20}'])
     })
 
-    it('stay queued while the store is unavailable, up to 10,000 entries, and report how many were dropped', async () => {
+    it('stay queued while the database is unavailable, up to 10,000 entries, and record how many were dropped', async () => {
       let away = true
       const failing: Database = { ...db, write: (unit) => (away ? Promise.reject(new Error('away')) : db.write(unit)) }
       const { note, flush } = buffer(failing)

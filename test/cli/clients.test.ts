@@ -51,7 +51,7 @@ describe('plinth clients', () => {
     [
       'an unknown scope',
       ['create', '--name', 'x', '--scope', 'all:things'],
-      /^plinth: --scope must not name all:things/,
+      /^plinth: --scope must not contain all:things/,
     ],
     ['a client without a name', ['create', '--scope', 'admin'], /^plinth: Give the client a name: --name <name>\n$/],
   ]
@@ -99,7 +99,7 @@ describe('plinth clients create without scopes', () => {
     for (const scope of ['openid,reports:read', 'openid admin']) assert.equal((await ended(create(scope))).code, 0)
     const refused = await ended(create('*'))
     assert.equal(refused.code, 1)
-    assert.match(refused.stderr, /^plinth: --scope must not name \*;/)
+    assert.match(refused.stderr, /^plinth: --scope must not contain \*;/)
     const listed: { name: string; scopes: string[] }[] = JSON.parse(await run('clients', 'list', '--json'))
     const scopesOf = (name: string) => listed.filter((client) => client.name === name).map(({ scopes }) => scopes)
     assert.deepEqual(scopesOf('openid,reports:read'), [['openid', 'reports:read']])

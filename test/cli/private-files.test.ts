@@ -155,7 +155,10 @@ describe('PLINTH_TLS_KEY_FILE', () => {
       return serverCertificates(readConfig({ ...given, PLINTH_PROFILE: profile }), folder, Date.now)
     }
     for (const mode of [0o644, 0o604, 0o646]) {
-      const refusal = { exitCode: 2, message: `PLINTH_TLS_KEY_FILE=${key} is open to everybody: chmod o= ${key}` }
+      const refusal = {
+        exitCode: 2,
+        message: `PLINTH_TLS_KEY_FILE=${key} is accessible to all users: run chmod o= ${key}`,
+      }
       await assert.rejects(open(mode, 'production'), refusal)
     }
     for (const mode of [0o600, 0o640, 0o440]) assert.equal((await open(mode, 'production'))?.key, made.key)

@@ -78,6 +78,6 @@ describe('plinth report', () => {
     const [task] = JSON.parse((await run('list', '--json')).stdout)
     const { code, stderr } = await run('cancel', task.taskId)
     assert.equal(code, 1)
-    assert.match(stderr, /409: The task has ended already/)
+    assert.match(stderr, /409: The task has already ended/)
   })
 })

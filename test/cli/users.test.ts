@@ -127,6 +127,6 @@ describe('plinth clients create', () => {
       plinth(['clients', 'create', '--name', 'New', '--scope', 'openid', '--grant', 'password'], env),
     )
     assert.deepEqual([refused.code, refused.stdout], [1, ''])
-    assert.match(refused.stderr, /may name password only for a trusted client/)
+    assert.match(refused.stderr, /may contain password only for a trusted client/)
   })
 })

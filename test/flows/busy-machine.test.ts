@@ -22,7 +22,7 @@ describe('a service on a machine with busy processors', () => {
     await service.remove()
   })
 
-  /** The status of one GET on its own connection. */
+  /** Sends a GET on its own connection and returns the status. */
   const statusOf = async (path: string): Promise<number> => {
     const socket = connect({ port: service.port, host: '127.0.0.1', rejectUnauthorized: false })
     await once(socket, 'secureConnect')
@@ -31,12 +31,12 @@ describe('a service on a machine with busy processors', () => {
     return Number((await text(socket)).slice(9, 12))
   }
 
-  it(`200 for each of ${parallel} parallel requests: a delay caused by others is not overload`, async () => {
+  it(`200 for each of ${parallel} parallel requests: delays caused by other processes do not count as overload`, async () => {
     await service.token()
     endNeighbours = busyNeighbours(2)
     for (let round = 0; round < rounds; round++) {
-      const asked = Array.from({ length: parallel }, (_, at) => statusOf(paths[at % paths.length] as string))
-      assert.deepEqual([...new Set(await Promise.all(asked))], [200])
+      const statuses = Array.from({ length: parallel }, (_, at) => statusOf(paths[at % paths.length] as string))
+      assert.deepEqual([...new Set(await Promise.all(statuses))], [200])
     }
   })
 })

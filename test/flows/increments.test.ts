@@ -10,26 +10,26 @@ forEachEngine((engine) => {
   describe(`${clients} clients that each try ${increments} increments of one counter (P7, T-RACE-01)`, () => {
     const service = appOn(engine)
 
-    it('200 exactly as often as the counter grew, 412 for every loser', { timeout: 120_000 }, async () => {
-      const made = await service.send({ method: 'POST', url: '/products', payload: { name: 'Counter', price: 0 } })
-      const url = made.headers.location as string
+    it('200 exactly as often as the counter grew, 412 for every other attempt', { timeout: 120_000 }, async () => {
+      const created = await service.send({ method: 'POST', url: '/products', payload: { name: 'Counter', price: 0 } })
+      const url = created.headers.location as string
       const read = async () => {
-        const answer = await service.send({ url })
-        return { price: answer.json().price as number, tag: String(answer.headers.etag) }
+        const response = await service.send({ url })
+        return { price: response.json().price as number, tag: String(response.headers.etag) }
       }
-      /** Every price set according to a 200, in response order. */
+      /** The prices set by successful requests, in the order of the responses. */
       const set: number[] = []
       let lost = 0
       const client = async () => {
         let known = await read()
-        for (let turn = 0; turn < increments; turn++) {
+        for (let attempt = 0; attempt < increments; attempt++) {
           const payload = { name: 'Counter', price: known.price + 1 }
-          const answer = await service.send({ method: 'PUT', url, payload, headers: { 'if-match': known.tag } })
-          if (answer.statusCode === 200) {
-            known = { price: payload.price, tag: String(answer.headers.etag) }
+          const response = await service.send({ method: 'PUT', url, payload, headers: { 'if-match': known.tag } })
+          if (response.statusCode === 200) {
+            known = { price: payload.price, tag: String(response.headers.etag) }
             set.push(payload.price)
           } else {
-            assert.deepEqual([answer.statusCode, answer.json().errorCode], [412, 'PRECONDITION_FAILED'])
+            assert.deepEqual([response.statusCode, response.json().errorCode], [412, 'PRECONDITION_FAILED'])
             lost++
             known = await read()
           }

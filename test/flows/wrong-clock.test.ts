@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     await service.start()
     return service
   }
-  // Probes have no token.
+  // Probes send no token.
   const probe = ({ dataDir, port }: RealService, path: string) => visit(dataDir, `https://localhost:${port}${path}`)
   const stopped = () => service?.remove()
 
@@ -81,10 +81,10 @@ forEachEngine((engine) => {
         assert.equal(node.output().match(/clock of this machine/g)?.length, 1)
       })
 
-      it('401 for a token issued by its own clock: the database’s clock counts', async () => {
-        const answer = await node.call('GET', '/api/reports')
+      it('401 for a token issued by its own clock: the database’s clock decides', async () => {
+        const response = await node.call('GET', '/api/reports')
         const code = minutesAhead > 0 ? 'AUTH_TOKEN_INVALID' : 'AUTH_TOKEN_EXPIRED'
-        assert.deepEqual([answer.status, answer.json().errorCode], [401, code])
+        assert.deepEqual([response.status, response.json().errorCode], [401, code])
       })
     })
   }

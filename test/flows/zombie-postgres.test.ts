@@ -12,12 +12,12 @@ import { eventually, realService } from '../support/service.ts'
 const rows = 40_000
 const rounds = Number(process.env.ZOMBIES ?? 1)
 
-/** Expires the lease of the only running report, as half a minute of silence would. */
+/** Expires the lease of the only running report, as half a minute without a heartbeat would. */
 async function age(db: Database): Promise<void> {
   await sql`update pgboss.job set heartbeat_on = now() - interval '10 minutes' where state = 'active'`.execute(db.read)
 }
 
-/** Two nodes, one suspended past its lease and resumed: its finish is refused (F-ZOMBIE, P3). */
+/** Two nodes: one is suspended past its lease and resumed, and cannot finish its job (F-ZOMBIE, P3). */
 onPostgres((engine) => {
   describe('a worker that was suspended past its lease and resumes', () => {
     it('finishes nothing: one result, one event, and no file of its own', { timeout: 120_000 * rounds }, async () => {
@@ -33,7 +33,7 @@ onPostgres((engine) => {
           const body = { reportType: 'products', format: 'xlsx' }
           const id = (await first.call('POST', '/api/reports', { body })).json().taskId
           const read = () => db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-          // Its file exists, so its thread is working: now suspend the whole process.
+          // Its file exists, so its thread is working: suspend the whole process now.
           await eventually('the first works on it', async () => readdirSync(results).includes(`.${id}-1.part`))
           first.child().kill('SIGSTOP')
           assert.equal((await read()).status, 'in_progress')

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   const record = auditRecorder(sealer, time.now)
-  const told = async (target: string) => {
+  const auditedEvents = async (target: string) => {
     const rows = db.read.selectFrom('auditEntries').select(['event', 'subject']).where('target', '=', target)
     return (await rows.orderBy('sequence').execute()).map(({ event, subject }) => `${event} by ${subject}`)
   }
@@ -52,12 +52,12 @@ forEachEngine((engine) => {
   }
 
   describe('invitations', () => {
-    const made = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
+    const service = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
     const tokenOf = (url: string) => new URL(url).searchParams.get('token') as string
 
-    it('T-AUTH-04 256 random bits in a link to the issuer; only SHA-256 is stored', async () => {
+    it('T-AUTH-04 the link has 256 random bits, of which only the SHA-256 is stored', async () => {
       const { userId } = await user()
-      const { url, expiresAt } = await made().invite(userId, undefined, operator)
+      const { url, expiresAt } = await service().invite(userId, undefined, operator)
       assert.match(url, /^https:\/\/localhost:8443\/oauth\/invitation\?token=[\w-]{43}$/)
       assert.equal(Date.parse(expiresAt), time.now() + 30 * 60_000)
       const rows = await db.read.selectFrom('invitations').selectAll().where('userId', '=', userId).execute()
@@ -65,28 +65,28 @@ forEachEngine((engine) => {
       assert.ok(!JSON.stringify(rows).includes(tokenOf(url)))
     })
 
-    it('T-AUTH-04 sets a password once, for one of ten concurrent requests, then allows a login', async () => {
+    it('T-AUTH-04 only one of ten concurrent requests sets the password', async () => {
       const { email, userId } = await user()
-      const token = tokenOf((await made().invite(userId, undefined, operator)).url)
-      const all = await Promise.all(Array.from({ length: 10 }, () => made().accept(token, good, {})))
+      const token = tokenOf((await service().invite(userId, undefined, operator)).url)
+      const all = await Promise.all(Array.from({ length: 10 }, () => service().accept(token, good, {})))
       assert.deepEqual(all.filter((outcome) => outcome === 'set').length, 1)
-      assert.equal(all.filter((outcome) => outcome === 'void').length, 9)
-      assert.deepEqual(await told(String(userId)), [
+      assert.equal(all.filter((outcome) => outcome === 'invalid').length, 9)
+      assert.deepEqual(await auditedEvents(String(userId)), [
         'invitation.created by command line',
         `password.changed by ${userId}`,
       ])
       assert.ok(await hasher.verify(good, (await accountByEmail(db, email))?.passwordHash ?? null))
     })
 
-    it('T-AUTH-04 undefined after half an hour, for a guess, and for a replaced link', async () => {
+    it('T-AUTH-04 rejects a guessed token, a replaced link, and a link after half an hour', async () => {
       const { userId } = await user()
-      const first = tokenOf((await made().invite(userId, undefined, operator)).url)
-      const second = tokenOf((await made().invite(userId, undefined, operator)).url)
-      assert.equal(await made().accept(first, good, {}), 'void')
-      assert.equal(await made().accept('guess', good, {}), 'void')
+      const first = tokenOf((await service().invite(userId, undefined, operator)).url)
+      const second = tokenOf((await service().invite(userId, undefined, operator)).url)
+      assert.equal(await service().accept(first, good, {}), 'invalid')
+      assert.equal(await service().accept('guess', good, {}), 'invalid')
       time.pass(30 * 60)
-      assert.equal(await made().read(second), undefined)
-      assert.equal(await made().accept(second, good, {}), 'void')
+      assert.equal(await service().read(second), undefined)
+      assert.equal(await service().accept(second, good, {}), 'invalid')
       time.pass(1)
       await sweepInvitations(db, time.now)
       const left = await db.read.selectFrom('invitations').selectAll().where('userId', '=', userId).execute()
@@ -95,18 +95,18 @@ forEachEngine((engine) => {
 
     it('returns the reason for an unacceptable password, and the link stays valid', async () => {
       const { email, userId } = await user()
-      const token = tokenOf((await made().invite(userId, undefined, operator)).url)
+      const token = tokenOf((await service().invite(userId, undefined, operator)).url)
       for (const password of ['short', 'password1234', email, 'x'.repeat(300)]) {
-        assert.ok(typeof (await made().accept(token, password, {})) === 'object', password)
+        assert.ok(typeof (await service().accept(token, password, {})) === 'object', password)
       }
-      assert.equal(await made().accept(token, good, {}), 'set')
+      assert.equal(await service().accept(token, good, {}), 'set')
     })
 
     it('RESOURCE_NOT_FOUND for an unknown user', async () => {
-      await assert.rejects(made().invite(999_999, undefined, operator), { code: 'RESOURCE_NOT_FOUND' })
+      await assert.rejects(service().invite(999_999, undefined, operator), { code: 'RESOURCE_NOT_FOUND' })
     })
 
-    it('T-AUTH-07 changing the role ends all access granted before', async () => {
+    it('T-AUTH-07 a changed role revokes all access granted before', async () => {
       const { userId } = await account()
       const row = { kind: 'Grant', payload: '{}', grantId: null, uid: null, userCode: null, consumedAt: null }
       await db.write((tx) =>
@@ -115,16 +115,16 @@ forEachEngine((engine) => {
           .values({ ...row, id: 'g', userId, expiresAt: null })
           .execute(),
       )
-      await made().invite(userId, 'user', operator)
+      await service().invite(userId, 'user', operator)
       const grants = () => db.read.selectFrom('authRecords').select('id').where('userId', '=', userId).execute()
       assert.equal((await grants()).length, 1)
-      await made().invite(userId, 'admin', operator)
+      await service().invite(userId, 'admin', operator)
       assert.deepEqual(await grants(), [])
     })
   })
 
   describe('login', () => {
-    const judge = (limits = tryLimits, hashing = hasher, audit?: Audit): Login =>
+    const loginWith = (limits = tryLimits, hashing = hasher, audit?: Audit): Login =>
       createPasswordLogin({
         db,
         sealer,
@@ -135,18 +135,18 @@ forEachEngine((engine) => {
       })
     const roomy = { ...tryLimits, perMinuteAndNetwork: 1_000_000 }
 
-    it('returns the account for the right password, ignoring the case of the address', async () => {
+    it('returns the account for the correct password, ignoring the case of the address', async () => {
       const { email, userId, password } = await account()
       for (const text of [email, email.toUpperCase(), ` ${email} `]) {
-        const result = await judge(roomy)({ email: text, password, address: '192.0.2.1' })
+        const result = await loginWith(roomy)({ email: text, password, address: '192.0.2.1' })
         assert.ok('account' in result && result.account.userId === userId)
       }
     })
 
-    it('the audit log records who logged in and who could not, never what was typed', async () => {
+    it('audits successful and failed logins, but never what was typed', async () => {
       const audit = openAudit({ db, sealer, now: time.now, onError: (error) => assert.fail(String(error)) })
       const { email, userId, password } = await account()
-      const login = judge(roomy, hasher, audit)
+      const login = loginWith(roomy, hasher, audit)
       const address = '192.0.2.99'
       await login({ email, password, address })
       await login({ email, password: 'hunter2 hunter2', address })
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.doesNotMatch(JSON.stringify(rows), /hunter2|mistake|@example/)
     })
 
-    it('T-AUTH-03 the same result for a wrong password, an unknown address, no password and one too long', async () => {
+    it('T-AUTH-03 same result for a wrong password, an unknown address, an account without a password and overlong input', async () => {
       const { email } = await account()
       const { email: invited } = await user()
       const tries = [
@@ -175,13 +175,13 @@ forEachEngine((engine) => {
         { email: 'x'.repeat(100_000), password: good },
       ]
       for (const attempt of tries) {
-        assert.deepEqual(await judge(roomy)({ ...attempt, address: '192.0.2.2' }), { waitSeconds: 0 })
+        assert.deepEqual(await loginWith(roomy)({ ...attempt, address: '192.0.2.2' }), { waitSeconds: 0 })
       }
     })
 
     it('T-AUTH-01 five free attempts, then a delay that doubles; reset after a success', async () => {
       const { email, password } = await account()
-      const login = judge(roomy)
+      const login = loginWith(roomy)
       const attempt = (text: string) => login({ email, password: text, address: '192.0.2.3' })
       for (let n = 0; n < 5; n++) assert.deepEqual(await attempt('wrong'), { waitSeconds: 0 })
       for (const seconds of [1, 2, 4, 8]) {
@@ -194,9 +194,9 @@ forEachEngine((engine) => {
       assert.deepEqual(await attempt('wrong'), { waitSeconds: 0 })
     })
 
-    it('T-AUTH-01 strangers cannot lock out a user who logged in from the device before', async () => {
+    it('T-AUTH-01 strangers cannot lock out a user on a known device', async () => {
       const { email, password } = await account()
-      const login = judge(roomy)
+      const login = loginWith(roomy)
       const first = await login({ email, password, address: '192.0.2.4' })
       assert.ok('account' in first)
       for (let n = 0; n < 10; n++) await login({ email, password: 'wrong', address: '192.0.2.4' })
@@ -208,14 +208,14 @@ forEachEngine((engine) => {
       const other = await account()
       for (let n = 0; n < 10; n++) await login({ email: other.email, password: 'wrong', address: '192.0.2.4' })
       const borrowed = { ...known, email: other.email, password: other.password }
-      assert.ok(!('account' in (await login(borrowed))), 'the token of one account is worth nothing for another')
+      assert.ok(!('account' in (await login(borrowed))), 'the device token of one account is not valid for another')
     })
 
-    it('T-AUTH-01 of 1,000 attempts at one account from everywhere at most 100 an hour reach the password', async () => {
+    it('T-AUTH-01 of 1,000 attempts from 1,000 networks, 100 an hour reach the password check of an account', async () => {
       const { email } = await account()
       let hashed = 0
       const counting = { ...hasher, verify: async () => ++hashed < 0 }
-      const login = judge(roomy, counting)
+      const login = loginWith(roomy, counting)
       for (let n = 0; n < 1_000; n += 50) {
         const address = (at: number) => `2001:db8:${(n + at).toString(16)}::1`
         await Promise.all(Array.from({ length: 50 }, (_, at) => login({ email, password: 'x', address: address(at) })))
@@ -226,8 +226,8 @@ forEachEngine((engine) => {
       assert.equal(hashed, 101)
     })
 
-    it('T-AUTH-01 twenty a minute from one network, across all accounts; an IPv6 network is a /64', async () => {
-      const login = judge()
+    it('T-AUTH-01 20 attempts a minute per network across all accounts; an IPv6 network is a /64', async () => {
+      const login = loginWith()
       const attempt = (n: number, address: string) => login({ email: `spray${n}@example.com`, password: 'x', address })
       for (let n = 0; n < 20; n++) assert.deepEqual(await attempt(n, `2001:db8:9:9::${n}`), { waitSeconds: 0 })
       assert.deepEqual(await attempt(20, '2001:db8:9:9:ffff::1'), { waitSeconds: 60 })
@@ -236,22 +236,22 @@ forEachEngine((engine) => {
       assert.deepEqual(await attempt(22, '2001:db8:9:9::1'), { waitSeconds: 0 })
     })
 
-    it('a success rehashes at the current cost', async () => {
+    it('a successful login rehashes the password at the current cost', async () => {
       const { email, password } = await account()
       const dearer = passwords(randomBytes, { ...quickCost, passes: 3 })
-      assert.ok('account' in (await judge(roomy, dearer)({ email, password, address: '192.0.2.5' })))
+      assert.ok('account' in (await loginWith(roomy, dearer)({ email, password, address: '192.0.2.5' })))
       assert.match((await accountByEmail(db, email))?.passwordHash ?? '', /^\$argon2id\$v=19\$m=64,t=3,p=1\$/)
-      assert.ok('account' in (await judge(roomy, dearer)({ email, password, address: '192.0.2.5' })))
+      assert.ok('account' in (await loginWith(roomy, dearer)({ email, password, address: '192.0.2.5' })))
     })
 
-    it('expired counters are removed', async () => {
+    it('sweepLoginTries removes expired counters', async () => {
       time.pass(7_200)
       await sweepLoginTries(db, time.now)
       assert.deepEqual(await db.read.selectFrom('loginTries').selectAll().execute(), [])
     })
   })
 
-  it('T-AUTH-07 one administrator, even if several processes start together for the first time', async () => {
+  it('T-AUTH-07 creates only one administrator when several processes start together for the first time', async () => {
     await db.write((tx) => tx.deleteFrom('users').execute())
     const made = await Promise.all(
       Array.from({ length: 10 }, () => createFirstAdmin(db, hasher, time.now, randomBytes, record)),
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
 })
 
 describe('passwords', () => {
-  it('argon2id with 64 MiB, three passes, parallelism 1, stored with its parameters and salt', async () => {
+  it('are hashed with argon2id (64 MiB, three passes, parallelism 1) and stored with parameters and salt', async () => {
     const { hash, verify, isOutdated } = passwords(randomBytes)
     const [one, other] = [await hash(good), await hash(good)]
     assert.match(one, /^\$argon2id\$v=19\$m=65536,t=3,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
@@ -275,7 +275,7 @@ describe('passwords', () => {
     assert.deepEqual([isOutdated(one), defaultCost.memory], [false, 65_536])
   })
 
-  it('T-AUTH-02 four at once, 32 waiting, SERVICE_UNAVAILABLE beyond; recovers afterwards', async () => {
+  it('T-AUTH-02 four hashes at once, 32 waiting, SERVICE_UNAVAILABLE beyond that; recovers afterwards', async () => {
     const { verify } = passwords(randomBytes, { memory: 8_192, passes: 2, parallelism: 1 })
     const all = await Promise.allSettled(Array.from({ length: 50 }, () => verify('x', null)))
     const refused = all.filter((result) => result.status === 'rejected')
@@ -284,7 +284,7 @@ describe('passwords', () => {
     assert.equal(await verify('x', null), false)
   })
 
-  it('networks as rate limits count them', () => {
+  it('networkOf returns an IPv4 address, or the /64 of an IPv6 address', () => {
     assert.equal(networkOf('192.0.2.7'), '192.0.2.7')
     assert.equal(networkOf('::ffff:192.0.2.7'), '192.0.2.7')
     assert.equal(networkOf('2001:db8:1:2:3:4:5:6'), '2001:db8:1:2::/64')

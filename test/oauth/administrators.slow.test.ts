@@ -11,7 +11,7 @@ const administrator = `${writer} admin`
 forEachEngine((engine) => {
   const service = appOn(engine)
   let people = 0
-  /** A user with an account of that role, with a password unless `invited`. */
+  /** Creates a user with an account of this role; without a password if `invited`. */
   const account = async (role: Role, { invited = false } = {}) => {
     const email = `person${++people}@example.com`
     const id = await service.db.write(async (tx) => {
@@ -33,7 +33,10 @@ forEachEngine((engine) => {
   const ask = (method: string, url: string, scopes: string, payload?: object, headers: Record<string, string> = {}) =>
     service.send({ method: method as 'PUT', url, scopes, headers, ...(payload && { payload }) })
   const demote = (id: number) => ask('POST', `/api/users/${id}/invitation`, 'admin', { role: 'user' })
-  const told = (answer: Response) => [answer.statusCode, answer.statusCode < 400 ? '' : answer.json().errorCode]
+  const outcome = (response: Response) => [
+    response.statusCode,
+    response.statusCode < 400 ? '' : response.json().errorCode,
+  ]
 
   describe('an administrator', () => {
     const changes: [what: string, method: string, body: object | undefined, detail: RegExp][] = [
@@ -50,31 +53,31 @@ forEachEngine((engine) => {
       for (const invited of [false, true]) {
         it(`403 for ${what} without the scope admin, ${invited ? 'invited' : 'with a password'}; no change`, async () => {
           const { id, email } = await account('admin', { invited })
-          const answer = await ask(method, `/users/${id}`, writer, body)
-          assert.deepEqual(told(answer), [403, 'ACCESS_DENIED'])
-          assert.match(answer.json().detail, detail)
-          assert.match(String(answer.headers['www-authenticate']), /error="insufficient_scope", scope="admin"$/)
+          const response = await ask(method, `/users/${id}`, writer, body)
+          assert.deepEqual(outcome(response), [403, 'ACCESS_DENIED'])
+          assert.match(response.json().detail, detail)
+          assert.match(String(response.headers['www-authenticate']), /error="insufficient_scope", scope="admin"$/)
           const { statusCode, headers, ...left } = await ask('GET', `/v1/users/${id}`, 'users:read users:read:full')
           assert.deepEqual([statusCode, headers.etag, left.json().email], [200, '"1"', email])
         })
       }
 
-      it(`403 for ${what} before 412, 412 with the scope`, async () => {
+      it(`403 for ${what} takes precedence over 412; 412 with the scope`, async () => {
         const { id } = await account('admin')
         const outdated = { 'if-match': '"7"' }
         assert.equal((await ask(method, `/users/${id}`, writer, body, outdated)).statusCode, 403)
         assert.equal((await ask(method, `/users/${id}`, administrator, body, outdated)).statusCode, 412)
       })
 
-      it(`2xx for ${what} with the scopes users:write and admin, and of other users without admin`, async () => {
+      it(`2xx for ${what} with the scopes users:write and admin, and for ordinary users without admin`, async () => {
         await account('admin')
         for (const [role, scopes] of [
           ['admin', administrator],
           ['user', writer],
         ] as const) {
           const { id } = await account(role)
-          const answer = await ask(method, `/users/${id}`, scopes, body && { ...body, email: `new${id}@example.com` })
-          assert.equal(answer.statusCode, method === 'DELETE' ? 204 : 200, answer.body)
+          const response = await ask(method, `/users/${id}`, scopes, body && { ...body, email: `new${id}@example.com` })
+          assert.equal(response.statusCode, method === 'DELETE' ? 204 : 200, response.body)
         }
       })
     }
@@ -88,10 +91,10 @@ forEachEngine((engine) => {
 
     it('403 with only the scope admin, which does not include users:write', async () => {
       const { id } = await account('admin')
-      assert.deepEqual(told(await ask('DELETE', `/users/${id}`, 'admin')), [403, 'ACCESS_DENIED'])
+      assert.deepEqual(outcome(await ask('DELETE', `/users/${id}`, 'admin')), [403, 'ACCESS_DENIED'])
     })
 
-    it('403 is in the audit log', async () => {
+    it('audits the 403', async () => {
       const { id } = await account('admin')
       await ask('DELETE', `/v2/users/${id}`, writer)
       await service.audit.flush()
@@ -110,22 +113,22 @@ forEachEngine((engine) => {
       const { id } = await last()
       const outdated = { 'if-match': '"7"' }
       assert.equal((await ask('DELETE', `/users/${id}`, administrator, undefined, outdated)).statusCode, 412)
-      const answer = await ask('DELETE', `/users/${id}`, administrator)
-      assert.deepEqual(told(answer), [409, 'LAST_ADMINISTRATOR'])
+      const response = await ask('DELETE', `/users/${id}`, administrator)
+      assert.deepEqual(outcome(response), [409, 'LAST_ADMINISTRATOR'])
       const why = 'This is the last administrator who can log in: another one must have a password first'
-      assert.equal(answer.json().detail, why)
+      assert.equal(response.json().detail, why)
       assert.deepEqual(await roles().execute(), [{ userId: id }])
     })
 
     it('409 LAST_ADMINISTRATOR for another role; no invitation is created', async () => {
       const { id } = await last()
-      assert.deepEqual(told(await demote(id)), [409, 'LAST_ADMINISTRATOR'])
+      assert.deepEqual(outcome(await demote(id)), [409, 'LAST_ADMINISTRATOR'])
       assert.deepEqual(await roles().execute(), [{ userId: id }])
       const invited = service.db.read.selectFrom('invitations').select('userId').where('userId', '=', id)
       assert.deepEqual(await invited.execute(), [])
     })
 
-    it('409 while the others have no password yet; those can be removed', async () => {
+    it('409 while the other administrators have no password; those can be removed', async () => {
       const { id } = await last()
       const waiting = await account('admin', { invited: true })
       assert.equal((await ask('DELETE', `/users/${id}`, administrator)).statusCode, 409)
@@ -143,8 +146,8 @@ forEachEngine((engine) => {
 
     it('200 for a new e-mail address', async () => {
       const { id } = await last()
-      const answer = await ask('PATCH', `/users/${id}`, administrator, { email: `moved${id}@example.com` })
-      assert.equal(answer.statusCode, 200)
+      const response = await ask('PATCH', `/users/${id}`, administrator, { email: `moved${id}@example.com` })
+      assert.equal(response.statusCode, 200)
     })
 
     it('one administrator remains when the last two are deleted or demoted concurrently', async () => {
@@ -156,8 +159,8 @@ forEachEngine((engine) => {
       ] as const) {
         for (let round = 0; round < 8; round++) {
           const [one, other] = [await last(), await account('admin')]
-          const answers = await Promise.all([first(one.id), second(other.id)])
-          const codes = answers.map(({ statusCode }) => statusCode).sort()
+          const responses = await Promise.all([first(one.id), second(other.id)])
+          const codes = responses.map(({ statusCode }) => statusCode).sort()
           assert.ok((codes[0] as number) < 300 && codes[1] === 409, String(codes))
           assert.equal((await roles().execute()).length, 1)
         }

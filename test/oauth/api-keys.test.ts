@@ -13,7 +13,7 @@ import { clock, sealer } from './support.ts'
 const path = '/api/keys'
 
 describe('the text of an API key (S-12)', () => {
-  it('plk_, 256 random bits, and a checksum that detects a changed character', () => {
+  it('has the prefix plk_, 256 random bits, and a checksum that detects a changed character', () => {
     const key = newApiKey()
     assert.match(key, /^plk_[\w-]{49}$/)
     assert.ok(isApiKey(key))
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     service = await testApp(db)
   })
   after(async () => {
-    // Errors during teardown of the database do not count.
+    // Ignore errors caused by closing the database.
     const faults = [...service.faults]
     await service.app.close()
     await db.close()
@@ -48,12 +48,12 @@ forEachEngine((engine) => {
   const create = async (body: object = {}) => (await send('POST', path, { name: 'Batch', ...body })).json()
 
   describe('POST /api/keys', () => {
-    it('201 with the key, shown only here and stored as its SHA-256', async () => {
+    it('201 with the key, which is returned only here and stored only as a SHA-256', async () => {
       const limits = { rate: '1200/60', quota: 5_000, expiresAt: '2027-01-01T01:00:00+01:00' }
-      const answer = await send('POST', path, { name: 'Batch', ...limits })
-      const { id, key, ...shown } = answer.json()
-      assert.deepEqual([answer.statusCode, answer.headers['cache-control']], [201, 'no-store'])
-      assert.equal(answer.headers.location, `${path}/${id}`)
+      const response = await send('POST', path, { name: 'Batch', ...limits })
+      const { id, key, ...shown } = response.json()
+      assert.deepEqual([response.statusCode, response.headers['cache-control']], [201, 'no-store'])
+      assert.equal(response.headers.location, `${path}/${id}`)
       assert.deepEqual([shown.rate, shown.quota, shown.lastUsedAt], ['1200/60', 5_000, null])
       assert.equal(shown.expiresAt, '2027-01-01T00:00:00.000Z')
       assert.equal(shown.hint, key.slice(0, 10))
@@ -80,18 +80,18 @@ forEachEngine((engine) => {
       [422, ['expiresAt'], { expiresAt: '2030-02-30T00:00:00Z' }],
     ]
     for (const [status, fields, body] of wrong) {
-      it(`${status} at ${fields} for ${JSON.stringify(body)}`, async () => {
-        const answer = await send('POST', path, { name: 'Batch', ...body })
-        assert.equal(answer.statusCode, status)
+      it(`${status} naming ${fields} for ${JSON.stringify(body)}`, async () => {
+        const response = await send('POST', path, { name: 'Batch', ...body })
+        assert.equal(response.statusCode, status)
         assert.deepEqual(
-          answer.json().errors.map(({ field }: { field: string }) => field),
+          response.json().errors.map(({ field }: { field: string }) => field),
           fields,
         )
       })
     }
   })
 
-  it('GET lists and reads with ETag; PATCH changes, resets a limit by null, 412 for an outdated tag', async () => {
+  it('200 for GET with an ETag and for PATCH, where null resets a limit; 412 when the tag is outdated', async () => {
     const { id } = await create({ rate: '10/1' })
     const url = `${path}/${id}`
     assert.equal((await send('GET', url)).headers.etag, '"1"')
@@ -108,14 +108,14 @@ forEachEngine((engine) => {
     for (const method of ['GET', 'PATCH', 'DELETE']) {
       assert.equal((await send(method, `${path}/${id}`, method === 'PATCH' ? {} : undefined)).statusCode, 404)
     }
-    const told = await db.read.selectFrom('auditEntries').select('event').where('target', '=', id).execute()
+    const audited = await db.read.selectFrom('auditEntries').select('event').where('target', '=', id).execute()
     assert.deepEqual(
-      told.map(({ event }) => event),
+      audited.map(({ event }) => event),
       ['key.created', 'key.revoked'],
     )
   })
 
-  it('401 with only a key: it grants no access', async () => {
+  it('401 with only an API key, which grants no access', async () => {
     const { key } = await create()
     const headers = { 'x-api-key': key }
     assert.equal((await service.send({ url: '/users', scopes: null, headers })).statusCode, 401)
@@ -160,23 +160,23 @@ forEachEngine((engine) => {
       assert.equal(await read(revoked.key), null)
     })
 
-    it('is attached to the request, whatever the response', async () => {
-      const asked: string[] = []
+    it('200 with a valid, an invalid and no key; a key that was sent is looked up', async () => {
+      const lookedUp: string[] = []
       const { read } = reader()
       const { key } = await create({ rate: '1/1' })
       const readApiKey = (text: string) => {
-        asked.push(text)
+        lookedUp.push(text)
         return read(text)
       }
       const other = await testApp(db, { readApiKey })
-      const answers = []
+      const responses = []
       for (const sent of [key, 'plk_wrong', undefined]) {
         const headers = sent ? { 'x-api-key': sent } : {}
-        answers.push((await other.send({ url: '/products', headers })).statusCode)
+        responses.push((await other.send({ url: '/products', headers })).statusCode)
       }
       await other.app.close()
       assert.deepEqual(
-        [answers, asked],
+        [responses, lookedUp],
         [
           [200, 200, 200],
           [key, 'plk_wrong'],

@@ -8,7 +8,7 @@ import * as openid from 'openid-client'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { request } from 'undici'
 import { onSqlite } from '../support/engines.ts'
-import { client, type Person, person, type Real, realServer, relyingParty } from './real.ts'
+import { authService } from './real.ts'
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`
@@ -16,16 +16,13 @@ const quiet = ['--disable-background-networking', '--disable-component-update', 
 
 onSqlite((engine) => {
   describe('a user with Chromium', { skip }, () => {
-    let real: Real
-    let who: Person
+    const auth = authService(engine)
     let chrome: Browser
     let app: Server
     let appUrl: string
     before(async () => {
-      real = await realServer(engine)
-      who = await person(real)
       chrome = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] })
-      // The client has another origin than the service, as in production.
+      // The app has an origin of its own, as in production.
       app = createServer((_request, response) => response.end('back at the app')).listen(0, '127.0.0.1')
       await once(app, 'listening')
       appUrl = `http://127.0.0.1:${(app.address() as AddressInfo).port}`
@@ -33,10 +30,9 @@ onSqlite((engine) => {
     after(async () => {
       await chrome.close()
       app.close()
-      await real.close()
     })
 
-    /** Opens a new browser context without JavaScript; fails on anything the page's CSP blocks. */
+    /** Runs `work` in a new browser context without JavaScript; fails if a page's CSP blocks anything. */
     const using = async (work: (page: Page, context: BrowserContext) => Promise<void>) => {
       const context = await chrome.newContext({ ignoreHTTPSErrors: true, javaScriptEnabled: false })
       const page = await context.newPage()
@@ -48,7 +44,7 @@ onSqlite((engine) => {
     const begun = async (change = {}) => {
       const redirect_uri = `${appUrl}/cb`
       const registered = { redirectUris: [redirect_uri], postLogoutRedirectUris: [`${appUrl}/bye`], ...change }
-      const config = await relyingParty(real, await client(real, registered))
+      const config = await auth.openidClient(registered)
       const verifier = openid.randomPKCECodeVerifier()
       const code_challenge = await openid.calculatePKCECodeChallenge(verifier)
       const query = {
@@ -64,25 +60,25 @@ onSqlite((engine) => {
       return { config, url, tokens }
     }
     const signIn = async (page: Page, password: string) => {
-      await page.getByLabel('E-mail address').fill(who.email)
+      await page.getByLabel('E-mail address').fill(auth.user.email)
       await page.getByLabel('Password').fill(password)
       await page.getByRole('button', { name: 'Sign in' }).click()
     }
 
-    it('login, consent, back to the app, token, API, and logout', async () => {
+    it('logs in, consents, returns to the app, which gets a token for the API, and logs out', async () => {
       const { config, url, tokens } = await begun()
       await using(async (page) => {
         await page.goto(url)
         await signIn(page, 'wrong password here')
-        assert.equal(await page.getByRole('alert').textContent(), 'The e-mail address or the password is wrong.')
-        await signIn(page, who.password)
+        assert.equal(await page.getByRole('alert').textContent(), 'The e-mail address or password is wrong.')
+        await signIn(page, auth.user.password)
         assert.equal(await page.getByRole('heading').textContent(), 'Allow The App?')
         await page.getByRole('button', { name: 'Allow', exact: true }).click()
         assert.equal(await page.textContent('body'), 'back at the app')
         const { access_token, id_token } = await tokens(page.url())
         const headers = { authorization: `Bearer ${access_token}` }
-        const answer = await request(`${real.baseUrl}/users/${who.userId}`, { headers, dispatcher: real.agent })
-        assert.equal(((await answer.body.json()) as { email: string }).email, who.email)
+        const answer = await request(`${auth.baseUrl}/users/${auth.user.userId}`, { headers, dispatcher: auth.agent })
+        assert.equal(((await answer.body.json()) as { email: string }).email, auth.user.email)
         const post_logout_redirect_uri = `${appUrl}/bye`
         await page.goto(
           openid.buildEndSessionUrl(config, { id_token_hint: id_token as string, post_logout_redirect_uri }).href,
@@ -94,13 +90,13 @@ onSqlite((engine) => {
       })
     })
 
-    it('by keyboard only, in reading order', async () => {
+    it('can log in and deny consent by keyboard only', async () => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
-        await page.keyboard.type(who.email)
+        await page.keyboard.type(auth.user.email)
         await page.keyboard.press('Tab')
-        await page.keyboard.type(who.password)
+        await page.keyboard.type(auth.user.password)
         await page.keyboard.press('Enter')
         await page.getByRole('heading', { name: 'Allow The App?' }).waitFor()
         await page.keyboard.press('Tab')
@@ -111,7 +107,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('access_denied at the app after Cancel', async () => {
+    it('returns to the app with access_denied after Cancel', async () => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
@@ -120,29 +116,29 @@ onSqlite((engine) => {
       })
     })
 
-    it('a first-party app: no consent, and an immediate redirect the second time', async () => {
+    it('is not asked for consent by a first-party app, and is redirected at once the second time', async () => {
       const { url, tokens } = await begun({ firstParty: true, secret: null })
       await using(async (page) => {
         await page.goto(url)
-        await signIn(page, who.password)
+        await signIn(page, auth.user.password)
         assert.ok((await tokens(page.url())).access_token)
         await page.goto(url)
         assert.ok(new URL(page.url()).searchParams.get('code'))
       })
     })
 
-    it('a page that explains that the login took too long', async () => {
+    it('sees a page that explains that the login took too long', async () => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
-        await real.db.write((tx) => tx.deleteFrom('authRecords').where('kind', '=', 'Interaction').execute())
-        await signIn(page, who.password)
-        assert.equal(await page.getByRole('heading').textContent(), 'This did not work')
+        await auth.db.write((tx) => tx.deleteFrom('authRecords').where('kind', '=', 'Interaction').execute())
+        await signIn(page, auth.user.password)
+        assert.equal(await page.getByRole('heading').textContent(), 'Something went wrong')
         assert.match((await page.textContent('main')) ?? '', /Go back to the app and start again/)
       })
     })
 
-    it('every page fits a phone of 320 pixels, in dark mode, too', async () => {
+    it('sees pages that fit a phone 320 pixels wide, in light and dark mode', async () => {
       const { url } = await begun()
       for (const colorScheme of ['light', 'dark'] as const) {
         const context = await chrome.newContext({
@@ -154,9 +150,9 @@ onSqlite((engine) => {
         const fits = () => page.evaluate('document.documentElement.scrollWidth <= 320')
         await page.goto(url)
         assert.ok(await fits())
-        await signIn(page, who.password)
+        await signIn(page, auth.user.password)
         assert.ok(await fits())
-        await page.goto(`${real.baseUrl}/oauth/authorize?client_id=${'x'.repeat(200)}`)
+        await page.goto(`${auth.baseUrl}/oauth/authorize?client_id=${'x'.repeat(200)}`)
         assert.ok(await fits())
         await context.close()
       }

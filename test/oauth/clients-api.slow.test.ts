@@ -25,7 +25,7 @@ forEachEngine((engine) => {
     server = await served(db)
   })
   after(async () => {
-    // Errors during teardown of the database do not count.
+    // Ignore errors caused by closing the database.
     const faults = [...service.faults]
     await service.app.close()
     await server.close()
@@ -48,12 +48,12 @@ forEachEngine((engine) => {
 
   describe('POST /api/clients', () => {
     it('201 with Location, ETag and a working secret, stored only as a digest', async () => {
-      const answer = await send('POST', '/v1/api/clients', machine)
-      const { id, secret, createdAt, updatedAt, ...rest } = answer.json()
-      assert.equal(answer.statusCode, 201)
-      assert.equal(answer.headers.location, `/v1/api/clients/${id}`)
-      assert.equal(answer.headers.etag, '"1"')
-      assert.equal(answer.headers['cache-control'], 'no-store')
+      const response = await send('POST', '/v1/api/clients', machine)
+      const { id, secret, createdAt, updatedAt, ...rest } = response.json()
+      assert.equal(response.statusCode, 201)
+      assert.equal(response.headers.location, `/v1/api/clients/${id}`)
+      assert.equal(response.headers.etag, '"1"')
+      assert.equal(response.headers['cache-control'], 'no-store')
       assert.equal(createdAt, updatedAt)
       assert.deepEqual(rest, {
         type: 'confidential',
@@ -79,9 +79,9 @@ forEachEngine((engine) => {
     it('409 DUPLICATE_RESOURCE for an id in use, even by a revoked client', async () => {
       const { id } = await create({ ...machine, id: 'only-once' })
       await send('DELETE', `/api/clients/${id}`)
-      const answer = await send('POST', '/api/clients', { ...machine, id })
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'DUPLICATE_RESOURCE'])
-      assert.equal(answer.json().errors[0].field, 'id')
+      const response = await send('POST', '/api/clients', { ...machine, id })
+      assert.deepEqual([response.statusCode, response.json().errorCode], [409, 'DUPLICATE_RESOURCE'])
+      assert.equal(response.json().errors[0].field, 'id')
     })
 
     const wrong: [status: number, code: string, fields: string[], change: object][] = [
@@ -112,31 +112,31 @@ forEachEngine((engine) => {
       ].map((uri): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['redirectUris'], { ...web, redirectUris: [uri] }]),
     ]
     for (const [status, code, fields, change] of wrong) {
-      it(`${status} ${code} at ${fields} for ${JSON.stringify(change).slice(0, 90)}`, async () => {
-        const answer = await send('POST', '/api/clients', { ...machine, ...change })
-        assert.deepEqual([answer.statusCode, answer.json().errorCode], [status, code])
-        const named = answer.json().errors.map(({ field }: { field: string }) => field)
+      it(`${status} ${code} naming ${fields} for ${JSON.stringify(change).slice(0, 90)}`, async () => {
+        const response = await send('POST', '/api/clients', { ...machine, ...change })
+        assert.deepEqual([response.statusCode, response.json().errorCode], [status, code])
+        const named = response.json().errors.map(({ field }: { field: string }) => field)
         assert.deepEqual([...new Set(named)], fields)
       })
     }
   })
 
   describe('GET /api/clients', () => {
-    it('200 newest first, page by page, without secrets and revoked clients', async () => {
-      const made: string[] = []
+    it('200 newest first, page by page, without secrets or revoked clients', async () => {
+      const created: string[] = []
       for (let n = 0; n < 5; n++) {
         service.clock.now += 1
-        made.unshift((await create({ ...machine, name: `Page ${n}` })).id)
+        created.unshift((await create({ ...machine, name: `Page ${n}` })).id)
       }
-      await send('DELETE', `/api/clients/${made[2]}`)
-      const expected = made.filter((_, at) => at !== 2)
+      await send('DELETE', `/api/clients/${created[2]}`)
+      const expected = created.filter((_, at) => at !== 2)
       const seen: string[] = []
       for (let url: string | undefined = '/api/clients?limit=2'; url && seen.length < 4; ) {
-        const answer = await send('GET', url)
-        assert.equal(answer.statusCode, 200)
-        assert.ok(!/secret/i.test(answer.body))
-        seen.push(...answer.json().map(({ id }: { id: string }) => id))
-        url = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1]
+        const response = await send('GET', url)
+        assert.equal(response.statusCode, 200)
+        assert.ok(!/secret/i.test(response.body))
+        seen.push(...response.json().map(({ id }: { id: string }) => id))
+        url = /<([^>]+)>; rel="next"/.exec(String(response.headers.link))?.[1]
       }
       assert.deepEqual(seen, expected)
     })
@@ -152,14 +152,14 @@ forEachEngine((engine) => {
     it('200 with ETag, 304 if unchanged, and only the requested fields', async () => {
       const { id } = await create()
       const url = `/api/clients/${id}`
-      const answer = await send('GET', url)
-      assert.deepEqual([answer.statusCode, answer.headers.etag], [200, '"1"'])
-      assert.equal(answer.headers['cache-control'], 'private, no-cache')
+      const response = await send('GET', url)
+      assert.deepEqual([response.statusCode, response.headers.etag], [200, '"1"'])
+      assert.equal(response.headers['cache-control'], 'private, no-cache')
       assert.equal((await send('GET', url, undefined, { 'if-none-match': '"1"' })).statusCode, 304)
       assert.deepEqual((await send('GET', `${url}?fields=name`)).json(), { name: 'Partner' })
     })
 
-    it('404 for an unknown id, and the same for a revoked one', async () => {
+    it('404 for an unknown id, and an identical one for a revoked client', async () => {
       const { id } = await create()
       await send('DELETE', `/api/clients/${id}`)
       const [gone, never] = [await send('GET', `/api/clients/${id}`), await send('GET', '/api/clients/nobody')]
@@ -169,22 +169,22 @@ forEachEngine((engine) => {
   })
 
   describe('PATCH /api/clients/{id}', () => {
-    it('200 with the changes, a new ETag, and new tokens that follow them', async () => {
+    it('200 with the changes and a new ETag; new tokens follow the changes', async () => {
       const { id, secret } = await create()
-      const answer = await send('PATCH', `/api/clients/${id}`, { scopes: ['books:write'], name: 'New' })
-      assert.deepEqual([answer.statusCode, answer.headers.etag], [200, '"2"'])
-      assert.deepEqual([answer.json().name, answer.json().scopes], ['New', ['books:write']])
+      const response = await send('PATCH', `/api/clients/${id}`, { scopes: ['books:write'], name: 'New' })
+      assert.deepEqual([response.statusCode, response.headers.etag], [200, '"2"'])
+      assert.deepEqual([response.json().name, response.json().scopes], ['New', ['books:write']])
       assert.equal(decodeJwt((await token(id, secret)).body.access_token).scope, 'books:write')
     })
 
     it('200 for null, which restores the default, and for read-only fields, which are ignored', async () => {
       const { id } = await create(web)
       const patch = { postLogoutRedirectUris: null, firstParty: null, id: 'other', type: 'public', createdAt: 'x' }
-      const answer = await send('PATCH', `/api/clients/${id}`, patch)
-      assert.deepEqual([answer.statusCode, answer.json().id, answer.json().type], [200, id, 'confidential'])
+      const response = await send('PATCH', `/api/clients/${id}`, patch)
+      assert.deepEqual([response.statusCode, response.json().id, response.json().type], [200, id, 'confidential'])
     })
 
-    it('introspectsOthers can be set, read, audited and reset; 422 for a public client', async () => {
+    it('introspectsOthers can be set, read and reset, and is audited; 422 for a public client', async () => {
       const { id } = await create({ ...machine, introspectsOthers: true })
       assert.equal((await send('GET', `/api/clients/${id}`)).json().introspectsOthers, true)
       for (const [value, shown] of [
@@ -192,8 +192,8 @@ forEachEngine((engine) => {
         [true, true],
         [null, false],
       ]) {
-        const answer = await send('PATCH', `/api/clients/${id}`, { introspectsOthers: value })
-        assert.deepEqual([answer.statusCode, answer.json().introspectsOthers], [200, shown])
+        const response = await send('PATCH', `/api/clients/${id}`, { introspectsOthers: value })
+        assert.deepEqual([response.statusCode, response.json().introspectsOthers], [200, shown])
       }
       const audited = (await entries(id)).map(({ details }) => JSON.parse(details as string).introspectsOthers)
       assert.deepEqual(audited, [true, false, true, false])
@@ -201,19 +201,19 @@ forEachEngine((engine) => {
       assert.equal((await send('PATCH', `/api/clients/${open.id}`, { introspectsOthers: true })).statusCode, 422)
     })
 
-    it('412 when the tag is outdated, without a change', async () => {
+    it('412 when the tag is outdated; nothing changes', async () => {
       const { id } = await create()
-      const answer = await send('PATCH', `/api/clients/${id}`, { name: 'New' }, { 'if-match': '"9"' })
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [412, 'PRECONDITION_FAILED'])
+      const response = await send('PATCH', `/api/clients/${id}`, { name: 'New' }, { 'if-match': '"9"' })
+      assert.deepEqual([response.statusCode, response.json().errorCode], [412, 'PRECONDITION_FAILED'])
       assert.equal((await send('GET', `/api/clients/${id}`)).json().name, 'Partner')
     })
 
-    it('of 20 concurrent requests with the same tag exactly one succeeds (T-RACE)', async () => {
+    it('exactly one of 20 concurrent requests with the same tag succeeds (T-RACE)', async () => {
       const { id } = await create()
       const patch = (n: number) => send('PATCH', `/api/clients/${id}`, { name: `Racer ${n}` }, { 'if-match': '"1"' })
-      const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => patch(n)))
-      assert.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 1)
-      assert.equal(answers.filter(({ statusCode }) => statusCode === 412).length, 19)
+      const responses = await Promise.all(Array.from({ length: 20 }, (_, n) => patch(n)))
+      assert.equal(responses.filter(({ statusCode }) => statusCode === 200).length, 1)
+      assert.equal(responses.filter(({ statusCode }) => statusCode === 412).length, 19)
     })
 
     it('422 if the result would be invalid, and 400 for null where a value is required', async () => {
@@ -234,10 +234,10 @@ forEachEngine((engine) => {
       ] as const) {
         assert.equal((await token(id, presented)).status, status)
       }
-      const answer = await send('POST', `/api/clients/${id}/rotate-secret`)
-      assert.deepEqual([answer.statusCode, answer.headers['cache-control']], [200, 'no-store'])
-      assert.notEqual(answer.json().secret, secret)
-      assert.equal((await token(id, answer.json().secret)).status, 200)
+      const response = await send('POST', `/api/clients/${id}/rotate-secret`)
+      assert.deepEqual([response.statusCode, response.headers['cache-control']], [200, 'no-store'])
+      assert.notEqual(response.json().secret, secret)
+      assert.equal((await token(id, response.json().secret)).status, 200)
       assert.equal((await token(id, secret)).status, 401)
     })
 
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
   })
 
   describe('DELETE /api/clients/{id}', () => {
-    it('204, then 404; its secret gets no token', async () => {
+    it('204, then 404; the secret no longer works', async () => {
       const { id, secret } = await create()
       assert.equal((await token(id, secret)).status, 200)
       assert.equal((await send('DELETE', `/api/clients/${id}`, undefined, { 'if-match': '"7"' })).statusCode, 412)
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
     )
   })
 
-  it('every change is in the audit log with its actor, and the log is intact', async () => {
+  it('audits every change with its actor, in an intact log', async () => {
     const { id } = await create()
     await send('PATCH', `/api/clients/${id}`, { name: 'New' })
     await send('PATCH', `/api/clients/${id}`, { name: 'Newer' }, { 'if-match': '"1"' })
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
     assert.ok((await verifyAudit(db, sealer)).whole)
   })
 
-  it('428 for a change without a tag if the service requires one', async () => {
+  it('428 for a change without If-Match if the service requires it', async () => {
     const strict = await testApp(db, { sealer, requireIfMatch: true })
     const { id } = await create()
     const [method, url, scopes] = ['DELETE', `/api/clients/${id}`, 'admin'] as const

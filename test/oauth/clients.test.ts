@@ -4,7 +4,7 @@ import { operator } from '../../src/audit/chain.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { ensureBootstrapClient } from '../../src/oauth/clients/bootstrap-client.ts'
-import { clientSecretPlace, createClient, findClient, listClients } from '../../src/oauth/clients/clients.ts'
+import { clientSecretContext, createClient, findClient, listClients } from '../../src/oauth/clients/clients.ts'
 import { isNativeUri, isRedirectUri } from '../../src/oauth/clients/redirect-uris.ts'
 import { revokeClient } from '../../src/oauth/clients/update.ts'
 import type { NewClient } from '../../src/oauth/clients/validate.ts'
@@ -22,15 +22,15 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('createClient', () => {
-    it('an id of 128 random bits and a secret of 256; only a digest is stored', async () => {
+    it('generates an id of 128 random bits and a secret of 256, and stores only a digest', async () => {
       const { client, secret } = await createClient(db, sealer, builtIn.scopes, machine)
       assert.match(client.id, /^cli_[\w-]{22}$/)
       assert.match(secret ?? '', /^[\w-]{43}$/)
-      assert.equal(client.secretHash, sealer.digest(secret ?? '', clientSecretPlace(client.id)))
+      assert.equal(client.secretHash, sealer.digest(secret ?? '', clientSecretContext(client.id)))
       assert.deepEqual(await findClient(db, client.id), client)
     })
 
-    it('no secret for a public client', async () => {
+    it('creates no secret for a public client', async () => {
       const app = {
         name: 'App',
         scopes: ['openid'],
@@ -55,15 +55,15 @@ forEachEngine((engine) => {
       ['scopes', { scopes: [] }, /at least one/],
       ['grants', { grants: ['magic'] }, /magic/],
       ['grants', { grants: ['password'] }, /trusted/],
-      ['redirectUris', { grants: ['implicit'] }, /must hold an address/],
-      ['redirectUris', { grants: ['implicit'], redirectUris: ['http://localhost/cb'] }, /https addresses/],
-      ['redirectUris', { grants: ['implicit'], redirectUris: ['https://localhost/cb'] }, /other hosts/],
-      ['redirectUris', { redirectUris: ['com.example.app:/cb'] }, /scheme of an app/],
+      ['redirectUris', { grants: ['implicit'] }, /at least one URI/],
+      ['redirectUris', { grants: ['implicit'], redirectUris: ['http://localhost/cb'] }, /https URIs/],
+      ['redirectUris', { grants: ['implicit'], redirectUris: ['https://localhost/cb'] }, /not on localhost/],
+      ['redirectUris', { redirectUris: ['com.example.app:/cb'] }, /private-use scheme/],
       ['postLogoutRedirectUris', { postLogoutRedirectUris: ['http://a.example/'] }, /a\.example/],
-      ['redirectUris', { redirectUris: Array(21).fill('https://a.example/cb') }, /20 addresses/],
+      ['redirectUris', { redirectUris: Array(21).fill('https://a.example/cb') }, /at most 20 URIs/],
       ['grants', { grants: [] }, /at least one/],
       ['grants', { secret: null }, /without a secret/],
-      ['redirectUris', { grants: ['authorization_code'] }, /must hold/],
+      ['redirectUris', { grants: ['authorization_code'] }, /at least one URI/],
       ['redirectUris', { redirectUris: ['http://app.example/'] }, /app\.example/],
       ['id', { id: 'https://localhost:8443' }, /128 characters/],
       ['id', { id: '7' }, /not digits or dots alone/],
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       ['secret', { secret: 'naïve' }, /ASCII/],
     ]
     for (const [field, change, message] of wrong) {
-      it(`VALIDATION_ERROR at ${field} for ${JSON.stringify(change)}`, async () => {
+      it(`VALIDATION_ERROR naming ${field} for ${JSON.stringify(change)}`, async () => {
         const error = await createClient(db, sealer, builtIn.scopes, { ...machine, ...change }).catch(
           (caught: unknown) => caught,
         )
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
   })
 
   describe('ensureBootstrapClient', () => {
-    it('one client with every scope, whose secret follows the setting, even if it was revoked', async () => {
+    it('creates one client with every scope; its secret follows the setting, even after a revocation', async () => {
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'first secret')
       await revokeClient({ db, sealer, actor: operator }, 'bootstrap')
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'second secret')
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       const client = await findClient(db, 'bootstrap')
       assert.deepEqual(client?.scopes, Object.keys(builtIn.scopes))
       assert.deepEqual(client?.grants, ['client_credentials'])
-      assert.equal(client?.secretHash, sealer.digest('second secret', clientSecretPlace('bootstrap')))
+      assert.equal(client?.secretHash, sealer.digest('second secret', clientSecretContext('bootstrap')))
     })
 
     it('VALIDATION_ERROR for an empty secret', async () => {
@@ -145,7 +145,7 @@ describe('isRedirectUri', () => {
     it(`false for ${JSON.stringify(uri)}`, () => assert.equal(isRedirectUri(uri), false))
   for (const uri of right) it(`true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
   for (const uri of [...wrong, ...odd]) it(`false for "${uri}"`, () => assert.equal(isRedirectUri(uri), false))
-  it('native: only loopback and private-use URIs', () => {
+  it('isNativeUri is true only for loopback and private-use URIs', () => {
     assert.deepEqual(right.map(isNativeUri), [false, true, true, true])
   })
 })

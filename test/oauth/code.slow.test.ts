@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import * as openid from 'openid-client'
 import { forEachEngine } from '../support/engines.ts'
-import { browser, client, codeFlow, person, type Real, realServer, relyingParty } from './real.ts'
+import { authService, codeFlow } from './real.ts'
 
 forEachEngine((engine) => {
-  let real: Real
-  before(async () => {
-    real = await realServer(engine)
-  })
-  after(() => real.close())
+  const auth = authService(engine)
 
   describe('openid-client, unmodified', () => {
     const kinds: [string, (secret: string) => openid.ClientAuth, boolean][] = [
@@ -21,18 +17,18 @@ forEachEngine((engine) => {
     ]
     for (const [what, authentication, pkce] of kinds) {
       it(`completes the code flow with ${what}`, async () => {
-        const who = await person(real)
-        const app = await client(real, what.startsWith('a public') ? { secret: null } : {})
-        const config = await relyingParty(real, app, authentication(app.secret ?? ''))
-        const { back, tokens } = await codeFlow(config, browser(real), who, { pkce })
-        assert.equal(back.searchParams.get('iss'), real.baseUrl)
+        const who = await auth.person()
+        const app = await auth.client(what.startsWith('a public') ? { secret: null } : {})
+        const config = await auth.relyingParty(app, authentication(app.secret ?? ''))
+        const { back, tokens } = await codeFlow(config, auth.browser(), who, { pkce })
+        assert.equal(back.searchParams.get('iss'), auth.baseUrl)
         assert.equal(tokens.token_type, 'bearer')
         assert.equal(tokens.expires_in, 900)
         const { kid } = decodeProtectedHeader(tokens.access_token)
         assert.deepEqual(decodeProtectedHeader(tokens.id_token as string), { alg: 'RS256', typ: 'JWT', kid })
         const { iat = 0, auth_time, nonce, ...claims } = tokens.claims() as Record<string, unknown> & { iat: number }
         assert.deepEqual(claims, {
-          iss: real.baseUrl,
+          iss: auth.baseUrl,
           sub: who.sub,
           aud: app.id,
           exp: iat + 900,
@@ -43,7 +39,7 @@ forEachEngine((engine) => {
         const { name, email, sub } = who
         assert.deepEqual(await openid.fetchUserInfo(config, tokens.access_token, sub), { sub, name, email })
         const access = decodeJwt(tokens.access_token)
-        assert.deepEqual([access.sub, access.client_id, access.aud], [sub, app.id, real.baseUrl])
+        assert.deepEqual([access.sub, access.client_id, access.aud], [sub, app.id, auth.baseUrl])
       })
     }
   })

@@ -8,7 +8,7 @@ import { builtIn } from '../../src/catalog/service.ts'
 import { createClient } from '../../src/oauth/clients/clients.ts'
 import { signingKeys } from '../../src/oauth/keys/signing-keys.ts'
 import { authorizationServer } from '../../src/oauth/provider/provider.ts'
-import { people } from '../../src/oauth/users/users.ts'
+import { createUserParts } from '../../src/oauth/users/users.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { looks, type TestApp, testApp } from '../support/app.ts'
@@ -29,7 +29,7 @@ forEachEngine((engine) => {
       const report = (error: unknown) => assert.fail(String(error))
       const { scopes } = builtIn
       const tokens = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now: Date.now, accessTokenSeconds: 900 }
-      const { login, frame } = people({ ...tokens, sealer: seal, random: randomBytes, ...looks })
+      const { login, frame } = createUserParts({ ...tokens, sealer: seal, random: randomBytes, ...looks })
       const about = { login, frame, address: () => '127.0.0.1', sealer: seal, report }
       const provider = { current: authorizationServer({ ...tokens, ...about }) }
       service = await testApp(db, { corsOrigins: [origin], provider })
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       [401, 'userinfo without a token', () => ({ url: '/oauth/userinfo' })],
     ]
     for (const [status, what, sent] of requests) {
-      it(`${status} for ${what}, readable only for that page`, async () => {
+      it(`${status} for ${what}, readable only from that origin`, async () => {
         const ask = (from: string) => {
           const { headers, ...rest } = sent()
           return service.send({ ...rest, scopes: null, headers: { ...headers, origin: from } })
@@ -80,8 +80,8 @@ forEachEngine((engine) => {
       for (const [status, what, sent] of requests) {
         const { method = 'GET', url, payload = '', headers } = sent() as Sent & { payload?: string; url: string }
         const all = { ...headers, origin, 'x-forwarded-proto': 'https', 'content-length': payload.length }
-        const asked = request({ host: '127.0.0.1', port, method, path: url, headers: all as never, agent: false })
-        const [answer] = (await once(asked.end(payload), 'response')) as [IncomingMessage]
+        const sentRequest = request({ host: '127.0.0.1', port, method, path: url, headers: all as never, agent: false })
+        const [answer] = (await once(sentRequest.end(payload), 'response')) as [IncomingMessage]
         answer.resume()
         assert.equal(answer.statusCode, status, what)
         const names = answer.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase())
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('204 for a preflight of the token endpoint', async () => {
+    it('204 for a preflight request to the token endpoint', async () => {
       const headers = {
         origin,
         'access-control-request-method': 'POST',

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { builtIn } from '../../src/catalog/service.ts'
 import { findClient } from '../../src/oauth/clients/clients.ts'
-import { docsClientId, keepDocsClient } from '../../src/oauth/clients/docs-client.ts'
+import { docsClientId, syncDocsClient } from '../../src/oauth/clients/docs-client.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -17,21 +17,21 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    const keep = (isWanted: boolean, baseUrl = 'https://localhost:8443', scopes = builtIn.scopes) =>
-      keepDocsClient({ db, sealer: seals, scopes, baseUrl, isWanted })
+    const keep = (isEnabled: boolean, baseUrl = 'https://localhost:8443', scopes = builtIn.scopes) =>
+      syncDocsClient({ db, sealer: seals, scopes, baseUrl, isEnabled })
     const found = () => findClient(db, docsClientId)
 
-    it('does not exist if it is not wanted', async () => {
+    it('does not exist if users cannot log in from the reference', async () => {
       assert.equal(await keep(false), null)
       assert.equal(await found(), undefined)
     })
 
-    it('does not exist at an address that no client may register', async () => {
+    it('does not exist if the base URL has a host that clients may not register', async () => {
       assert.equal(await keep(true, 'https://my_host:8443'), null)
       assert.equal(await found(), undefined)
     })
 
-    it('is public, has every scope and redirects only to the page; created once by nodes that start together', async () => {
+    it('is public, has every scope and redirects only to /docs; nodes that start together create it once', async () => {
       assert.deepEqual(await Promise.all([keep(true), keep(true)]), ['docs', 'docs'])
       const client = await found()
       assert.deepEqual(
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(client?.grants, ['authorization_code', 'refresh_token'])
     })
 
-    it('stays unchanged at the next start, and follows a new address and new scopes', async () => {
+    it('is unchanged on the next start, and updated for a new base URL and new scopes', async () => {
       assert.equal(await keep(true), 'docs')
       assert.equal((await found())?.revision, 1)
       const { admin: _, ...fewer } = builtIn.scopes
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       assert.ok(!client?.scopes.includes('admin'))
     })
 
-    it('is revoked by a start in production, and does not come back', async () => {
+    it('is revoked on a start in production, and never registered again', async () => {
       assert.equal(await keep(false), null)
       assert.equal(await found(), undefined)
       assert.equal(await keep(true), null)

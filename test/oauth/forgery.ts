@@ -16,7 +16,7 @@ export function rsa(modulusLength = 2_048) {
 
 type Change = Record<string, unknown>
 
-/** Signs arbitrary claims, which a library would refuse. */
+/** Signs arbitrary claims, including those that a library would reject. */
 export function signed(change: Change = {}, header: Change = {}, key: KeyObject = own.privateKey): Promise<string> {
   return signedText(JSON.stringify({ ...fields, ...change }), header, key)
 }
@@ -32,7 +32,7 @@ export function unsigned(header: Change, signature = ''): string {
   return `${encoded({ typ: 'JWT', kid, ...header })}.${encoded(fields)}.${signature}`
 }
 
-/** Signs with our key a header that a library refuses. */
+/** Signs an arbitrary header with our key, including one that a library would reject. */
 export function signedAnyhow(header: Change): string {
   const input = `${encoded({ alg: 'RS256', typ: 'JWT', kid, ...header })}.${encoded(fields)}`
   return `${input}.${sign('sha256', Buffer.from(input), own.privateKey).toString('base64url')}`
@@ -46,7 +46,7 @@ export function hmac(secret: string | Buffer, header: Change = {}): string {
 export const pem = own.publicKey.export({ type: 'spki', format: 'pem' }).toString()
 export const other = rsa()
 
-/** Invalid tokens by the threat they represent. */
+/** Invalid tokens, keyed by the threat they represent. */
 export const attacks: Record<string, () => string | Promise<string>> = {
   'T-JWT-01 alg none': () => unsigned({ alg: 'none' }),
   'T-JWT-01 alg None': () => unsigned({ alg: 'None' }),

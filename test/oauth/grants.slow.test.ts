@@ -1,32 +1,18 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { decodeJwt } from 'jose'
 import * as openid from 'openid-client'
 import type { Database } from '../../src/storage/database.ts'
 import { forEachEngine } from '../support/engines.ts'
-import {
-  browser,
-  client,
-  codeFlow,
-  codeGrants,
-  formAction,
-  logIn,
-  type Person,
-  person,
-  type Real,
-  realServer,
-  redirectUri,
-  relyingParty,
-  sentTo,
-  through,
-} from './real.ts'
+import { formAction, sentTo } from './browser.ts'
+import { authService, codeFlow, codeGrants, redirectUri } from './real.ts'
 
 const refused = (error: string) => (thrown: unknown) => {
   assert.equal((thrown as openid.ResponseBodyError).error, error)
   return true
 }
 
-/** Moves the first use of every refresh token to before the grace period. */
+/** Backdates the first use of every refresh token to before the grace period. */
 const passGrace = (db: Database) =>
   db.write((tx) =>
     tx
@@ -38,41 +24,23 @@ const passGrace = (db: Database) =>
   )
 
 forEachEngine((engine) => {
-  let real: Real
-  let who: Person
-  before(async () => {
-    real = await realServer(engine)
-    who = await person(real)
-  })
-  after(() => real.close())
-
-  /** The API's response to a token. */
-  const api = async (token: string) => {
-    const { agent, baseUrl } = real
-    const { request } = await import('undici')
-    const answer = await request(`${baseUrl}/users/${who.userId}`, {
-      headers: { authorization: `Bearer ${token}` },
-      dispatcher: agent,
-    })
-    await answer.body.dump()
-    return answer.statusCode
-  }
+  const auth = authService(engine)
 
   describe('POST /oauth/token with refresh_token', () => {
     const begun = async (scope = 'openid users:read') => {
-      const config = await relyingParty(real, await client(real))
-      const { tokens } = await codeFlow(config, browser(real), who, { scope })
+      const config = await auth.openidClient()
+      const { tokens } = await codeFlow(config, auth.browser(), auth.user, { scope })
       return { config, first: tokens.refresh_token as string, tokens }
     }
 
-    it('200 with another refresh token, an access token of the same scope and an ID token', async () => {
+    it('200 with a new refresh token, an access token of the same scope and an ID token', async () => {
       const { config, first, tokens } = await begun()
       const next = await openid.refreshTokenGrant(config, first)
       assert.notEqual(next.refresh_token, first)
       assert.equal(decodeJwt(next.access_token).scope, decodeJwt(tokens.access_token).scope)
-      assert.equal(next.claims()?.sub, who.sub)
+      assert.equal(next.claims()?.sub, auth.user.sub)
       assert.equal(next.claims()?.auth_time, tokens.claims()?.auth_time)
-      assert.equal(await api(next.access_token), 200)
+      assert.equal(await auth.statusFor(next.access_token), 200)
     })
 
     it('200 with a narrower scope on request, 400 invalid_scope for a wider one', async () => {
@@ -85,7 +53,7 @@ forEachEngine((engine) => {
       assert.equal(decodeJwt(next.access_token).scope, 'users:read')
     })
 
-    it('T-OA-06 the same successor for a repetition within the grace period, and it works', async () => {
+    it('T-OA-06 200 with the same working successor when repeated within the grace period', async () => {
       const { config, first } = await begun()
       const successors = await Promise.all(Array.from({ length: 20 }, () => openid.refreshTokenGrant(config, first)))
       assert.equal(new Set(successors.map(({ refresh_token }) => refresh_token)).size, 1)
@@ -94,27 +62,27 @@ forEachEngine((engine) => {
       assert.ok((await openid.refreshTokenGrant(config, again.refresh_token as string)).refresh_token)
     })
 
-    it('T-OA-06 400 for reuse after the grace period, and the whole family is revoked', async () => {
+    it('T-OA-06 400 for reuse after the grace period, which revokes the whole family', async () => {
       const { config, first } = await begun()
       const second = await openid.refreshTokenGrant(config, first)
-      await passGrace(real.db)
+      await passGrace(auth.db)
       await assert.rejects(openid.refreshTokenGrant(config, first), refused('invalid_grant'))
       await assert.rejects(openid.refreshTokenGrant(config, second.refresh_token as string), refused('invalid_grant'))
       assert.equal((await openid.tokenIntrospection(config, second.access_token)).active, false)
-      assert.equal(await api(second.access_token), 401)
+      assert.equal(await auth.statusFor(second.access_token), 401)
     })
 
     it('400 invalid_grant for another client’s token, which stays valid', async () => {
       const { config, first } = await begun()
-      const thief = await relyingParty(real, await client(real))
+      const thief = await auth.openidClient()
       await assert.rejects(openid.refreshTokenGrant(thief, first), refused('invalid_grant'))
       assert.ok((await openid.refreshTokenGrant(config, first)).refresh_token)
     })
 
-    it('valid for 14 days, and for 90 days from the login for the whole family', async () => {
+    it('a refresh token expires after 14 days, its family 90 days after the login', async () => {
       const { config, first } = await begun()
       const lifeOf = async () => {
-        const rows = await real.db.read
+        const rows = await auth.db.read
           .selectFrom('authRecords')
           .selectAll()
           .where('kind', '=', 'RefreshToken')
@@ -128,48 +96,48 @@ forEachEngine((engine) => {
       assert.ok(iiat <= iat)
     })
 
-    it('no refresh token for a client without that grant', async () => {
-      const config = await relyingParty(real, await client(real, { grants: ['authorization_code'] }))
-      const { tokens } = await codeFlow(config, browser(real), who)
+    it('issues no refresh token to a client without that grant', async () => {
+      const config = await auth.openidClient({ grants: ['authorization_code'] })
+      const { tokens } = await codeFlow(config, auth.browser(), auth.user)
       assert.equal(tokens.refresh_token, undefined)
       await assert.rejects(openid.refreshTokenGrant(config, 'x'), refused('unauthorized_client'))
     })
   })
 
   describe('POST /oauth/token with password', () => {
-    const credentials = (password = who.password, username = who.email) => ({ username, password })
+    const credentials = (password = auth.user.password, username = auth.user.email) => ({ username, password })
     const ask = (config: openid.Configuration, parameters: Record<string, string>) =>
       openid.genericGrantRequest(config, 'password', parameters)
     const trusted = { grants: ['password', 'refresh_token'], redirectUris: [], trusted: true }
 
     it('200 for a trusted client, with tokens that work and refresh', async () => {
-      const config = await relyingParty(real, await client(real, trusted))
+      const config = await auth.openidClient(trusted)
       const tokens = await ask(config, { ...credentials(), scope: 'openid users:read offline_access' })
-      assert.equal(await api(tokens.access_token), 200)
-      assert.equal(tokens.claims()?.email, who.email)
-      assert.equal(decodeJwt(tokens.access_token).sub, who.sub)
+      assert.equal(await auth.statusFor(tokens.access_token), 200)
+      assert.equal(tokens.claims()?.email, auth.user.email)
+      assert.equal(decodeJwt(tokens.access_token).sub, auth.user.sub)
       const next = await openid.refreshTokenGrant(config, tokens.refresh_token as string)
-      assert.equal(next.claims()?.name, who.name)
+      assert.equal(next.claims()?.name, auth.user.name)
     })
 
-    it('200 without the scopes that the user cannot grant, with the actual scope in the response', async () => {
-      const config = await relyingParty(real, await client(real, trusted))
+    it('200 without the scopes that the user cannot grant; the response lists the granted ones', async () => {
+      const config = await auth.openidClient(trusted)
       const tokens = await ask(config, { ...credentials(), scope: 'users:read users:write admin' })
       assert.equal(tokens.scope, 'users:read')
       await assert.rejects(ask(config, { ...credentials(), scope: 'admin' }), refused('invalid_scope'))
     })
 
     it('200 with every scope for an administrator', async () => {
-      const admin = await person(real, { role: 'admin' })
-      const config = await relyingParty(real, await client(real, trusted))
+      const admin = await auth.person({ role: 'admin' })
+      const config = await auth.openidClient(trusted)
       const tokens = await ask(config, { ...credentials(admin.password, admin.email), scope: 'users:write admin' })
       assert.equal(tokens.scope, 'users:write admin')
     })
 
-    it('T-AUTH-03 the same 400 invalid_grant for a wrong password, an unknown user and a user without one', async () => {
-      const config = await relyingParty(real, await client(real, trusted))
+    it('T-AUTH-03 the same 400 for a wrong password, an unknown user and a user without a password', async () => {
+      const config = await auth.openidClient(trusted)
       const { addUser } = await import('../../src/oauth/users/accounts.ts')
-      await real.db.write((tx) => addUser(tx, 'No Password', 'none@example.com', Date.now()))
+      await auth.db.write((tx) => addUser(tx, 'No Password', 'none@example.com', Date.now()))
       const tries = [
         credentials('wrong'),
         credentials('wrong', 'nobody@example.com'),
@@ -186,17 +154,14 @@ forEachEngine((engine) => {
     })
 
     it('400 unauthorized_client for an untrusted client, 400 without a password', async () => {
-      await assert.rejects(
-        ask(await relyingParty(real, await client(real)), credentials()),
-        refused('unauthorized_client'),
-      )
-      const config = await relyingParty(real, await client(real, trusted))
-      await assert.rejects(ask(config, { username: who.email }), refused('invalid_request'))
+      await assert.rejects(ask(await auth.openidClient(), credentials()), refused('unauthorized_client'))
+      const config = await auth.openidClient(trusted)
+      await assert.rejects(ask(config, { username: auth.user.email }), refused('invalid_request'))
     })
 
-    it('T-AUTH-01 429 with Retry-After after five failures, even for the right password', async () => {
-      const guessed = await person(real)
-      const config = await relyingParty(real, await client(real, trusted))
+    it('T-AUTH-01 429 with Retry-After after five failures, even for the correct password', async () => {
+      const guessed = await auth.person()
+      const config = await auth.openidClient(trusted)
       const wrong = credentials('wrong', guessed.email)
       for (let n = 0; n < 5; n++) await assert.rejects(ask(config, wrong), refused('invalid_grant'))
       const right = credentials(guessed.password, guessed.email)
@@ -215,28 +180,31 @@ forEachEngine((engine) => {
       return `/oauth/authorize?${new URLSearchParams({ nonce: 'n-0S6_WzA2Mj', state: 's', ...query })}`
     }
 
-    it('an ID token in the fragment for a client registered for it', async () => {
-      const app = await client(real, { grants: ['implicit'] })
-      const back = await through(browser(real), authorize(app.id), who)
+    it('redirects with an ID token in the fragment if the client has the implicit grant', async () => {
+      const app = await auth.client({ grants: ['implicit'] })
+      const back = await auth.browser().authorize(authorize(app.id), auth.user)
       const answer = new URLSearchParams(back.hash.slice(1))
       assert.equal(back.search, '')
       assert.equal(answer.get('state'), 's')
       const { sub, aud, nonce, name, email } = decodeJwt(answer.get('id_token') as string)
-      assert.deepEqual([sub, aud, nonce, name, email], [who.sub, app.id, 'n-0S6_WzA2Mj', who.name, who.email])
+      assert.deepEqual(
+        [sub, aud, nonce, name, email],
+        [auth.user.sub, app.id, 'n-0S6_WzA2Mj', auth.user.name, auth.user.email],
+      )
     })
 
     for (const type of ['id_token', 'token', 'id_token token', 'code id_token', 'magic']) {
-      it(`unsupported_response_type for "${type}" if the client is not`, async () => {
-        const app = await client(real)
-        const { searchParams, hash } = sentTo(await browser(real).visit(authorize(app.id, { response_type: type })))
+      it(`unsupported_response_type for "${type}" if the client lacks that grant`, async () => {
+        const app = await auth.client()
+        const { searchParams, hash } = sentTo(await auth.browser().visit(authorize(app.id, { response_type: type })))
         const error = searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error')
         assert.equal(error, 'unsupported_response_type')
       })
     }
 
-    it('unauthorized_client for a code if the client lacks that grant', async () => {
-      const app = await client(real, { grants: ['implicit'] })
-      const back = sentTo(await browser(real).visit(authorize(app.id, { response_type: 'code' })))
+    it('unauthorized_client for a code if the client lacks the code grant', async () => {
+      const app = await auth.client({ grants: ['implicit'] })
+      const back = sentTo(await auth.browser().visit(authorize(app.id, { response_type: 'code' })))
       assert.equal(back.searchParams.get('error'), 'unauthorized_client')
     })
   })
@@ -247,22 +215,22 @@ forEachEngine((engine) => {
       const { request } = await import('undici')
       const form = body === undefined ? {} : { 'content-type': type }
       const headers = { ...(token && { authorization: `Bearer ${token}` }), ...form }
-      const url = `${real.baseUrl}/oauth/userinfo${query}`
-      const answer = await request(url, { method, headers, body, dispatcher: real.agent })
+      const url = `${auth.baseUrl}/oauth/userinfo${query}`
+      const answer = await request(url, { method, headers, body, dispatcher: auth.agent })
       return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as object }
     }
     const tokenFor = async (scope: string) => {
-      const config = await relyingParty(real, await client(real))
-      return (await codeFlow(config, browser(real), who, { scope })).tokens.access_token
+      const config = await auth.openidClient()
+      return (await codeFlow(config, auth.browser(), auth.user, { scope })).tokens.access_token
     }
 
     it('200 with the claims of the scopes, not cacheable', async () => {
       const token = await tokenFor('openid email')
       for (const answer of [await ask('GET', token), await ask('POST', token), await ask('POST', token, 'a=b')]) {
-        assert.deepEqual([answer.status, answer.body], [200, { sub: who.sub, email: who.email }])
+        assert.deepEqual([answer.status, answer.body], [200, { sub: auth.user.sub, email: auth.user.email }])
         assert.equal(answer.headers['cache-control'], 'no-store')
       }
-      assert.deepEqual((await ask('GET', await tokenFor('openid'))).body, { sub: who.sub })
+      assert.deepEqual((await ask('GET', await tokenFor('openid'))).body, { sub: auth.user.sub })
     })
 
     it('401 without a token, 403 without openid, 401 for a token without a user', async () => {
@@ -271,7 +239,7 @@ forEachEngine((engine) => {
       const { status, headers } = await ask('GET', await tokenFor('users:read'))
       assert.equal(status, 403)
       assert.match(String(headers['www-authenticate']), /error="insufficient_scope", scope="openid"/)
-      const machine = await relyingParty(real, await client(real, { grants: ['client_credentials'], redirectUris: [] }))
+      const machine = await auth.openidClient({ grants: ['client_credentials'], redirectUris: [] })
       const { access_token } = await openid.clientCredentialsGrant(machine, { scope: 'openid' })
       assert.equal((await ask('GET', access_token)).status, 401)
     })
@@ -295,28 +263,28 @@ forEachEngine((engine) => {
   })
 
   describe('events that end access', () => {
-    const flow = async (one = browser(real), person = who, scope = 'openid users:read') => {
-      const app = await client(real, { postLogoutRedirectUris: ['https://app.example/bye'] })
-      const config = await relyingParty(real, app)
+    const flow = async (one = auth.browser(), person = auth.user, scope = 'openid users:read') => {
+      const app = await auth.client({ postLogoutRedirectUris: ['https://app.example/bye'] })
+      const config = await auth.relyingParty(app)
       return { app, config, one, ...(await codeFlow(config, one, person, { scope })) }
     }
     const refresh = (config: openid.Configuration, { refresh_token }: openid.TokenEndpointResponse) =>
       openid.refreshTokenGrant(config, refresh_token as string)
 
-    it('revocation of the refresh token: every token of the grant', async () => {
+    it('revocation of the refresh token revokes every token of the grant', async () => {
       const { config, tokens } = await flow()
       await openid.tokenRevocation(config, tokens.refresh_token as string)
       await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
       assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, false)
     })
 
-    it('T-AUTH-07 a new password: logins and tokens', async () => {
-      const changing = await person(real)
-      const { config, tokens, one, app } = await flow(browser(real), changing)
+    it('T-AUTH-07 a new password ends logins and revokes tokens', async () => {
+      const changing = await auth.person()
+      const { config, tokens, one, app } = await flow(auth.browser(), changing)
       const { setPasswordHash } = await import('../../src/oauth/users/accounts.ts')
-      await real.db.write((tx) => setPasswordHash(tx, changing.userId, 'any', Date.now()))
+      await auth.db.write((tx) => setPasswordHash(tx, changing.userId, 'any', Date.now()))
       await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
-      assert.equal(await api(tokens.access_token), 401)
+      assert.equal(await auth.statusFor(tokens.access_token), 401)
       const query = {
         response_type: 'code',
         client_id: app.id,
@@ -328,14 +296,14 @@ forEachEngine((engine) => {
       assert.equal(back.searchParams.get('error'), 'login_required')
     })
 
-    it('deleting the user: logins and tokens', async () => {
-      const leaving = await person(real)
-      const { config, tokens } = await flow(browser(real), leaving)
-      await real.db.write((tx) => tx.deleteFrom('users').where('id', '=', leaving.userId).execute())
+    it('deletion of the user revokes all tokens', async () => {
+      const leaving = await auth.person()
+      const { config, tokens } = await flow(auth.browser(), leaving)
+      await auth.db.write((tx) => tx.deleteFrom('users').where('id', '=', leaving.userId).execute())
       await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
       assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, false)
-      assert.equal(await api(tokens.access_token), 401)
-      const left = await real.db.read
+      assert.equal(await auth.statusFor(tokens.access_token), 401)
+      const left = await auth.db.read
         .selectFrom('authRecords')
         .select('id')
         .where('userId', '=', leaving.userId)
@@ -343,7 +311,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('logout requested by the app: the user confirms, is redirected back, and the tokens end', async () => {
+    it('logout by the app asks the user, redirects back to the app and revokes the tokens', async () => {
       const { config, tokens, one } = await flow()
       const url = openid.buildEndSessionUrl(config, {
         post_logout_redirect_uri: 'https://app.example/bye',
@@ -359,12 +327,12 @@ forEachEngine((engine) => {
       await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
     })
 
-    it('logout, except for access granted with offline_access', async () => {
-      const app = await client(real)
-      const config = await relyingParty(real, app)
-      const one = browser(real)
+    it('logout does not revoke access granted with offline_access', async () => {
+      const app = await auth.client()
+      const config = await auth.relyingParty(app)
+      const one = auth.browser()
       const scope = 'openid users:read offline_access'
-      const { tokens } = await codeFlow(config, one, who, { scope, parameters: { prompt: 'consent' } })
+      const { tokens } = await codeFlow(config, one, auth.user, { scope, parameters: { prompt: 'consent' } })
       const page = await one.visit('/oauth/logout')
       const [, xsrf = ''] = /name="xsrf" value="(\w+)"/.exec(page.text) ?? []
       assert.match((await one.visit('/oauth/logout/confirm', { xsrf, logout: 'yes' })).text, /You are signed out/)
@@ -374,9 +342,9 @@ forEachEngine((engine) => {
     describe('logout without a login', () => {
       const bye = 'https://app.example/bye'
 
-      it('200 and a page that says so, without a script', async () => {
+      it('200 with a page that says so, without a script', async () => {
         for (const query of ['', `?${new URLSearchParams({ post_logout_redirect_uri: bye })}`]) {
-          const page = await browser(real).once(`${real.baseUrl}/oauth/logout${query}`)
+          const page = await auth.browser().once(`${auth.baseUrl}/oauth/logout${query}`)
           assert.equal(page.status, 200)
           assert.match(page.text, /<h1>You are signed out<\/h1>/)
           assert.doesNotMatch(page.text, /<(script|form)/)
@@ -387,23 +355,23 @@ forEachEngine((engine) => {
       it('303 to the registered URI, with the state', async () => {
         const { config, tokens, app } = await flow()
         const hinted = { id_token_hint: tokens.id_token as string, post_logout_redirect_uri: bye, state: 'a&b' }
-        const back = await browser(real).once(openid.buildEndSessionUrl(config, hinted).href)
+        const back = await auth.browser().once(openid.buildEndSessionUrl(config, hinted).href)
         assert.deepEqual([back.status, back.headers.location], [303, `${bye}?state=a%26b`])
         assert.doesNotMatch(back.text, /<script/)
         const named = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: bye })
-        const plain = await browser(real).once(`${real.baseUrl}/oauth/logout?${named}`)
+        const plain = await auth.browser().once(`${auth.baseUrl}/oauth/logout?${named}`)
         assert.deepEqual([plain.status, plain.headers.location], [303, bye])
       })
 
       it('400 for an unregistered URI', async () => {
         const { app } = await flow()
         const query = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: 'https://evil.example/' })
-        const page = await browser(real).once(`${real.baseUrl}/oauth/logout?${query}`)
+        const page = await auth.browser().once(`${auth.baseUrl}/oauth/logout?${query}`)
         assert.deepEqual([page.status, page.headers.location], [400, undefined])
       })
     })
 
-    it('T-OA-12 logout requested by another site has no effect before the user confirms', async () => {
+    it('T-OA-12 logout requested by another site has no effect until the user confirms', async () => {
       const { config, tokens, one } = await flow()
       await one.visit('/oauth/logout')
       for (const form of [{ logout: 'yes' }, { logout: 'yes', xsrf: 'guessed' }] as Record<string, string>[]) {
@@ -413,20 +381,20 @@ forEachEngine((engine) => {
     })
   })
 
-  it('client_credentials still works for a client with the code grant', async () => {
-    const config = await relyingParty(real, await client(real, { grants: [...codeGrants, 'client_credentials'] }))
+  it('client_credentials also works for a client with the code grant', async () => {
+    const config = await auth.openidClient({ grants: [...codeGrants, 'client_credentials'] })
     const { access_token } = await openid.clientCredentialsGrant(config, { scope: 'users:read' })
-    assert.equal(await api(access_token), 200)
+    assert.equal(await auth.statusFor(access_token), 200)
   })
 
-  it('a login page for an unknown user, and an immediate code for a known one', async () => {
-    const app = await client(real, { firstParty: true })
-    const one = browser(real)
+  it('shows the login page first, and issues a code at once to a logged-in user', async () => {
+    const app = await auth.client({ firstParty: true })
+    const one = auth.browser()
     const query = { response_type: 'code', client_id: app.id, redirect_uri: redirectUri, scope: 'openid', state: 'x' }
     const url = `/oauth/authorize?${new URLSearchParams(query)}`
     const page = await one.visit(url)
     assert.ok(formAction(page, 'login'))
-    const back = sentTo(await logIn(one, page, who))
+    const back = sentTo(await one.logIn(page, auth.user))
     assert.deepEqual([...back.searchParams.keys()], ['code', 'state', 'iss'])
     assert.ok(sentTo(await one.visit(url)).searchParams.get('code'))
   })

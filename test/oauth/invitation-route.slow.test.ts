@@ -2,16 +2,16 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { createInterface } from 'node:readline'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { request } from 'undici'
 import { forEachEngine, onSqlite } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
-import { browser, password, person, type Real, realServer } from './real.ts'
+import { authService, password, person, type Real, realServer } from './real.ts'
 
 const boot = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret of the tests' }
 
-/** A new user, and the response to its invitation. */
-interface Answered {
+/** The members used here of the responses to creating and inviting a user. */
+interface UserOrInvitation {
   id: number
   email: string
   sent: boolean
@@ -35,35 +35,36 @@ async function call(
   const { access_token } = (await granted.body.json()) as { access_token: string }
   const type = body && { 'content-type': 'application/json' }
   const headers = { authorization: `Bearer ${access_token}`, ...type, ...more }
-  const answer = await send(path, headers, body && JSON.stringify(body), method)
-  return { status: answer.statusCode, headers: answer.headers, body: (await answer.body.json()) as Answered }
+  const response = await send(path, headers, body && JSON.stringify(body), method)
+  return {
+    status: response.statusCode,
+    headers: response.headers,
+    body: (await response.body.json()) as UserOrInvitation,
+  }
 }
 
 forEachEngine((engine) => {
-  let real: Real
-  before(async () => {
-    real = await realServer(engine, boot)
-  })
-  after(() => real.close())
+  const auth = authService(engine, boot)
+
   const newUser = async () => {
-    const email = `new${++real.people}@example.com`
-    const { body } = await call(real, 'users:write', '/users', { name: 'New <Person>', email })
+    const email = `new${++auth.people}@example.com`
+    const { body } = await call(auth, 'users:write', '/users', { name: 'New <Person>', email })
     return { id: body.id, email }
   }
 
   describe('POST /api/users/{id}/invitation', () => {
-    it('201 with a link that is not cacheable; the user sets a password with it once', async () => {
+    it('201, not cacheable, with a link that sets a password once', async () => {
       const { id, email } = await newUser()
-      const { status, headers, body } = await call(real, 'admin', `/api/users/${id}/invitation`)
+      const { status, headers, body } = await call(auth, 'admin', `/api/users/${id}/invitation`)
       assert.equal(status, 201)
       assert.equal(headers['cache-control'], 'no-store')
       assert.deepEqual([body.email, body.sent], [email, false])
-      const { visit } = browser(real)
+      const { visit } = auth.browser()
       const page = await visit(body.url)
       assert.ok(page.text.includes('New &lt;Person&gt;') && page.text.includes(email))
       const form = { token: new URL(body.url).searchParams.get('token') as string, password, repeated: password }
       const differing = await visit('/oauth/invitation', { ...form, repeated: 'other' })
-      assert.deepEqual([differing.status, /not the same/.test(differing.text)], [422, true])
+      assert.deepEqual([differing.status, /do not match/.test(differing.text)], [422, true])
       const weak = await visit('/oauth/invitation', { ...form, password: 'password1234', repeated: 'password1234' })
       assert.deepEqual([weak.status, /easy to guess/.test(weak.text)], [422, true])
       assert.match((await visit('/oauth/invitation', form)).text, /Your password is set/)
@@ -71,17 +72,17 @@ forEachEngine((engine) => {
       assert.equal((await visit(body.url)).status, 404)
     })
 
-    it('T-AUTH-04 the link contains the service’s origin, whatever Host says', async () => {
+    it('T-AUTH-04 the link has the service’s own origin', async () => {
       const { id } = await newUser()
-      const { body } = await call(real, 'admin', `/v1/api/users/${id}/invitation`, { role: 'admin' })
-      assert.ok(body.url.startsWith(`${real.baseUrl}/oauth/invitation?token=`))
+      const { body } = await call(auth, 'admin', `/v1/api/users/${id}/invitation`, { role: 'admin' })
+      assert.ok(body.url.startsWith(`${auth.baseUrl}/oauth/invitation?token=`))
     })
 
     it('a new e-mail address invalidates the link sent to the old one; other changes do not', async () => {
       const { id, email } = await newUser()
-      const patch = (change: object) => call(real, 'users:write', `/users/${id}`, change, {}, 'PATCH')
-      const { body } = await call(real, 'admin', `/api/users/${id}/invitation`)
-      const { visit } = browser(real)
+      const patch = (change: object) => call(auth, 'users:write', `/users/${id}`, change, {}, 'PATCH')
+      const { body } = await call(auth, 'admin', `/api/users/${id}/invitation`)
+      const { visit } = auth.browser()
       for (const change of [{ name: 'New Name' }, { email }]) {
         assert.equal((await patch(change)).status, 200)
         assert.equal((await visit(body.url)).status, 200)
@@ -90,7 +91,7 @@ forEachEngine((engine) => {
       assert.equal((await visit(body.url)).status, 404)
       const form = { token: new URL(body.url).searchParams.get('token') as string, password, repeated: password }
       assert.equal((await visit('/oauth/invitation', form)).status, 404)
-      const again = await call(real, 'admin', `/api/users/${id}/invitation`)
+      const again = await call(auth, 'admin', `/api/users/${id}/invitation`)
       assert.equal(again.body.email, `moved.${email}`)
       assert.equal((await visit(again.body.url)).status, 200)
     })
@@ -99,28 +100,28 @@ forEachEngine((engine) => {
       for (let round = 0; round < 8; round++) {
         const { id, email } = await newUser()
         const [invited, patched] = await Promise.all([
-          call(real, 'admin', `/api/users/${id}/invitation`),
-          call(real, 'users:write', `/users/${id}`, { email: `moved.${email}` }, {}, 'PATCH'),
+          call(auth, 'admin', `/api/users/${id}/invitation`),
+          call(auth, 'users:write', `/users/${id}`, { email: `moved.${email}` }, {}, 'PATCH'),
         ])
         assert.deepEqual([invited.status, patched.status], [201, 200])
-        const { status } = await browser(real).visit(invited.body.url)
+        const { status } = await auth.browser().visit(invited.body.url)
         assert.equal(status, invited.body.email === email ? 404 : 200)
       }
     })
 
     it('403 without the scope admin, 404 for an unknown user, 422 for an unknown role, 400 for a malformed id', async () => {
       const { id } = await newUser()
-      assert.equal((await call(real, 'users:write', `/api/users/${id}/invitation`)).status, 403)
+      assert.equal((await call(auth, 'users:write', `/api/users/${id}/invitation`)).status, 403)
       for (const id of [999_999, 9_999_999_999]) {
-        assert.equal((await call(real, 'admin', `/api/users/${id}/invitation`)).status, 404)
+        assert.equal((await call(auth, 'admin', `/api/users/${id}/invitation`)).status, 404)
       }
-      assert.equal((await call(real, 'admin', `/api/users/${id}/invitation`, { role: 'king' })).status, 422)
-      assert.equal((await call(real, 'admin', '/api/users/x/invitation')).status, 400)
+      assert.equal((await call(auth, 'admin', `/api/users/${id}/invitation`, { role: 'king' })).status, 422)
+      assert.equal((await call(auth, 'admin', '/api/users/x/invitation')).status, 400)
     })
   })
 
-  it('415 and 413 as pages for a body that is not a form, or too large', async () => {
-    const { visit } = browser(real)
+  it('415 for a body that is not a form and 413 for one that is too large, both as pages', async () => {
+    const { visit } = auth.browser()
     const json = await visit('/oauth/invitation', {}, { 'content-type': 'application/json' })
     assert.equal(json.status, 415)
     const large = await visit('/oauth/invitation', { token: 'x'.repeat(20_000) })
@@ -141,12 +142,12 @@ async function mailServer(refuses = false) {
       if (data) {
         mails.push(data.join('\n'))
         data = undefined
-        return say('250 kept')
+        return say('250 queued')
       }
-      if (/^RCPT/i.test(line) && refuses) return say('550 nobody here')
+      if (/^RCPT/i.test(line) && refuses) return say('550 no such user')
       if (/^DATA/i.test(line)) {
         data = []
-        return say('354 go on')
+        return say('354 start mail input')
       }
       if (/^QUIT/i.test(line)) return void socket.end('221 bye\r\n')
       return say('250 ok')
@@ -160,7 +161,7 @@ async function mailServer(refuses = false) {
 
 onSqlite((engine) => {
   for (const refuses of [false, true]) {
-    it(refuses ? 'sent: false when the mail server refuses' : 'sent: true, and the link is in the mail', async () => {
+    it(refuses ? 'sent: false if the mail server rejects it' : 'sent: true, with the link in the mail', async () => {
       const mail = await mailServer(refuses)
       const smtp = {
         PLINTH_SMTP_URL: mail.url,
@@ -176,9 +177,9 @@ onSqlite((engine) => {
         assert.deepEqual([status, body.sent, body.email], [201, !refuses, email])
         const again = await invited()
         const { sent: _, ...known } = body
-        assert.deepEqual([again.headers['idempotent-replayed'], again.body], ['true', known], 'no claim about the mail')
+        assert.deepEqual([again.headers['idempotent-replayed'], again.body], ['true', known], 'the replay omits `sent`')
         if (refuses) return assert.deepEqual(mail.mails, [])
-        const [text] = await eventually('the mail is there', async () => mail.mails.length > 0 && mail.mails)
+        const [text] = await eventually('the mail has arrived', async () => mail.mails.length > 0 && mail.mails)
         const decoded = text?.replaceAll('=\n', '').replaceAll('=3D', '=')
         assert.ok(decoded?.includes(body.url))
         assert.match(text ?? '', /^To: Ada Lovelace <ada1@example\.com>$/m)

@@ -68,7 +68,7 @@ onSqlite((engine) => {
     })
 
     for (const [what, { publicKey }] of Object.entries(unfit)) {
-      it(`T-JWT-06 ${what} has no algorithm`, () => assert.equal(algorithmOf(publicKey), undefined))
+      it(`T-JWT-06 algorithmOf is undefined for ${what}`, () => assert.equal(algorithmOf(publicKey), undefined))
     }
   })
 
@@ -80,7 +80,7 @@ onSqlite((engine) => {
       assert.deepEqual(await verifier(publicKeys, `${secret}!`)(hs256(secret)), invalid)
     })
 
-    it('accepts a token under the shared secret, with the scopes its client may have', async () => {
+    it('accepts a token signed with the shared secret, with the scopes of its client', async () => {
       const verification = await verifier(publicKeys, secret)(hs256(secret))
       assert.ok('caller' in verification)
       assert.deepEqual([...verification.caller.scopes], ['reports:read', 'books:write'])
@@ -94,24 +94,24 @@ onSqlite((engine) => {
       ['JWK', JSON.stringify(own.publicKey.export({ format: 'jwk' }))],
     ]
     for (const [what, key] of forms) {
-      it(`T-JWT-02 AUTH_TOKEN_INVALID for the public key as ${what}, despite a shared secret`, async () => {
+      it(`T-JWT-02 AUTH_TOKEN_INVALID if keyed with the public key as ${what}, even with a shared secret configured`, async () => {
         assert.deepEqual(await verifier(publicKeys, secret)(hmac(key, { kid: 'RS256' })), invalid)
       })
     }
   })
 
-  describe('the keys of a JWK set', () => {
+  describe('usableKeys', () => {
     const jwk = (key: KeyObject, more: object = {}) => ({ ...key.export({ format: 'jwk' }), kid: 'k', ...more })
     const rows: [what: string, key: object | null, usable: boolean][] = [
       ['an RSA key', jwk(own.publicKey), true],
       ['an RSA key for signatures by RS256', jwk(own.publicKey, { use: 'sig', alg: 'RS256' }), true],
-      ['a key that may verify', jwk(own.publicKey, { key_ops: ['verify'] }), true],
+      ['a key with key_ops verify', jwk(own.publicKey, { key_ops: ['verify'] }), true],
       ['T-JWT-06 a key for encryption', jwk(own.publicKey, { use: 'enc' }), false],
       ['a key for another algorithm', jwk(own.publicKey, { alg: 'RS512' }), false],
-      ['a key that may only encrypt', jwk(own.publicKey, { key_ops: ['encrypt'] }), false],
+      ['a key with key_ops encrypt', jwk(own.publicKey, { key_ops: ['encrypt'] }), false],
       ['T-JWT-06 an RSA key of 1024 bits', jwk(unfit['RSA of 1024 bits'].publicKey), false],
       ['a key without kid', jwk(own.publicKey, { kid: undefined }), false],
-      ['a secret', { kty: 'oct', k: 'AAAA', kid: 'k' }, false],
+      ['a symmetric key', { kty: 'oct', k: 'AAAA', kid: 'k' }, false],
       ['a point off its curve', { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA', kid: 'k' }, false],
       ['a key of an unknown type', { kty: 'XYZ', kid: 'k' }, false],
       ['null', null, false],
@@ -123,7 +123,7 @@ onSqlite((engine) => {
     }
 
     it('throws for a value that is not a JWK set', () => {
-      for (const set of [null, {}, { keys: {} }]) assert.throws(() => usableKeys(set), /no JWK set/)
+      for (const set of [null, {}, { keys: {} }]) assert.throws(() => usableKeys(set), /not a JWK set/)
     })
   })
 })

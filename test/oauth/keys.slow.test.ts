@@ -17,7 +17,7 @@ forEachEngine((engine) => {
   after(() => db.close())
   const sources = () => ({ db, sealer, now: Date.now })
 
-  it('one key if two processes start together on an empty database', async () => {
+  it('creates one key if two processes start together on an empty database', async () => {
     const other = await openDatabase(db.url)
     const [mine, theirs] = await Promise.all([signingKeys(sources()), signingKeys({ ...sources(), db: other })])
     await other.close()
@@ -26,13 +26,13 @@ forEachEngine((engine) => {
     assert.deepEqual(theirs.cookieKeys, mine.cookieKeys)
   })
 
-  it('the same keys on every later start', async () => {
+  it('loads the same keys on every later start', async () => {
     const [first, second] = [await signingKeys(sources()), await signingKeys(sources())]
     assert.deepEqual(second.jwks, first.jwks)
     assert.deepEqual(second.cookieKeys, first.cookieKeys)
   })
 
-  it('one key for ten concurrent starts after the last key was deleted', async () => {
+  it('creates one key in ten concurrent starts after the last key was deleted', async () => {
     await signingKeys(sources())
     await db.write((tx) => tx.deleteFrom('signingKeys').execute())
     const starts = await Promise.all(Array.from({ length: 10 }, () => signingKeys(sources())))
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
     assert.equal(starts[0]?.jwks.keys.length, 1)
   })
 
-  it('RS256 keys of 2048 bits, named by their thumbprint; the public half contains nothing private', async () => {
+  it('creates 2048-bit RS256 keys, identified by their thumbprint; the public half contains nothing private', async () => {
     const { jwks, publicKeys } = await signingKeys(sources())
     const [key] = jwks.keys
     assert.equal(key?.alg, 'RS256')
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     assert.equal(publicKeys.get(key?.kid as string)?.type, 'public')
   })
 
-  it('nothing readable in the database', async () => {
+  it('stores no private key or cookie key in plain text', async () => {
     const rows = await db.read.selectFrom('signingKeys').selectAll().execute()
     const settings = await db.read.selectFrom('settings').selectAll().execute()
     const { jwks, cookieKeys } = await signingKeys(sources())
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     assert.ok(!stored.includes(jwks.keys[0]?.d as string) && !stored.includes(cookieKeys[0] as string))
   })
 
-  it('an error that names the AAD if the master key differs', async () => {
+  it('throws an error that names the AAD if the master key differs', async () => {
     const stranger = makeSealer(Buffer.alloc(32, 8), randomBytes)
     await assert.rejects(signingKeys({ ...sources(), sealer: stranger }), /signing_keys:\S+ cannot be decrypted/)
   })

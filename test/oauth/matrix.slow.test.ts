@@ -29,7 +29,7 @@ function expectedOf(row: Row, caller: Caller): number {
 }
 
 /**
- * The routes under a prefix repeat the bare paths with the same scopes (test/openapi/openapi.slow.test.ts), so each caller
+ * Routes under a version prefix have the same scopes as the bare paths (test/openapi/openapi.slow.test.ts), so each caller
  * requests only a third of them.
  */
 const isAsked = ({ url }: LiveRoute, at: number, caller: Caller) =>
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
     }
   })
   after(async () => {
-    // Errors during teardown of the database do not count.
+    // Ignore errors caused by closing the database.
     const faults = [...service.faults]
     await service.app.close()
     await db.close()
@@ -92,16 +92,16 @@ forEachEngine((engine) => {
     })
   let count = 0
   const make = async (url: string, body: object, by: Caller = 'owner') => {
-    const answer = await send('POST', url, tokens[by], body)
-    assert.ok(answer.statusCode === 201 || answer.statusCode === 202, answer.body)
-    return answer.json()
+    const response = await send('POST', url, tokens[by], body)
+    assert.ok(response.statusCode === 201 || response.statusCode === 202, response.body)
+    return response.json()
   }
-  /** Ends the previous rows' reports: the matrix creates more than one client may have waiting. */
+  /** Ends the previous rows' reports, because the matrix creates more than a client may have pending. */
   const task = async (): Promise<string> => {
     await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('status', '=', 'pending').execute())
     return (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
   }
-  /** Deletes the previous rows' webhooks: the matrix creates more than one owner may have. */
+  /** Deletes the previous rows' webhooks, because the matrix creates more than an owner may have. */
   const webhook = async (): Promise<string> => {
     await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', 'alpha').execute())
     return (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
   const request = async ({ method, url }: LiveRoute, row: Row, caller: Caller) => {
     const id = row.id ? await row.id(fixtures) : ''
     const path = pathOf(url, id)
-    return { path, answer: await send(method, path, tokens[caller], row.body?.(fixtures)) }
+    return { path, response: await send(method, path, tokens[caller], row.body?.(fixtures)) }
   }
 
   describe('the authorization matrix (T-API-01)', () => {
@@ -154,51 +154,51 @@ forEachEngine((engine) => {
     })
 
     for (const caller of callers) {
-      it(`every route responds as its row says: ${caller}`, async () => {
+      it(`every route returns the status in its row: ${caller}`, async () => {
         const wrong: string[] = []
         for (const [at, route] of liveRoutes(service.app).entries()) {
           const row = rowOf(route)
           if (row === undefined || !isAsked(route, at, caller)) continue
-          const { path, answer } = await request(route, row, caller)
+          const { path, response } = await request(route, row, caller)
           const expected = expectedOf(row, caller)
-          if (answer.statusCode !== expected) {
-            wrong.push(`${route.method} ${path}: ${answer.statusCode} instead of ${expected}`)
+          if (response.statusCode !== expected) {
+            wrong.push(`${route.method} ${path}: ${response.statusCode} instead of ${expected}`)
           }
-          if (answer.statusCode === 401 && !answer.headers['www-authenticate']) wrong.push(`${path}: no challenge`)
+          if (response.statusCode === 401 && !response.headers['www-authenticate']) wrong.push(`${path}: no challenge`)
         }
         assert.deepEqual(wrong, [])
       })
     }
 
-    it('404 for another owner’s resources, identical to unknown ones', async () => {
+    it('404 for another owner’s resources, identical to that for unknown ones', async () => {
       const varying = /"(requestId|timestamp|instance)":"[^"]*"/g
       let compared = 0
       for (const route of liveRoutes(service.app)) {
         const row = rowOf(route)
         if (row?.missing === undefined) continue
-        const { answer } = await request(route, row, 'other')
+        const { response } = await request(route, row, 'other')
         const none = await send(route.method, pathOf(route.url, row.missing), tokens.other, row.body?.(fixtures))
-        assert.equal(answer.body.replace(varying, ''), none.body.replace(varying, ''), `${route.method} ${route.url}`)
-        assert.deepEqual(Object.keys(answer.headers), Object.keys(none.headers))
+        assert.equal(response.body.replace(varying, ''), none.body.replace(varying, ''), `${route.method} ${route.url}`)
+        assert.deepEqual(Object.keys(response.headers), Object.keys(none.headers))
         assert.equal(none.statusCode, 404)
         compared++
       }
       assert.ok(compared >= 12, String(compared))
     })
 
-    it('a report list contains only the caller’s own, even for an administrator', async () => {
+    it('lists only the caller’s own reports, even for an administrator', async () => {
       const task = await fixtures.task()
       for (const [caller, sees] of [
         ['owner', true],
         ['other', false],
         ['admin', false],
       ] as const) {
-        const answer = await send('GET', '/api/reports?limit=200', tokens[caller])
-        assert.equal(answer.body.includes(task), sees, caller)
+        const response = await send('GET', '/api/reports?limit=200', tokens[caller])
+        assert.equal(response.body.includes(task), sees, caller)
       }
     })
 
-    it('admin alone opens no other route: it widens what the other scopes reach', async () => {
+    it('403 with the scope admin alone outside administration; 200 with audit:read alone for the audit log', async () => {
       const admin = await signed({ sub: 'gamma', client_id: 'gamma', scope: 'admin', jti: 'admin alone' })
       const task = await fixtures.task()
       for (const path of ['/users', '/api/reports', `/api/reports/${task}`, '/api/webhooks']) {
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
     })
   })
 
-  /** One route of each class, by what it requires of its caller. */
+  /** A route for each kind of authorization requirement. */
   const classes = ['/users', '/api/reports', '/api/webhooks', '/api/clients', '/api/audit', '/api/event-types']
   const writes: [method: string, path: string][] = [
     ['POST', '/users'],
@@ -228,16 +228,16 @@ forEachEngine((engine) => {
     it(`for each of ${listed.length} invalid tokens (T-JWT-01 … T-JWT-09)`, async () => {
       for (const [attack, forged] of listed) {
         const token = await forged()
-        // An absent token, or one longer than headers may be, is not an invalid token.
+        // An empty token counts as absent, and an overlong one exceeds the limit on header size.
         if (token === '' || token.length > 12_000) continue
         for (const [method, path] of protectedClasses) {
-          const answer = await send(method, path, token)
+          const response = await send(method, path, token)
           const where = `${attack} at ${method} ${path}`
-          assert.equal(answer.statusCode, 401, where)
-          const code = answer.json().errorCode
+          assert.equal(response.statusCode, 401, where)
+          const code = response.json().errorCode
           assert.ok(code === 'AUTH_TOKEN_INVALID' || code === 'AUTH_TOKEN_EXPIRED', where)
-          assert.equal(answer.headers['www-authenticate'], 'Bearer realm="plinth", error="invalid_token"', where)
-          assert.equal(answer.headers['cache-control'], 'no-store')
+          assert.equal(response.headers['www-authenticate'], 'Bearer realm="plinth", error="invalid_token"', where)
+          assert.equal(response.headers['cache-control'], 'no-store')
         }
       }
     })
@@ -253,28 +253,28 @@ forEachEngine((engine) => {
           { ...sent, url: path, headers: { cookie: `access_token=${good}` } },
         ]
         for (const each of tries) {
-          const answer = await service.send(each)
-          assert.deepEqual([answer.statusCode, answer.json().errorCode], [401, 'AUTH_REQUIRED'], each.url)
+          const response = await service.send(each)
+          assert.deepEqual([response.statusCode, response.json().errorCode], [401, 'AUTH_REQUIRED'], each.url)
         }
       }
     })
 
     it('T-JWT-10 400 for a token in the header and in the query', async () => {
-      const answer = await send('GET', `/users?access_token=${tokens.owner}`, tokens.owner)
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
-      assert.match(String(answer.headers['www-authenticate']), /error="invalid_request"/)
+      const response = await send('GET', `/users?access_token=${tokens.owner}`, tokens.owner)
+      assert.deepEqual([response.statusCode, response.json().errorCode], [400, 'INVALID_INPUT'])
+      assert.match(String(response.headers['www-authenticate']), /error="invalid_request"/)
     })
   })
 
-  it('every page has a Content-Security-Policy that allows only what it names, and no inline script', async () => {
+  it('every page has a strict Content-Security-Policy and no inline script', async () => {
     const pages: string[] = []
     for (const { method, url } of liveRoutes(service.app).filter(({ method }) => method === 'GET')) {
       const path = url.replace(':code', 'auth-required').replace(/:\w+/g, '1')
       const headers = { accept: 'text/html,*/*;q=0.8' }
-      const answer = await service.send({ method: method as 'GET', url: path, scopes: null, headers })
-      if (!String(answer.headers['content-type']).startsWith('text/html')) continue
+      const response = await service.send({ method: method as 'GET', url: path, scopes: null, headers })
+      if (!String(response.headers['content-type']).startsWith('text/html')) continue
       pages.push(url)
-      const policy = String(answer.headers['content-security-policy'])
+      const policy = String(response.headers['content-security-policy'])
       for (const part of ["default-src 'none'", "base-uri 'none'", 'form-action ', "frame-ancestors 'none'"]) {
         assert.ok(
           policy.split('; ').some((one) => one.startsWith(part)),
@@ -282,7 +282,7 @@ forEachEngine((engine) => {
         )
       }
       assert.doesNotMatch(policy, /script-src [^;]*('unsafe|'sha)/, url)
-      assert.doesNotMatch(answer.body, /<script(?! src="\/docs\/)/, url)
+      assert.doesNotMatch(response.body, /<script(?! src="\/docs\/)/, url)
     }
     assert.deepEqual(pages.sort(), [
       ...['/', '/docs', '/oauth/authorize', '/oauth/authorize/:uid', '/oauth/interaction/:uid', '/oauth/invitation'],
@@ -290,7 +290,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  it('denied access is in the audit log, the first of its kind at once, without the token', async () => {
+  it('audits denied access without the token, the first of its kind at once', async () => {
     const watched = await openDatabase(db.url)
     await send('GET', '/api/clients', tokens.other)
     await send('GET', '/api/clients', tokens.other)

@@ -1,6 +1,6 @@
-/** Resources for a route's requests, created anew for each request because some requests delete them. */
+/** Creates resources for a route's requests, new ones for each request because some requests delete them. */
 export interface Fixtures {
-  /** Ids of resources that the owner has just created. */
+  /** Each creates a resource as the owner and returns its id. */
   user: () => Promise<number>
   product: () => Promise<number>
   book: () => Promise<number>
@@ -28,22 +28,22 @@ interface Expected {
   none?: number
   /** With a valid token without API scopes; default 403. */
   scopeless?: number
-  /** With an expired and an altered token; default 401. */
+  /** With an expired or a tampered token; default 401. */
   wrong?: number
 }
 
 export interface Row extends Expected {
   /** The path parameters. */
   id?: (fixtures: Fixtures) => Promise<string | number | string[]>
-  /** A well-formed unknown id, where another owner's must look the same. */
+  /** A well-formed unknown id, for which the response must equal that for another owner's. */
   missing?: string | string[]
   body?: (fixtures: Fixtures) => object
 }
 
 const all = (status: number): Expected => ({ owner: status, other: status, admin: status })
-/** Every caller, except with an invalid token. */
+/** Every caller except one with an invalid token. */
 const everybody = (status: number): Expected => ({ ...all(status), none: status, scopeless: status })
-/** The owner and administrators; for all others it does not exist. */
+/** The owner and administrators; for others the resource does not exist. */
 const owned = (status: number): Expected => ({ owner: status, other: 404, admin: status })
 const admins = (status: number): Expected => ({ owner: 403, other: 403, admin: status })
 /** The authorization server ignores access tokens. */
@@ -70,8 +70,8 @@ const interaction = { id: async () => 'nothing' }
 const keys = { id: (made: Fixtures) => made.key() }
 
 /**
- * Authorization matrix (API1, API5 of the OWASP API Security Top 10): one row per route. HEAD equals GET, and a version's
- * prefix changes nothing.
+ * Authorization matrix (API1 and API5 of the OWASP API Security Top 10): one row per route. HEAD has the row of GET, and a
+ * version prefix changes nothing.
  */
 export const matrix: Record<string, Row> = {
   'GET /': everybody(200),
@@ -168,7 +168,7 @@ export const matrix: Record<string, Row> = {
   'POST /oauth/interaction/:uid/cancel': { ...itself(400), ...interaction },
   'GET /oauth/invitation': itself(404),
   'POST /oauth/invitation': itself(404),
-  // Requires openid, and a token that has a user.
+  // Requires the scope openid and a token issued to a user.
   'GET /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
   'POST /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
 }

@@ -109,7 +109,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('headers of earlier hooks on every response, successful or not', async () => {
+  it('sends the headers of earlier hooks on every response, successful or not', async () => {
     const bad = await server.post('/oauth/token', {})
     for (const response of [await fetch(server.base + openid), bad]) {
       assert.equal(response.headers.get('strict-transport-security'), 'max-age=31536000')
@@ -117,19 +117,19 @@ forEachEngine((engine) => {
     }
   })
 
-  it('429 from an earlier hook unchanged', async () => {
+  it('returns a 429 from an earlier hook unchanged', async () => {
     const response = await server.post('/oauth/token', credentials, { 'x-refuse': 'yes' })
     assert.equal(response.status, 429)
     assert.equal(((await response.json()) as { message: string }).message, 'refused before')
   })
 
-  it('no CORS header of its own, whatever Origin says', async () => {
+  it('adds no CORS headers, whatever the Origin', async () => {
     const origin = { origin: 'https://evil.example' }
-    const answers = [
+    const responses = [
       await fetch(server.base + openid, { headers: origin }),
       await server.post('/oauth/token', credentials, origin),
     ]
-    for (const response of answers) {
+    for (const response of responses) {
       assert.equal(response.status, 200)
       assert.deepEqual(
         [...response.headers.keys()].filter((name) => name.startsWith('access-control-')),
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.equal((await send(padded(56 * 1_024), urlencoded)).status, 200)
     })
 
-    it('413 for a body over 56 KiB, with and without a length', async () => {
+    it('413 for a body over 56 KiB, with and without Content-Length', async () => {
       const stream = new Blob([padded(57_345)]).stream()
       for (const body of [padded(57_345), stream]) {
         const response = await send(body, urlencoded)
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
   describe('GET /oauth/authorize', () => {
     const wrong = `/oauth/authorize?response_type=code&client_id=x&state=${encodeURIComponent('<script>"&\'')}`
 
-    it('400 as a page with everything escaped', async () => {
+    it('400 as a page that escapes everything', async () => {
       const response = await fetch(server.base + wrong, { headers: { accept: 'text/html' } })
       const html = await response.text()
       assert.equal(response.status, 400)
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.ok(html.includes('invalid_client') && html.includes('<dd>&lt;script&gt;&quot;&amp;&#39;</dd>'))
     })
 
-    it('303 with Secure cookies, as the issuer is https, although it listens on plain HTTP', async () => {
+    it('303 with Secure cookies for an https issuer, even if the listener is plain HTTP', async () => {
       const redirectUris = ['https://app.example/cb']
       const app = { name: 'App', scopes: ['openid'], grants: ['authorization_code'], redirectUris }
       const { client } = await createClient(db, sealer, builtIn.scopes, app)

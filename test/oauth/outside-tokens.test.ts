@@ -17,7 +17,7 @@ const rotated = generateKeyPairSync('ed25519')
 const jwkOf = ({ publicKey }: typeof theirs, kid: string) => ({ ...publicKey.export({ format: 'jwk' }), kid })
 const invalid = { refused: 'AUTH_TOKEN_INVALID' }
 
-/** An OpenID Connect issuer, reduced to its keys. */
+/** Starts a minimal OpenID Connect issuer: the discovery document and the keys. */
 async function outsider() {
   const served = { issuer: '', jwksUri: '', keys: [jwkOf(theirs, 'theirs')] as object[], status: 200, hits: 0, pad: 0 }
   const server: Server = createServer((request, response) => {
@@ -61,7 +61,7 @@ onSqlite((engine) => {
   const token = (change = {}, header = {}, key = theirs.privateKey) =>
     signed({ iss: idp.base, sub: '1', ...change }, { alg: 'ES256', kid: 'theirs', ...header }, key)
 
-  it('a caller prefixed with the issuer, with those of its scopes that the service allows', async () => {
+  it('returns a caller prefixed with the issuer, limited to the allowed scopes', async () => {
     const { verify } = verifier()
     const verification = await verify(await token({ scope: 'reports:read admin books:write openid' }))
     assert.deepEqual(verification, {
@@ -69,7 +69,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('the same with azp or sub instead of client_id, several audiences, and the type of RFC 9068', async () => {
+  it('accepts azp or sub instead of client_id, several audiences, and the typ of RFC 9068', async () => {
     const { verify } = verifier()
     const change = { client_id: undefined, azp: 'app', aud: ['account', issuer], jti: undefined }
     for (const [more, client] of [
@@ -82,9 +82,9 @@ onSqlite((engine) => {
     }
   })
 
-  it('still accepts the service’s own tokens', async () => {
+  it('verifies the service’s own tokens without fetching keys', async () => {
     const { verify } = verifier()
-    assert.deepEqual(await verify(await signed()), invalid, 'its client is not registered')
+    assert.deepEqual(await verify(await signed()), invalid, 'its client is unknown')
     assert.equal(idp.served.hits, 0)
   })
 
@@ -124,7 +124,7 @@ onSqlite((engine) => {
       assert.deepEqual(await verify(await sent(all.replace('{', twice))), invalid, twice)
   })
 
-  it('AUTH_TOKEN_INVALID for the issuer’s token under our key, and for ours under its key', async () => {
+  it('AUTH_TOKEN_INVALID for the issuer’s token signed with our key, and for ours signed with its key', async () => {
     const { verify } = verifier()
     assert.deepEqual(await verify(await signed({ iss: idp.base })), invalid)
     assert.deepEqual(await verify(await token({ iss: issuer })), invalid)
@@ -138,8 +138,8 @@ onSqlite((engine) => {
     assert.deepEqual(await verify(sent), { refused: 'AUTH_TOKEN_EXPIRED' })
   })
 
-  describe('its keys', () => {
-    it('T-JWT-03 are fetched once, whatever the kids of 1,000 tokens, and once more after 30 seconds', async () => {
+  describe('the keys of the issuer', () => {
+    it('T-JWT-03 are fetched once for 1,000 tokens with unknown kids, and again after 30 seconds', async () => {
       const { verify, pass } = verifier()
       const unknown = (n: number) => token({}, { kid: `k${n}` })
       await Promise.all(Array.from({ length: 1_000 }, async (_, n) => verify(await unknown(n))))
@@ -152,7 +152,7 @@ onSqlite((engine) => {
       assert.equal(idp.served.hits, 4)
     })
 
-    it('are refreshed after a rotation, and a withdrawn one is refused half a minute later', async () => {
+    it('are refreshed after a rotation; tokens of a withdrawn key are rejected half a minute later', async () => {
       const { verify, pass } = verifier()
       const old = await token()
       assert.ok('caller' in (await verify(old)))
@@ -163,7 +163,7 @@ onSqlite((engine) => {
       assert.deepEqual(await verify(old), invalid)
     })
 
-    it('T-JWT-04 are never fetched from a location in a token', async () => {
+    it('T-JWT-04 are never fetched from a URL in a token', async () => {
       const canary = await outsider()
       const jku = canary.served.jwksUri
       assert.deepEqual(await verifier().verify(await token({}, { kid: 'x', jku, x5u: jku })), invalid)
@@ -179,30 +179,30 @@ onSqlite((engine) => {
     return String(faults.at(-1))
   }
 
-  describe('SERVICE_UNAVAILABLE, as it says nothing about the token, if the keys cannot be fetched:', () => {
-    const failures: [what: string, change: () => object, told: RegExp][] = [
-      ['an error', () => ({ status: 500 }), /answered with 500/],
-      ['a redirect, which is not followed', () => ({ status: 302 }), /answered with 302/],
-      ['a document of another issuer', () => ({ issuer: 'https://evil.example' }), /of another issuer/],
-      ['no jwks_uri', () => ({ jwksUri: 1 }), /names no jwks_uri/],
+  describe('SERVICE_UNAVAILABLE, not AUTH_TOKEN_INVALID, if the keys cannot be fetched because of', () => {
+    const failures: [what: string, change: () => object, reason: RegExp][] = [
+      ['an error response', () => ({ status: 500 }), /responded with 500/],
+      ['a redirect, which is not followed', () => ({ status: 302 }), /responded with 302/],
+      ['a document of another issuer', () => ({ issuer: 'https://evil.example' }), /names another issuer/],
+      ['a missing jwks_uri', () => ({ jwksUri: 1 }), /has no jwks_uri/],
       ['a response that is too large', () => ({ pad: 300_000 }), /more than 262144 bytes/],
       ['a jwks_uri in a private network', () => ({ jwksUri: 'http://10.0.0.1/keys' }), /private or reserved/],
       ['a jwks_uri that is a file', () => ({ jwksUri: 'file:///etc/passwd' }), /absolute https URL/],
     ]
-    for (const [what, change, told] of failures) {
+    for (const [what, change, reason] of failures) {
       it(what, async () => {
         Object.assign(idp.served, change())
-        assert.match(await unavailable(verifier().verify), told)
+        assert.match(await unavailable(verifier().verify), reason)
       })
     }
 
-    it('an issuer in a network that is not allowed (T-SSRF)', async () => {
+    it('an issuer address that is not allowed (T-SSRF)', async () => {
       const closed = verifier({ allowHttp: true, allowCidrs: [] })
       assert.match(await unavailable(closed.verify), /private or reserved/)
       assert.equal(idp.served.hits, 0)
     })
 
-    it('plain http if it is not allowed', async () => {
+    it('plain HTTP, which is not allowed in production', async () => {
       const strict = verifier({ allowHttp: false, allowCidrs: ['127.0.0.0/8'] })
       assert.match(await unavailable(strict.verify), /must use https/)
     })

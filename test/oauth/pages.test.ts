@@ -9,12 +9,12 @@ import { html } from '../../src/http/pages/html.ts'
 import { formSource, pageFrame } from '../../src/http/pages/layout.ts'
 import { textOn } from '../../src/http/pages/style.ts'
 import { SigningKey } from '../../src/oauth/keys/signing-key.ts'
-import { refuseMistakes } from '../../src/oauth/provider/configuration-checks.ts'
+import { assertSafeSettings } from '../../src/oauth/provider/configuration-checks.ts'
 import { onSqlite } from '../support/engines.ts'
 import { realServer } from './real.ts'
 import { branding } from './support.ts'
 
-/** The contrast of two colours (WCAG 2.2), computed independently of the code under test. */
+/** The contrast of two colors (WCAG 2.2), computed independently of the code under test. */
 function contrast(one: string, other: string): number {
   const light = (color: string) => {
     const channels = [color.slice(1, 3), color.slice(3, 5), color.slice(5, 7)].map((hex) => {
@@ -35,14 +35,14 @@ describe('pages', () => {
     assert.equal(page.split('&lt;script&gt;&quot;&amp;&#39;&lt;/script&gt;').length, 7)
   })
 
-  it('text on every accent colour has a contrast of at least 4.5 to 1', () => {
+  it('have a text contrast of at least 4.5 to 1 on every accent color', () => {
     for (let color = 0; color <= 0xffffff; color += 0x010307) {
       const accent = `#${color.toString(16).padStart(6, '0')}`
       assert.ok(contrast(accent, textOn(accent)) >= 4.5, accent)
     }
   })
 
-  it('the page’s own colours, light and dark: 4.5 to 1 for text, 3 to 1 for field borders', () => {
+  it('have a contrast of 4.5 to 1 for text and 3 to 1 for field borders, in light and dark mode', () => {
     const { html: page } = pageFrame(branding)('x', html``)
     const [light = '', dark = ''] = page.split('@media (prefers-color-scheme: dark)')
     for (const part of [light.slice(light.indexOf(':root')), dark]) {
@@ -54,7 +54,7 @@ describe('pages', () => {
     }
   })
 
-  it('form-action by origin, or by scheme if the URI has no host', () => {
+  it('name the redirect target in form-action by origin, or by scheme if CSP cannot express its host', () => {
     const sources = {
       'https://app.example/cb?x=1': 'https://app.example',
       'https://app.example:8443/cb': 'https://app.example:8443',
@@ -76,19 +76,19 @@ describe('clientAddress', () => {
       headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
     })
 
-  it('the peer, whatever headers it sends', () => {
+  it('returns the address of an untrusted peer, whatever headers it sends', () => {
     assert.equal(of('192.0.2.1'), '192.0.2.1')
     assert.equal(of('192.0.2.1', '203.0.113.9'), '192.0.2.1')
   })
 
-  it('behind a trusted proxy the last untrusted address, so that client headers have no effect', () => {
+  it('returns the last untrusted address behind a trusted proxy, so that client headers have no effect', () => {
     assert.equal(of('10.0.0.1', '203.0.113.9'), '203.0.113.9')
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9, 10.0.0.2'), '203.0.113.9')
     assert.equal(of('::1', '2001:db8::7'), '2001:db8::7')
     for (const nothing of [undefined, '', 'unknown', '10.0.0.3']) assert.equal(of('10.0.0.1', nothing), '10.0.0.1')
   })
 
-  it('with a port and brackets, as proxies write it; the peer if an entry hides its predecessor (T-LIM-02)', () => {
+  it('accepts ports and brackets; returns the peer if an entry is not an address (T-LIM-02)', () => {
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9:5678, 10.0.0.2:80'), '203.0.113.9')
     assert.equal(of('10.0.0.1', '1.1.1.1, [2001:db8::7]:5678, [::1]'), '2001:db8::7')
     for (const hidden of ['unknown', '', '[x]:1', '203.0.113.9:x', 'a'.repeat(8_000)]) {
@@ -98,7 +98,7 @@ describe('clientAddress', () => {
 })
 
 onSqlite((engine) => {
-  describe('logins above the rate limit of a network', () => {
+  describe('logins beyond the rate limit of a network', () => {
     it('429 as a page, with Retry-After', async () => {
       const real = await realServer(engine, { PLINTH_RATE_LIMIT_TOKEN: '1/60' })
       const headers = { 'content-type': 'application/x-www-form-urlencoded' }
@@ -107,9 +107,9 @@ onSqlite((engine) => {
         return fetch(`${real.baseUrl}/oauth/interaction/none/login`, about)
       }
       const [first, second] = [await login(), await login()]
-      const { status, headers: told } = second
-      assert.deepEqual([first.status, status, told.get('retry-after')], [400, 429, '60'])
-      assert.match(String(told.get('content-type')), /^text\/html/)
+      const { status, headers: received } = second
+      assert.deepEqual([first.status, status, received.get('retry-after')], [400, 429, '60'])
+      assert.match(String(received.get('content-type')), /^text\/html/)
       assert.match(await second.text(), /Too many requests/)
       await first.text()
       await real.close()
@@ -120,7 +120,7 @@ onSqlite((engine) => {
 const signingKey = (modulusLength: number) =>
   new SigningKey(generateKeyPairSync('rsa', { modulusLength }).privateKey.export({ format: 'jwk' }) as JWK)
 
-describe('refuseMistakes', () => {
+describe('assertSafeSettings', () => {
   const store = () => ({ consume: () => {}, revokeByGrantId: () => {}, upsert: () => {}, find: () => {} })
   const safe = {
     adapter: store,
@@ -129,7 +129,7 @@ describe('refuseMistakes', () => {
     features: { devInteractions: { enabled: false }, resourceIndicators: { enabled: true } },
     pkce: { required: () => true },
   }
-  const check = (change: object) => refuseMistakes({ ...safe, ...change } as unknown as Configuration)
+  const check = (change: object) => assertSafeSettings({ ...safe, ...change } as unknown as Configuration)
 
   it('accepts a safe configuration', () => assert.doesNotThrow(() => check({})))
 
@@ -137,23 +137,23 @@ describe('refuseMistakes', () => {
     [{ cookies: undefined }, /cookies would not be signed/],
     [{ cookies: { keys: [] } }, /cookies would not be signed/],
     [{ cookies: { keys: ['short'] } }, /a cookie key is too short/],
-    [{ jwks: undefined }, /keys that everybody knows/],
+    [{ jwks: undefined }, /publicly known keys/],
     [{ jwks: { keys: [signingKey(1_024)] } }, /weak or not private/],
     [{ jwks: { keys: [{ n: signingKey(2_048).n }] } }, /weak or not private/],
-    [{ adapter: undefined }, /kept in memory/],
+    [{ adapter: undefined }, /stored only in memory/],
     [{ adapter: () => ({ ...store(), consume: undefined }) }, /cannot consume or revoke/],
     [{ adapter: () => ({ ...store(), revokeByGrantId: undefined }) }, /cannot consume or revoke/],
-    [{ features: { resourceIndicators: { enabled: true } } }, /any password would do/],
-    [{ features: { ...safe.features, registration: { enabled: true } } }, /anybody could register/],
+    [{ features: { resourceIndicators: { enabled: true } } }, /any password would be accepted/],
+    [{ features: { ...safe.features, registration: { enabled: true } } }, /anyone could register/],
     [{ features: { devInteractions: { enabled: false } } }, /no audience/],
-    [{ pkce: {} }, /nothing says who must use PKCE/],
-    [{ clientBasedCORS: () => true }, /CORS is decided in two places/],
+    [{ pkce: {} }, /not set which clients must use PKCE/],
+    [{ clientBasedCORS: () => true }, /CORS is configured twice/],
   ]
   for (const [change, message] of wrong) {
-    it(`refuses to start: ${message}`, () => assert.throws(() => check(change), message))
+    it(`throws ${message}`, () => assert.throws(() => check(change), message))
   }
 
-  it('rejects a signing key with only a public half', () => {
+  it('rejects a signing key without its private half', () => {
     const { kty, n, e } = signingKey(2_048)
     assert.throws(() => new SigningKey({ kty, n, e } as JWK), /key/i)
   })

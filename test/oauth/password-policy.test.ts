@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { passwordMistake } from '../../src/oauth/users/password-policy.ts'
+import { passwordError } from '../../src/oauth/users/password-policy.ts'
 import { cpuMsOf } from '../support/cpu.ts'
 
 const owner = { name: 'Ada Lovelace', email: 'ada.lovelace@example.com' }
 
-describe('passwordMistake', () => {
+describe('passwordError', () => {
   const good = [
     'tundra violin marble',
     'correct-horse-tundra-violin',
@@ -18,7 +18,7 @@ describe('passwordMistake', () => {
     'éééé tundra violin',
   ]
   for (const password of good) {
-    it(`accepts "${password}"`, async () => assert.equal(await passwordMistake(password, owner), undefined))
+    it(`accepts "${password}"`, async () => assert.equal(await passwordError(password, owner), undefined))
   }
 
   const guessable = [
@@ -79,18 +79,18 @@ describe('passwordMistake', () => {
   ]
   for (const password of guessable) {
     it(`rejects as easy to guess: "${password}"`, async () =>
-      assert.match((await passwordMistake(password, owner)) ?? '', /easy to guess/))
+      assert.match((await passwordError(password, owner)) ?? '', /easy to guess/))
   }
 
-  it('minimum length in characters, maximum in bytes', async () => {
-    assert.match((await passwordMistake('tundra viol', owner)) ?? '', /at least 12 characters/)
-    assert.match((await passwordMistake('🦜🦜🦜🦜🦜🦜', owner)) ?? '', /at least 12 characters/)
+  it('requires at least 12 characters and allows at most 256 bytes', async () => {
+    assert.match((await passwordError('tundra viol', owner)) ?? '', /at least 12 characters/)
+    assert.match((await passwordError('🦜🦜🦜🦜🦜🦜', owner)) ?? '', /at least 12 characters/)
     const long = 'tundra violin '.repeat(18)
-    assert.equal(await passwordMistake(long, owner), undefined)
-    assert.match((await passwordMistake(`${long}marble`, owner)) ?? '', /at most 256 bytes/)
+    assert.equal(await passwordError(long, owner), undefined)
+    assert.match((await passwordError(`${long}marble`, owner)) ?? '', /at most 256 bytes/)
   })
 
-  it('takes milliseconds even for input crafted to be slow', async () => {
+  it('takes only milliseconds even for input crafted to be slow', async () => {
     for (const text of [
       'a'.repeat(256),
       'abab'.repeat(64),
@@ -100,7 +100,7 @@ describe('passwordMistake', () => {
       'p@55w0rd'.repeat(32),
       '4@8({[<369&#!1/|0$5+7%2'.repeat(11),
     ]) {
-      const ms = await cpuMsOf(() => passwordMistake(text, owner))
+      const ms = await cpuMsOf(() => passwordError(text, owner))
       assert.ok(ms < 100, `${text.slice(0, 10)}… took ${ms} ms`)
     }
   })

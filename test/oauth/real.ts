@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { after, before } from 'node:test'
 import * as openid from 'openid-client'
 import { Agent, fetch, request } from 'undici'
 import { builtIn } from '../../src/catalog/service.ts'
@@ -13,6 +14,7 @@ import { passwords } from '../../src/oauth/users/passwords.ts'
 import { type Service, startService } from '../../src/start.ts'
 import type { EngineUnderTest } from '../support/engines.ts'
 import { withoutLimits } from '../support/limits.ts'
+import { type Browser, browser } from './browser.ts'
 import { quickCost } from './support.ts'
 
 export const redirectUri = 'https://app.example/cb'
@@ -20,7 +22,7 @@ export const password = 'tundra violin marble'
 
 const quick = passwords(randomBytes, quickCost)
 
-/** The whole service in this process: listener, TLS, database, and everything `plinth serve` starts. */
+/** Starts the whole service in this process: listener, TLS, database, and everything else that `plinth serve` starts. */
 export async function realServer(engine: EngineUnderTest, env: Record<string, string> = {}) {
   const place = await engine.place()
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-auth-'))
@@ -40,7 +42,7 @@ export async function realServer(engine: EngineUnderTest, env: Record<string, st
 
 export type Real = Awaited<ReturnType<typeof realServer>>
 
-/** A user with a password. */
+/** Creates a user with a password. */
 export async function person(real: Real, { role = 'user' as Role, name = 'Ada Lovelace' } = {}) {
   const email = `ada${++real.people}@example.com`
   const hash = await quick.hash(password)
@@ -57,7 +59,7 @@ export type Person = Awaited<ReturnType<typeof person>>
 
 export const codeGrants = ['authorization_code', 'refresh_token']
 
-/** Registers a client with every scope, by default for code and refresh. */
+/** Registers a client with every scope, by default with the code and refresh grants. */
 export async function client({ db, sealer }: Pick<Service, 'db' | 'sealer'>, change: Partial<NewClient> = {}) {
   const wanted = {
     name: 'The App',
@@ -66,107 +68,24 @@ export async function client({ db, sealer }: Pick<Service, 'db' | 'sealer'>, cha
     redirectUris: [redirectUri],
     ...change,
   }
-  const made = await createClient(db, sealer, builtIn.scopes, wanted)
-  return { id: made.client.id, secret: made.secret }
+  const created = await createClient(db, sealer, builtIn.scopes, wanted)
+  return { id: created.client.id, secret: created.secret }
 }
 
-/** openid-client as an app would configure it, trusting our CA; uses discovery for everything. */
+/** Configures openid-client as an app would, by discovery, trusting the local CA. */
 export async function relyingParty(
   real: Real,
   { id, secret }: { id: string; secret: string | null },
   authentication?: openid.ClientAuth,
 ): Promise<openid.Configuration> {
-  // Each side has its own types of fetch.
+  // undici and openid-client have different types for fetch.
   const overTls = (url: string, options: object) => fetch(url, { ...options, dispatcher: real.agent })
   const how = authentication ?? (secret === null ? openid.None() : openid.ClientSecretBasic(secret))
   const options = { [openid.customFetch]: overTls as never }
   const config = await openid.discovery(new URL(real.baseUrl), id, {}, how, options)
-  // ID tokens from the token endpoint need no signature; verify ours all the same.
+  // openid-client does not verify the signature of ID tokens from the token endpoint by default.
   openid.enableNonRepudiationChecks(config)
   return config
-}
-
-export interface Visit {
-  status: number
-  headers: Record<string, string | string[] | undefined>
-  url: string
-  text: string
-}
-
-/** A browser without JavaScript: stores cookies (RFC 6265) and follows redirects on the service's origin. */
-export function browser({ agent, baseUrl }: Pick<Real, 'agent' | 'baseUrl'>) {
-  const jar = new Map<string, { value: string; path: string }>()
-  const cookiesFor = (path: string) =>
-    [...jar]
-      .filter(([, cookie]) => path.startsWith(cookie.path))
-      .map(([key, { value }]) => `${key.split(' ')[0]}=${value}`)
-  const keep = (lines: string[]) => {
-    for (const line of lines) {
-      const [pair = '', ...attributes] = line.split(/; */)
-      const [name = '', value = ''] = [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]
-      const path = attributes.find((text) => /^path=/i.test(text))?.slice(5) ?? '/'
-      const isOver = attributes.some((text) => /^expires=Thu, 01 Jan 1970/i.test(text))
-      if (isOver) jar.delete(`${name} ${path}`)
-      else jar.set(`${name} ${path}`, { value, path })
-    }
-  }
-  const once = async (
-    url: string,
-    form?: Record<string, string>,
-    headers: Record<string, string> = {},
-  ): Promise<Visit> => {
-    const { pathname } = new URL(url)
-    const answer = await request(url, {
-      method: form ? 'POST' : 'GET',
-      body: form && new URLSearchParams(form).toString(),
-      headers: {
-        accept: 'text/html,*/*;q=0.8',
-        cookie: cookiesFor(pathname).join('; '),
-        ...(form && { 'content-type': 'application/x-www-form-urlencoded' }),
-        ...headers,
-      },
-      dispatcher: agent,
-    })
-    keep([answer.headers['set-cookie'] ?? []].flat())
-    return { status: answer.statusCode, headers: answer.headers, url, text: await answer.body.text() }
-  }
-  const visit = async (to: string, form?: Record<string, string>, headers?: Record<string, string>): Promise<Visit> => {
-    let at = await once(new URL(to, baseUrl).href, form, headers)
-    while (at.status === 303 && new URL(String(at.headers.location), at.url).origin === baseUrl) {
-      at = await once(new URL(String(at.headers.location), at.url).href)
-    }
-    return at
-  }
-  return { jar, once, visit }
-}
-
-export type Browser = ReturnType<typeof browser>
-
-/** The action of the form on a page. */
-export const formAction = ({ text }: Visit, ending: string): string =>
-  new RegExp(`action="([^"]*/${ending})"`).exec(text)?.[1] ?? ''
-
-/** Submits the login page. */
-export const logIn = ({ visit }: Browser, page: Visit, who: { email: string; password: string }) =>
-  visit(formAction(page, 'login'), { email: who.email, password: who.password })
-
-/** Submits the consent page. */
-export const answer = ({ visit }: Browser, page: Visit, decision: 'allow' | 'deny') =>
-  visit(formAction(page, 'consent'), { decision })
-
-/** The URI to which the user is redirected. */
-export const sentTo = ({ headers, text }: Visit): URL => {
-  if (headers.location === undefined)
-    throw new Error(`Nobody is sent anywhere: ${text.replace(/<style>.*<\/style>/s, '')}`)
-  return new URL(String(headers.location))
-}
-
-/** Logs in and consents if asked; returns the redirect URI. */
-export async function through(one: Browser, url: string, who: Person): Promise<URL> {
-  let page = await one.visit(url)
-  if (formAction(page, 'login')) page = await logIn(one, page, who)
-  if (formAction(page, 'consent')) page = await answer(one, page, 'allow')
-  return sentTo(page)
 }
 
 export interface Flow {
@@ -176,7 +95,7 @@ export interface Flow {
   parameters?: Record<string, string>
 }
 
-/** The whole authorization code flow with openid-client. */
+/** Runs the whole authorization code flow with openid-client. */
 export async function codeFlow(config: openid.Configuration, one: Browser, who: Person, flow: Flow = {}) {
   const { scope = 'openid profile email', state = randomBytes(8).toString('hex'), pkce = true, parameters = {} } = flow
   const verifier = openid.randomPKCECodeVerifier()
@@ -187,7 +106,7 @@ export async function codeFlow(config: openid.Configuration, one: Browser, who: 
   }
   const request = { redirect_uri: redirectUri, scope, state, ...(nonce && { nonce }), ...proof, ...parameters }
   const url = openid.buildAuthorizationUrl(config, request)
-  const back = await through(one, url.href, who)
+  const back = await one.authorize(url.href, who)
   const checks = {
     expectedState: state,
     ...(nonce && { expectedNonce: nonce }),
@@ -195,3 +114,43 @@ export async function codeFlow(config: openid.Configuration, one: Browser, who: 
   }
   return { back, verifier, tokens: await openid.authorizationCodeGrant(config, back, checks) }
 }
+
+/**
+ * Starts the service before the tests and closes it after them; `user` is a user with a password. The other members are the
+ * functions above, bound to the service.
+ */
+export function authService(engine: EngineUnderTest, env: Record<string, string> = {}) {
+  const service = {} as Real & { user: Person }
+  before(async () => {
+    Object.assign(service, await realServer(engine, env))
+    service.user = await person(service)
+  })
+  after(() => service.close())
+  const send = (path: string, options: RequestOptions = {}) =>
+    request(service.baseUrl + path, { dispatcher: service.agent, ...options })
+  return Object.assign(service, {
+    browser: () => browser(service),
+    person: (options?: Parameters<typeof person>[1]) => person(service, options),
+    client: (change?: Partial<NewClient>) => client(service, change),
+    relyingParty: (app: Parameters<typeof relyingParty>[1], authentication?: openid.ClientAuth) =>
+      relyingParty(service, app, authentication),
+    /** Registers a client and configures openid-client for it. */
+    openidClient: async (change?: Partial<NewClient>) => relyingParty(service, await client(service, change)),
+    send,
+    /** Sends a form by POST; reads the response as text. */
+    postForm: async (path: string, form: Form, headers: Record<string, string> = {}) => {
+      const all = { 'content-type': 'application/x-www-form-urlencoded', ...headers }
+      const response = await send(path, { method: 'POST', headers: all, body: new URLSearchParams(form).toString() })
+      return { status: response.statusCode, headers: response.headers, text: await response.body.text() }
+    },
+    /** The status of a GET request to the API with the access token. */
+    statusFor: async (token: string, path = '/users') => {
+      const response = await send(path, { headers: { authorization: `Bearer ${token}` } })
+      await response.body.dump()
+      return response.statusCode
+    },
+  })
+}
+
+type RequestOptions = NonNullable<Parameters<typeof request>[1]>
+type Form = Record<string, string> | [string, string][]

@@ -21,14 +21,14 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('find', () => {
-    it('returns the latest payload stored under the id and kind, and none of another kind', async () => {
+    it('returns the latest payload of the id and kind, and nothing for another kind', async () => {
       await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
       await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
       assert.deepEqual(await of('Session').find('r1'), { jti: 'r1', scope: 'b' })
       assert.equal(await of('AuthorizationCode').find('r1'), undefined)
     })
 
-    it('by uid and by user code', async () => {
+    it('findByUid and findByUserCode return the payload, and nothing for another value', async () => {
       await of('Session').upsert('s1', { jti: 's1', uid: 'u1' }, 60)
       await of('DeviceCode').upsert('d1', { jti: 'd1', userCode: 'CODE' }, 60)
       assert.equal((await of('Session').findByUid('u1'))?.uid, 'u1')
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
       assert.equal(await of('Session').findByUid('CODE'), undefined)
     })
 
-    it('nothing after its expiry, indefinitely without one', async () => {
+    it('returns nothing after the expiry; a record without one never expires', async () => {
       await of('AuthorizationCode').upsert('short', { jti: 'short' }, 60)
       await of('Grant').upsert('endless', { jti: 'endless' })
       time.pass(60)
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await of('Grant').find('endless'), { jti: 'endless' })
     })
 
-    it('nothing after destroy', async () => {
+    it('returns nothing after destroy', async () => {
       await of('Session').upsert('s2', { jti: 's2' }, 60)
       await of('Session').destroy('s2')
       assert.equal(await of('Session').find('s2'), undefined)
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
   })
 
   describe('stored data', () => {
-    it('contains no usable id: SHA-256 instead, in the payload, too', async () => {
+    it('contains the SHA-256 instead of the id, in the payload, too', async () => {
       for (const kind of ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']) {
         const id = `secret-${kind}`
         const payload = { jti: id, returnTo: `/oauth/authorize/${id}`, session: { uid: 'u', cookie: 'cookie id' } }
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('keeps the first of two successors of one refresh token', async () => {
+    it('is that of the first of two successors of a refresh token', async () => {
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 1 }, 60)
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 2 }, 60)
       assert.equal((await of('RefreshToken').find('successor'))?.iat, 1)
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
   })
 
   describe('sweepExpired', () => {
-    it('removes everything that expired five minutes ago, however much, and nothing else', async () => {
+    it('removes every record that expired five minutes ago, and nothing else', async () => {
       const payload = '{}'
       const more = { payload, grantId: null, uid: null, userCode: null, consumedAt: null }
       const expiresAt = new Date(time.now()).toISOString()
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.equal(await of('Client').find(client.id), undefined)
     })
 
-    it('no secret for a public client; native if its URI is on the device', async () => {
+    it('returns no secret for a public client, and application_type native for a loopback URI', async () => {
       const redirectUris = ['http://127.0.0.1/cb']
       const app = { name: 'App', scopes: ['openid'], grants: ['authorization_code'], redirectUris, secret: null }
       const { client } = await createClient(db, sealer, builtIn.scopes, app)
@@ -188,7 +188,7 @@ forEachEngine((engine) => {
       assert.deepEqual(metadata?.response_types, ['code'])
     })
 
-    it('refuses writes', async () => {
+    it('rejects writes', async () => {
       await assert.rejects(of('Client').upsert('x', {}), /registered and revoked by the service/)
     })
   })

@@ -5,7 +5,7 @@ import { operator, theService } from '../../src/audit/chain.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import { createClient } from '../../src/oauth/clients/clients.ts'
 import { currentServer, keyRing } from '../../src/oauth/keys/key-ring.ts'
-import { rotateByTime, rotateByWish } from '../../src/oauth/keys/rotation.ts'
+import { rotateOnRequest, rotateOnSchedule } from '../../src/oauth/keys/rotation.ts'
 import { tokenVerifier } from '../../src/oauth/tokens/verify.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { openDatabase } from '../../src/storage/open.ts'
@@ -26,9 +26,9 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   const sources = (database = db) => ({ db: database, sealer, now: time.now })
-  const byTime = (database = db) => rotateByTime({ ...sources(database), actor: theService })
+  const byTime = (database = db) => rotateOnSchedule({ ...sources(database), actor: theService })
   const byWish = (wish: { immediately?: boolean; discard?: boolean } = {}) =>
-    rotateByWish({ ...sources(), actor: operator }, { immediately: false, discard: false, ...wish })
+    rotateOnRequest({ ...sources(), actor: operator }, { immediately: false, discard: false, ...wish })
   const kids = async () => {
     const ring = await keyRing(sources())
     return ring.current.jwks.keys.map(({ kid }) => kid)
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await kids(), [published?.kid])
     })
 
-    it('cookie keys rotate along: cookies signed before are valid as long as the old key verifies', async () => {
+    it('cookie keys rotate too, and old cookies stay valid for as long as the old key verifies', async () => {
       const cookieKeys = async () => (await keyRing(sources())).current.cookieKeys
       const [first] = await cookieKeys()
       time.pass(89 * day)
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.deepEqual([retired, (await kids())[0]], [[], first])
     })
 
-    it('one successor if ten processes check at once', async () => {
+    it('only one of ten concurrent processes publishes a successor', async () => {
       await kids()
       time.pass(89 * day)
       const other = await openDatabase(db.url)
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
   })
 
   describe('plinth keys rotate', () => {
-    it('publishes a key that signs in a day, and no second one while it is waiting', async () => {
+    it('publishes a key that signs in a day, and no second one while it is pending', async () => {
       const [first] = await kids()
       const { published } = await byWish()
       assert.deepEqual(await byWish(), { published: undefined, retired: [] })
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.equal((await kids())[0], published?.kid)
     })
 
-    it('--now: a new key signs at once, a waiting one is dropped, and the old one still verifies', async () => {
+    it('--now: a new key signs at once, a pending one is dropped, and the old one still verifies', async () => {
       const [first] = await kids()
       const waiting = await byWish()
       time.pass(1)
@@ -114,18 +114,22 @@ forEachEngine((engine) => {
       assert.deepEqual([retired, await kids()], [[first], [published?.kid]])
     })
 
-    it('is in the audit log', async () => {
+    it('is audited', async () => {
       await kids()
       await byWish({ immediately: true, discard: true })
-      const told = await db.read.selectFrom('auditEntries').select(['event', 'subject']).orderBy('sequence').execute()
-      assert.deepEqual(told, [
+      const audited = await db.read
+        .selectFrom('auditEntries')
+        .select(['event', 'subject'])
+        .orderBy('sequence')
+        .execute()
+      assert.deepEqual(audited, [
         { event: 'signing_key.published', subject: 'command line' },
         { event: 'signing_key.retired', subject: 'command line' },
       ])
     })
   })
 
-  /** Two processes of a service: one issues tokens, the other only verifies. */
+  /** Two processes of a service: one issues tokens, the other only verifies them. */
   async function service() {
     const issuing = await keyRing(sources())
     const verifying = await keyRing(sources())
@@ -162,7 +166,7 @@ forEachEngine((engine) => {
       await byWish()
       await issuing.reload()
       const cached = createLocalJWKSet(await jwks())
-      assert.equal(decodeProtectedHeader(await token()).kid, decodeProtectedHeader(old).kid, 'not before its turn')
+      assert.equal(decodeProtectedHeader(await token()).kid, decodeProtectedHeader(old).kid, 'not before it is active')
       time.pass(day)
       await issuing.reload()
       const fresh = await token()
@@ -171,33 +175,33 @@ forEachEngine((engine) => {
       for (const each of [old, fresh]) await jwtVerify(each, cached, { issuer })
     })
 
-    it('0 refusals while keys are rotated under load, by a process that has not read the new keys', async () => {
+    it('a process that has not yet read the new keys rejects no token while keys rotate under load', async () => {
       const { issuing, token, verify, close } = await service()
-      const answers: unknown[] = []
+      const verifications: unknown[] = []
       const client = async () => {
-        for (let n = 0; n < 8; n++) answers.push(await verify(await token()))
+        for (let n = 0; n < 8; n++) verifications.push(await verify(await token()))
       }
       const rotate = async () => {
         await byWish({ immediately: true })
         await issuing.reload()
       }
       for (let round = 0; round < 3; round++) {
-        // Longer than the interval between lookups of unknown keys: the new one is found at once.
+        // Longer than the interval between lookups of unknown keys, so that the new one is found at once.
         time.pass(31)
         const before = [client(), client()]
         await rotate()
         await Promise.all([...before, client(), client()])
       }
       await close()
-      assert.equal(answers.length, 96)
+      assert.equal(verifications.length, 96)
       assert.deepEqual(
-        answers.filter((answer) => !('caller' in (answer as object))),
+        verifications.filter((verification) => !('caller' in (verification as object))),
         [],
       )
       assert.equal((await kids()).length, 4)
     })
 
-    it('refuses the tokens of a discarded key, cached or not, half a minute later', async () => {
+    it('rejects the tokens of a discarded key, cached or not, half a minute later', async () => {
       const { issuing, verifying, token, verify, close } = await service()
       const old = await token()
       assert.ok('caller' in (await verify(old)))
@@ -209,7 +213,7 @@ forEachEngine((engine) => {
       await close()
     })
 
-    it('T-JWT-03 reads the keys at most once in 30 seconds, whatever the kids of tokens', async () => {
+    it('T-JWT-03 reads the keys at most once in 30 seconds, whatever kids the tokens name', async () => {
       const { token, close } = await service()
       const good = await token()
       const [, payload, signature] = good.split('.')

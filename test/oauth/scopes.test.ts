@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { builtIn } from '../../src/catalog/service.ts'
-import { inPlainWords } from '../../src/oauth/tokens/scopes.ts'
+import { scopeDescriptions } from '../../src/oauth/tokens/scopes.ts'
 
-describe('inPlainWords', () => {
+describe('scopeDescriptions', () => {
   const { openid, offline_access: offline, 'reports:read': reports } = builtIn.scopes as Record<string, string>
   const cases: [names: string, lines: (string | undefined)[]][] = [
     ['openid', [openid]],
@@ -14,8 +14,8 @@ describe('inPlainWords', () => {
     ['', []],
   ]
   for (const [names, lines] of cases) {
-    it(`has ${lines.length} lines for '${names}'`, () => {
-      assert.deepEqual(inPlainWords(builtIn.scopes, names.split(' ')), lines)
+    it(`returns ${lines.length} lines for '${names}'`, () => {
+      assert.deepEqual(scopeDescriptions(builtIn.scopes, names.split(' ')), lines)
     })
   }
 })

@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await server.token(form(client))).status, 200)
     })
 
-    it('a JWT with exactly the documented header and claims', async () => {
+    it('200 with a JWT that has exactly the documented header and claims', async () => {
       const client = await registered()
       const { body } = await server.token({ ...form(client), scope: 'books:write' })
       const kid = server.keys.jwks.keys[0]?.kid
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.match(jti ?? '', /^[\w-]{21,}$/)
     })
 
-    it('200 for a resource that is this API, also with a trailing slash', async () => {
+    it('200 for a resource that names this API, with or without a trailing slash', async () => {
       const client = await registered()
       for (const resource of [issuer, `${issuer}/`]) {
         const { body } = await server.token({ ...form(client), resource })
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('401 with a Basic challenge if Basic was used', async () => {
+    it('401 with a Basic challenge for a wrong secret by Basic', async () => {
       const { status, headers } = await server.token({}, basic((await registered()).id, 'wrong'))
       assert.equal(status, 401)
       assert.match(headers.get('www-authenticate') ?? '', /^Basic realm="https:\/\/localhost:8443"/)
@@ -158,13 +158,13 @@ forEachEngine((engine) => {
       assert.equal(body.error, 'unsupported_grant_type')
     })
 
-    it('JSON for an error even when HTML is preferred', async () => {
+    it('401 as JSON even if Accept prefers HTML', async () => {
       const response = await server.post('/oauth/token', { grant_type: 'x' }, { accept: 'text/html' })
       assert.equal(response.status, 401)
       assert.match(response.headers.get('content-type') ?? '', /^application\/json/)
     })
 
-    it('typ at+jwt when set', async () => {
+    it('200 with the typ at+jwt if configured', async () => {
       const other = await served(db, { keys: server.keys, accessTokenType: 'at+jwt', accessTokenSeconds: 60 })
       const { body } = await other.token(form(await registered()))
       await other.close()
@@ -175,7 +175,7 @@ forEachEngine((engine) => {
     const full = Object.assign(new Error('database or disk is full'), { errcode: 13, code: '53100' })
     const refusing = () => served({ ...db, write: () => Promise.reject(full) }, { keys: server.keys })
 
-    it('200 without a write: client-credentials tokens are not stored, so they work with a full store', async () => {
+    it('200 without a write even if the disk is full, because client-credentials tokens are not stored', async () => {
       const other = await refusing()
       const { status } = await other.token(form(await registered()))
       await other.close()
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.deepEqual(other.failures, [])
     })
 
-    it('503 temporarily_unavailable while the store is overloaded, and the error is reported', async () => {
+    it('503 temporarily_unavailable if the database cannot write, and the error is reported', async () => {
       const client = await registered()
       const { access_token: token } = (await server.token(form(client))).body
       const other = await refusing()
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
       return { status: response.status, body: (await response.json()) as Record<string, unknown> }
     }
 
-    it('active with claims for its own token, and for any token to a client with introspectsOthers', async () => {
+    it('200 with claims for the client’s own token, and for any token if the client has introspectsOthers', async () => {
       const [client, resourceServer] = [await registered(), await registered({ introspectsOthers: true })]
       const { access_token } = (await server.token(form(client))).body
       const { iat, exp } = decodeJwt(access_token)
@@ -244,7 +244,7 @@ forEachEngine((engine) => {
       assert.equal(await active(), false)
     })
 
-    it('inactive for anything else, including the bare jti', async () => {
+    it('{"active":false} for anything else, including a bare jti', async () => {
       const client = await registered()
       const { access_token } = (await server.token(form(client))).body
       const [header, payload, signature = ''] = access_token.split('.')
@@ -286,7 +286,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('openid-client discovers, gets, introspects and revokes a token unmodified', async () => {
+  it('openid-client, unmodified, discovers the server and gets, introspects and revokes a token', async () => {
     const { id, secret } = await registered()
     const local = (url: string, options: object) => fetch(url.replace(issuer, server.base), options)
     const config = await discovery(new URL(issuer), id, secret, undefined, { [customFetch]: local })
@@ -298,14 +298,14 @@ forEachEngine((engine) => {
   })
 
   for (const path of ['/oauth/logout', '/oauth/logout/success']) {
-    it(`200 at GET ${path}, a page that is not cacheable`, async () => {
+    it(`200 at GET ${path} with a page that is not cacheable`, async () => {
       const response = await fetch(server.base + path, { headers: { accept: 'text/html' } })
       assert.equal(response.status, 200)
       assert.equal(response.headers.get('cache-control'), 'no-store')
     })
   }
 
-  it('GET /oauth/jwks: the public key without any private part', async () => {
+  it('200 at GET /oauth/jwks with the public key, without any private part', async () => {
     const response = await fetch(`${server.base}/oauth/jwks`)
     const { keys } = (await response.json()) as { keys: Record<string, unknown>[] }
     const [own] = server.keys.jwks.keys
@@ -315,13 +315,13 @@ forEachEngine((engine) => {
 
   const documents = ['jwks', 'openid-configuration', 'oauth-authorization-server', 'oauth-protected-resource']
   for (const path of documents.map((name) => (name === 'jwks' ? '/oauth/jwks' : `/.well-known/${name}`))) {
-    it(`200 at GET ${path}: shared caches store only responses to callers without credentials`, async () => {
+    it(`200 at GET ${path}, cacheable in shared caches only if the request has no credentials`, async () => {
       const requests = [{}, { 'x-api-key': 'key' }, { authorization: 'Basic Zm9vOmJhcg==' }]
-      const answers = await Promise.all(requests.map((headers) => fetch(server.base + path, { headers })))
-      const kept = answers.map(({ status, headers }) => [status, headers.get('cache-control')])
+      const responses = await Promise.all(requests.map((headers) => fetch(server.base + path, { headers })))
+      const cached = responses.map(({ status, headers }) => [status, headers.get('cache-control')])
       const own = [200, 'private, max-age=300']
-      assert.deepEqual(kept, [[200, 'public, max-age=300'], own, own])
-      for (const { headers } of answers) assert.match(String(headers.get('vary')), /\bAuthorization, X-API-Key\b/)
+      assert.deepEqual(cached, [[200, 'public, max-age=300'], own, own])
+      for (const { headers } of responses) assert.match(String(headers.get('vary')), /\bAuthorization, X-API-Key\b/)
     })
   }
 })

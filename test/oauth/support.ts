@@ -5,29 +5,29 @@ import { signingKeys } from '../../src/oauth/keys/signing-keys.ts'
 import type { AuthorizationServerOptions } from '../../src/oauth/provider/configuration.ts'
 import { type MountOptions, mountProvider } from '../../src/oauth/provider/http/fastify.ts'
 import { authorizationServer } from '../../src/oauth/provider/provider.ts'
-import { people } from '../../src/oauth/users/users.ts'
+import { createUserParts } from '../../src/oauth/users/users.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer as makeSealer } from '../../src/storage/encryption.ts'
 
 export const issuer = 'https://localhost:8443'
 export const sealer = makeSealer(Buffer.alloc(32, 7), randomBytes)
 
-/** A manual clock, in ms. */
+/** A manual clock: `now` in epoch ms, `pass` in seconds. */
 export function clock(start = Date.now()) {
   let at = start
   const now = () => at
   return { now, pass: (seconds: number) => (at += seconds * 1_000) }
 }
 
-/** Branding of the pages in tests, and passwords that hash instantly. */
+/** The branding of pages in tests, and a cost at which passwords hash instantly. */
 export const branding = { productName: 'Plinth', accentColor: '#2552c8' }
 export const quickCost = { memory: 64, passes: 2, parallelism: 1 }
 
-/** The user parts, as the service creates them. */
+/** The login, invitations and pages, as the service creates them. */
 export const persons = (db: Database, now = Date.now) =>
-  people({ db, sealer, issuer, now, random: randomBytes, branding, smtp: null, cost: quickCost })
+  createUserParts({ db, sealer, issuer, now, random: randomBytes, branding, smtp: null, cost: quickCost })
 
-/** The authorization server on plain HTTP at a free port, with a header from an earlier hook. */
+/** Serves the authorization server over plain HTTP on a free port, with headers set by an earlier hook. */
 export async function served(db: Database, options: Partial<AuthorizationServerOptions> = {}) {
   const keys = options.keys ?? (await signingKeys({ db, sealer, now: Date.now }))
   const failures: unknown[] = []

@@ -1,41 +1,20 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import * as openid from 'openid-client'
 import { openAccount } from '../../src/oauth/users/accounts.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
-import {
-  answer,
-  browser,
-  client,
-  codeFlow,
-  codeGrants,
-  formAction,
-  logIn,
-  type Person,
-  person,
-  type Real,
-  realServer,
-  redirectUri,
-  relyingParty,
-  sentTo,
-  through,
-} from './real.ts'
+import { type Browser, formAction, sentTo } from './browser.ts'
+import { authService, codeFlow, codeGrants, redirectUri } from './real.ts'
 import { basic } from './support.ts'
 
-/** Rounds of 50 concurrent redemptions; ROUNDS raises them. */
+/** Number of rounds of 50 concurrent redemptions; set ROUNDS for more. */
 const rounds = Number(process.env.ROUNDS ?? 10)
 const native = 'http://127.0.0.1/cb'
 const verifier = 'v'.repeat(43)
 
 forEachEngine((engine) => {
-  let real: Real
-  let who: Person
-  before(async () => {
-    real = await realServer(engine)
-    who = await person(real)
-  })
-  after(() => real.close())
+  const auth = authService(engine)
 
   type Parameters = Record<string, string>
   const authorizeUrl = (id: string, change: Parameters = {}) => {
@@ -50,22 +29,16 @@ forEachEngine((engine) => {
     return `/oauth/authorize?${new URLSearchParams(query)}`
   }
   const token = async (form: Parameters | [string, string][], headers: Parameters = {}, path = '/oauth/token') => {
-    const { request } = await import('undici')
-    const answered = await request(real.baseUrl + path, {
-      method: 'POST',
-      body: new URLSearchParams(form).toString(),
-      headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
-      dispatcher: real.agent,
-    })
-    return { status: answered.statusCode, body: (await answered.body.json()) as Record<string, string> }
+    const { status, text } = await auth.postForm(path, form, headers)
+    return { status, body: JSON.parse(text) as Record<string, string> }
   }
   const challenge = () => openid.calculatePKCECodeChallenge(verifier)
   /** A logged-in browser and a client that needs no consent: each visit yields a code. */
   const ready = async (change: Parameters = {}, wanted = {}) => {
-    const app = await client(real, { firstParty: true, ...wanted })
-    const one = browser(real)
+    const app = await auth.client({ firstParty: true, ...wanted })
+    const one = auth.browser()
     const begin = async (more: Parameters = {}) => sentTo(await one.visit(authorizeUrl(app.id, { ...change, ...more })))
-    await logIn(one, await one.visit(authorizeUrl(app.id, change)), who)
+    await one.logIn(await one.visit(authorizeUrl(app.id, change)), auth.user)
     const code = async (more?: Parameters) => (await begin(more)).searchParams.get('code') as string
     const credentials = { client_id: app.id, ...(app.secret && { client_secret: app.secret }) }
     const redeem = (form: Parameters) =>
@@ -73,7 +46,7 @@ forEachEngine((engine) => {
     return { app, one, begin, code, redeem }
   }
 
-  describe('T-OA-01 an unregistered redirect_uri: a page, and no redirect', () => {
+  describe('T-OA-01 400 without a redirect for a redirect_uri that is not registered', () => {
     const registered = 'https://app.example/cb'
     const wrong = [
       'https://app.example/cb/',
@@ -117,22 +90,22 @@ forEachEngine((engine) => {
       'x',
       '',
     ]
-    it(`${wrong.length} variants, and none at all`, async () => {
-      const app = await client(real, { redirectUris: [registered] })
+    it(`${wrong.length} variants, and a missing one`, async () => {
+      const app = await auth.client({ redirectUris: [registered] })
       for (const uri of wrong) {
-        const page = await browser(real).visit(authorizeUrl(app.id, { redirect_uri: uri }))
+        const page = await auth.browser().visit(authorizeUrl(app.id, { redirect_uri: uri }))
         assert.deepEqual([page.status, page.headers.location], [400, undefined], uri)
       }
-      const { redirect_uri: _, ...rest } = Object.fromEntries(new URL(authorizeUrl(app.id), real.baseUrl).searchParams)
-      const without = await browser(real).visit(`/oauth/authorize?${new URLSearchParams(rest)}`)
+      const { redirect_uri: _, ...rest } = Object.fromEntries(new URL(authorizeUrl(app.id), auth.baseUrl).searchParams)
+      const without = await auth.browser().visit(`/oauth/authorize?${new URLSearchParams(rest)}`)
       assert.deepEqual([without.status, without.headers.location], [400, undefined])
     })
 
     it('only the port of a loopback address may differ (RFC 8252 §7.3)', async () => {
-      const app = await client(real, { redirectUris: [native], secret: null })
+      const app = await auth.client({ redirectUris: [native], secret: null })
       const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
       const statusOf = async (uri: string) =>
-        (await browser(real).visit(authorizeUrl(app.id, { ...pkce, redirect_uri: uri }))).status
+        (await auth.browser().visit(authorizeUrl(app.id, { ...pkce, redirect_uri: uri }))).status
       for (const uri of ['http://127.0.0.1:50000/cb', 'http://127.0.0.1:1/cb', native])
         assert.equal(await statusOf(uri), 200)
       for (const uri of [
@@ -150,8 +123,8 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-02 PKCE', () => {
-    it('invalid_request, redirected to the client, without a valid challenge of a public client', async () => {
-      const app = await client(real, { secret: null })
+    it('redirects with invalid_request if a public client sends no valid challenge', async () => {
+      const app = await auth.client({ secret: null })
       const wrong: Parameters[] = [
         {},
         { code_challenge: 'short', code_challenge_method: 'S256' },
@@ -160,7 +133,7 @@ forEachEngine((engine) => {
         { code_challenge_method: 'S256' },
       ]
       for (const change of wrong) {
-        const back = sentTo(await browser(real).visit(authorizeUrl(app.id, change)))
+        const back = sentTo(await auth.browser().visit(authorizeUrl(app.id, change)))
         assert.equal(back.searchParams.get('error'), 'invalid_request')
         assert.equal(back.searchParams.get('state'), 's')
       }
@@ -192,49 +165,49 @@ forEachEngine((engine) => {
     })
   })
 
-  it('T-OA-03 no redirect after logout to an unregistered URI', async () => {
-    const app = await client(real, { postLogoutRedirectUris: ['https://app.example/bye'] })
+  it('T-OA-03 400 without a redirect for an unregistered post-logout URI', async () => {
+    const app = await auth.client({ postLogoutRedirectUris: ['https://app.example/bye'] })
     const wrong = ['https://evil.example/', 'https://app.example/bye/', 'https://app.example/bye?x=1', redirectUri]
     for (const uri of wrong) {
       const query = new URLSearchParams({ client_id: app.id, post_logout_redirect_uri: uri })
-      const page = await browser(real).visit(`/oauth/logout?${query}`)
+      const page = await auth.browser().visit(`/oauth/logout?${query}`)
       assert.deepEqual([page.status, page.headers.location], [400, undefined])
     }
-    const unnamed = await browser(real).visit('/oauth/logout?post_logout_redirect_uri=https://evil.example/')
+    const unnamed = await auth.browser().visit('/oauth/logout?post_logout_redirect_uri=https://evil.example/')
     assert.ok(!unnamed.text.includes('evil.example'))
   })
 
-  it('T-OA-04 the issuer is in success and error responses alike (RFC 9207)', async () => {
+  it('T-OA-04 success and error responses contain iss (RFC 9207)', async () => {
     const { app, one, begin } = await ready()
-    assert.equal((await begin()).searchParams.get('iss'), real.baseUrl)
+    assert.equal((await begin()).searchParams.get('iss'), auth.baseUrl)
     const failed = sentTo(await one.visit(authorizeUrl(app.id, { scope: 'openid reports:burn', response_type: 'x' })))
-    assert.equal(failed.searchParams.get('iss'), real.baseUrl)
+    assert.equal(failed.searchParams.get('iss'), auth.baseUrl)
   })
 
-  it(`T-OA-05 of 50 concurrent redemptions of a code exactly one succeeds, in each of ${rounds} rounds`, async () => {
+  it(`T-OA-05 exactly one of 50 concurrent redemptions of a code succeeds, in each of ${rounds} rounds`, async () => {
     const { code, redeem } = await ready({ scope: 'users:read' })
     for (let round = 0; round < rounds; round++) {
       const form = { code: await code() }
       const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(form)))
       assert.equal(answers.filter(({ status }) => status === 200).length, 1)
       const refused = answers.filter(({ status }) => status !== 200)
-      // An overloaded database says nothing about the code: 503, so retry.
+      // 503 from an overloaded database is not an answer about the code: the client may retry.
       const isRefusal = ({ status, body }: (typeof refused)[0]) =>
         (status === 400 && body.error === 'invalid_grant') ||
         (status === 503 && body.error === 'temporarily_unavailable')
       assert.deepEqual(
-        refused.filter((answer) => !isRefusal(answer)),
+        refused.filter((response) => !isRefusal(response)),
         [],
       )
     }
   })
 
-  it('T-OA-05 reusing a code later: invalid_grant, and its tokens are revoked', async () => {
+  it('T-OA-05 invalid_grant for a reused code, and its tokens are revoked', async () => {
     const { app, code, redeem } = await ready()
     const form = { code: await code() }
     const { body } = await redeem(form)
     assert.equal((await redeem(form)).body.error, 'invalid_grant')
-    const config = await relyingParty(real, app)
+    const config = await auth.relyingParty(app)
     assert.equal((await openid.tokenIntrospection(config, body.access_token as string)).active, false)
     const { status } = await token(
       { grant_type: 'refresh_token', refresh_token: body.refresh_token as string },
@@ -246,7 +219,7 @@ forEachEngine((engine) => {
   describe('T-OA-07 a stolen code', () => {
     it('400 invalid_grant for another client, and for another redirect_uri', async () => {
       const { code, redeem } = await ready()
-      const thief = await client(real)
+      const thief = await auth.client()
       const stolen = { client_id: thief.id, client_secret: thief.secret as string, code: await code() }
       assert.equal((await redeem(stolen)).body.error, 'invalid_grant')
       assert.equal((await redeem({ code: await code(), redirect_uri: `${redirectUri}2` })).body.error, 'invalid_grant')
@@ -260,9 +233,9 @@ forEachEngine((engine) => {
       assert.deepEqual([status, body.error], [400, 'invalid_request'])
     })
 
-    it('401 for a wrong secret, a missing one, and one for a client without a secret', async () => {
+    it('401 for a wrong secret, a missing one, and one sent by a public client', async () => {
       const { app, code, redeem } = await ready()
-      const open = await client(real, { secret: null })
+      const open = await auth.client({ secret: null })
       const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
       assert.equal((await redeem({ ...form, client_secret: 'wrong' })).status, 401)
       assert.equal((await token({ ...form, client_id: app.id })).status, 401)
@@ -279,8 +252,8 @@ forEachEngine((engine) => {
     })
   })
 
-  it('T-OA-09 an assertion is not accepted instead of a secret', async () => {
-    const { id } = await client(real, { grants: ['client_credentials'], redirectUris: [] })
+  it('T-OA-09 401 for an assertion instead of a secret', async () => {
+    const { id } = await auth.client({ grants: ['client_credentials'], redirectUris: [] })
     const { status } = await token({
       grant_type: 'client_credentials',
       client_id: id,
@@ -291,60 +264,60 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-10 attacks on the pages', () => {
-    const session = (one: ReturnType<typeof browser>) => one.jar.get('__Host-plinth_session /')?.value
+    const session = (one: Browser) => one.jar.get('__Host-plinth_session /')?.value
 
     it('the session has a new id after each login', async () => {
-      const app = await client(real)
-      const one = browser(real)
-      await answer(one, await logIn(one, await one.visit(authorizeUrl(app.id)), who), 'allow')
+      const app = await auth.client()
+      const one = auth.browser()
+      await one.decide(await one.logIn(await one.visit(authorizeUrl(app.id)), auth.user), 'allow')
       const planted = session(one)
       assert.ok(planted)
-      await logIn(one, await one.visit(authorizeUrl(app.id, { prompt: 'login' })), who)
+      await one.logIn(await one.visit(authorizeUrl(app.id, { prompt: 'login' })), auth.user)
       assert.notEqual(session(one), planted)
     })
 
-    it('400 for an interaction without its cookie, with another interaction’s, and for a forged cookie', async () => {
-      const app = await client(real)
-      const [one, other] = [browser(real), browser(real)]
+    it('400 for an interaction without its cookie, with another interaction’s, and with a forged one', async () => {
+      const app = await auth.client()
+      const [one, other] = [auth.browser(), auth.browser()]
       const page = await one.visit(authorizeUrl(app.id))
       const elsewhere = await other.visit(authorizeUrl(app.id))
-      const form = { email: who.email, password: who.password }
-      assert.equal((await browser(real).visit(formAction(page, 'login'), form)).status, 400)
+      const form = { email: auth.user.email, password: auth.user.password }
+      assert.equal((await auth.browser().visit(formAction(page, 'login'), form)).status, 400)
       const foreign = [...other.jar].find(([key]) => key.startsWith('__Secure-plinth_interaction '))?.[1].value ?? ''
       const uid = formAction(page, 'login').split('/').at(-2) as string
       const cookie = `__Secure-plinth_interaction=${foreign}`
       const forged = `__Secure-plinth_interaction=${uid}; __Secure-plinth_interaction.sig=AAAAAAAAAAAAAAAAAAAAAAAAAAA`
       for (const sent of [cookie, forged]) {
-        const { status } = await browser(real).visit(formAction(page, 'login'), form, { cookie: sent })
+        const { status } = await auth.browser().visit(formAction(page, 'login'), form, { cookie: sent })
         assert.equal(status, 400)
       }
       assert.equal(elsewhere.status, 200)
     })
 
-    it('403 for a form from another site, and no login by GET', async () => {
-      const app = await client(real)
-      const one = browser(real)
+    it('403 for a form from another site, 405 for a login by GET', async () => {
+      const app = await auth.client()
+      const one = auth.browser()
       const action = formAction(await one.visit(authorizeUrl(app.id)), 'login')
-      const form = { email: who.email, password: who.password }
+      const form = { email: auth.user.email, password: auth.user.password }
       assert.equal((await one.visit(action, form, { 'sec-fetch-site': 'cross-site' })).status, 403)
       assert.equal((await one.visit(`${action}?${new URLSearchParams(form)}`)).status, 405)
     })
 
-    it('a consent cannot be repeated: the form of a finished interaction is invalid', async () => {
-      const app = await client(real)
-      const one = browser(real)
-      const page = await logIn(one, await one.visit(authorizeUrl(app.id)), who)
-      const kept = new Map(one.jar)
-      assert.ok(sentTo(await answer(one, page, 'allow')).searchParams.get('code'))
-      for (const [key, value] of kept) if (key.includes('interaction')) one.jar.set(key, value)
-      assert.equal((await answer(one, page, 'allow')).status, 400)
+    it('400 for the consent form of a finished interaction', async () => {
+      const app = await auth.client()
+      const one = auth.browser()
+      const page = await one.logIn(await one.visit(authorizeUrl(app.id)), auth.user)
+      const savedCookies = new Map(one.jar)
+      assert.ok(sentTo(await one.decide(page, 'allow')).searchParams.get('code'))
+      for (const [key, value] of savedCookies) if (key.includes('interaction')) one.jar.set(key, value)
+      assert.equal((await one.decide(page, 'allow')).status, 400)
     })
 
-    it('every page: not cacheable, not framed, no script; forms only to this service or this request’s client', async () => {
-      const app = await client(real)
-      const one = browser(real)
+    it('pages cannot be cached, framed or scripted; forms go only to this service or to the client', async () => {
+      const app = await auth.client()
+      const one = auth.browser()
       const login = await one.visit(authorizeUrl(app.id))
-      const consent = await logIn(one, login, who)
+      const consent = await one.logIn(login, auth.user)
       const logout = await one.visit('/oauth/logout')
       const failed = await one.visit(authorizeUrl('nobody'))
       const invitation = await one.visit('/oauth/invitation?token=x')
@@ -364,10 +337,10 @@ forEachEngine((engine) => {
       }
     })
 
-    it('cookies for HTTPS, this host and no script; those of an interaction for its path only', async () => {
-      const app = await client(real)
-      const one = browser(real)
-      const { headers } = await one.once(real.baseUrl + authorizeUrl(app.id))
+    it('cookies are Secure, HttpOnly and SameSite=Lax, and have a __Host- or __Secure- prefix', async () => {
+      const app = await auth.client()
+      const one = auth.browser()
+      const { headers } = await one.once(auth.baseUrl + authorizeUrl(app.id))
       const lines = [headers['set-cookie'] ?? []].flat()
       assert.ok(lines.length >= 2)
       for (const line of lines) assert.match(line, /^__(Secure|Host)-.*; path=\/.*; secure; httponly/i)
@@ -375,17 +348,17 @@ forEachEngine((engine) => {
     })
   })
 
-  it('T-OA-11 only 303 after a form, so that no password is sent on', async () => {
-    const app = await client(real)
-    const one = browser(real)
+  it('T-OA-11 303 after every form, so that the browser does not resend the password', async () => {
+    const app = await auth.client()
+    const one = auth.browser()
     const login = await one.visit(authorizeUrl(app.id))
-    const { status, headers } = await one.once(real.baseUrl + formAction(login, 'login'), {
-      email: who.email,
-      password: who.password,
+    const { status, headers } = await one.once(auth.baseUrl + formAction(login, 'login'), {
+      email: auth.user.email,
+      password: auth.user.password,
     })
     assert.equal(status, 303)
     const consent = await one.visit(String(headers.location))
-    const decided = await one.once(real.baseUrl + formAction(consent, 'consent'), { decision: 'allow' })
+    const decided = await one.once(auth.baseUrl + formAction(consent, 'consent'), { decision: 'allow' })
     assert.equal(decided.status, 303)
     const back = await one.once(String(decided.headers.location))
     assert.equal(back.status, 303)
@@ -394,17 +367,17 @@ forEachEngine((engine) => {
 
   describe('T-OA-12 prompt and max_age', () => {
     it('login_required and consent_required with prompt=none, and a code when neither is needed', async () => {
-      const app = await client(real)
-      const one = browser(real)
+      const app = await auth.client()
+      const one = auth.browser()
       const none = async () => sentTo(await one.visit(authorizeUrl(app.id, { prompt: 'none' }))).searchParams
       assert.equal((await none()).get('error'), 'login_required')
-      const page = await logIn(one, await one.visit(authorizeUrl(app.id)), who)
+      const page = await one.logIn(await one.visit(authorizeUrl(app.id)), auth.user)
       assert.equal((await none()).get('error'), 'consent_required')
-      await answer(one, page, 'allow')
+      await one.decide(page, 'allow')
       assert.ok((await none()).get('code'))
     })
 
-    it('a new login with prompt=login and with max_age=0, none with a large max_age', async () => {
+    it('requires a new login with prompt=login and with max_age=0, but not with a large max_age', async () => {
       const { app, one } = await ready()
       for (const change of [{ prompt: 'login' }, { max_age: '0' }] as Parameters[]) {
         assert.ok(formAction(await one.visit(authorizeUrl(app.id, change)), 'login'))
@@ -413,56 +386,58 @@ forEachEngine((engine) => {
     })
 
     it('id_token_hint: a code for its user, login_required for any other (OpenID Connect Core §3.1.2.1)', async () => {
-      const app = await client(real, { firstParty: true })
-      const root = await person(real)
-      const one = browser(real)
-      const { tokens } = await codeFlow(await relyingParty(real, app), one, who)
+      const app = await auth.client({ firstParty: true })
+      const root = await auth.person()
+      const one = auth.browser()
+      const { tokens } = await codeFlow(await auth.relyingParty(app), one, auth.user)
       const hinted = (change: Parameters = {}) =>
         authorizeUrl(app.id, { id_token_hint: tokens.id_token as string, ...change })
       assert.ok(sentTo(await one.visit(hinted({ prompt: 'none' }))).searchParams.get('code'))
-      const other = browser(real)
-      const instead = sentTo(await logIn(other, await other.visit(hinted()), root)).searchParams
+      const other = auth.browser()
+      const instead = sentTo(await other.logIn(await other.visit(hinted()), root)).searchParams
       assert.deepEqual([instead.get('error'), instead.get('code')], ['login_required', null])
       assert.equal(sentTo(await other.visit(hinted({ prompt: 'none' }))).searchParams.get('error'), 'login_required')
-      const right = browser(real)
-      assert.ok(sentTo(await logIn(right, await right.visit(hinted()), who)).searchParams.get('code'))
+      const right = auth.browser()
+      assert.ok(sentTo(await right.logIn(await right.visit(hinted()), auth.user)).searchParams.get('code'))
     })
 
-    it('consent again with prompt=consent and for additional scopes; not for those granted before', async () => {
-      const app = await client(real)
-      const one = browser(real)
-      await answer(
-        one,
-        await logIn(one, await one.visit(authorizeUrl(app.id, { scope: 'openid users:read' })), who),
+    it('asks for consent again with prompt=consent and for additional scopes, but not for granted ones', async () => {
+      const app = await auth.client()
+      const one = auth.browser()
+      await one.decide(
+        await one.logIn(await one.visit(authorizeUrl(app.id, { scope: 'openid users:read' })), auth.user),
         'allow',
       )
       assert.ok(formAction(await one.visit(authorizeUrl(app.id, { prompt: 'consent' })), 'consent'))
       assert.ok(formAction(await one.visit(authorizeUrl(app.id, { scope: 'openid reports:read' })), 'consent'))
-      const later = browser(real)
-      const back = await logIn(later, await later.visit(authorizeUrl(app.id)), who)
+      const later = auth.browser()
+      const back = await later.logIn(await later.visit(authorizeUrl(app.id)), auth.user)
       assert.ok(sentTo(back).searchParams.get('code'))
     })
 
     it('access_denied when the user denies consent, and when the user cancels the login', async () => {
-      const app = await client(real)
-      const one = browser(real)
+      const app = await auth.client()
+      const one = auth.browser()
       const login = await one.visit(authorizeUrl(app.id))
       const cancelled = sentTo(await one.visit(formAction(login, 'cancel'), {})).searchParams
       assert.deepEqual([cancelled.get('error'), cancelled.get('state')], ['access_denied', 's'])
-      const page = await logIn(one, await one.visit(authorizeUrl(app.id)), who)
-      assert.equal(sentTo(await answer(one, page, 'deny')).searchParams.get('error'), 'access_denied')
+      const page = await one.logIn(await one.visit(authorizeUrl(app.id)), auth.user)
+      assert.equal(sentTo(await one.decide(page, 'deny')).searchParams.get('error'), 'access_denied')
     })
 
     it('scopes that an ordinary user cannot grant are neither shown nor granted', async () => {
-      const app = await client(real)
-      const config = await relyingParty(real, app)
-      const one = browser(real)
-      const page = await logIn(one, await one.visit(authorizeUrl(app.id, { scope: 'openid users:read admin' })), who)
+      const app = await auth.client()
+      const config = await auth.relyingParty(app)
+      const one = auth.browser()
+      const page = await one.logIn(
+        await one.visit(authorizeUrl(app.id, { scope: 'openid users:read admin' })),
+        auth.user,
+      )
       assert.ok(page.text.includes('See users') && !page.text.includes('Administer the service'))
-      await answer(one, page, 'allow')
-      const { tokens } = await codeFlow(config, one, who, { scope: 'openid users:read admin' })
+      await one.decide(page, 'allow')
+      const { tokens } = await codeFlow(config, one, auth.user, { scope: 'openid users:read admin' })
       assert.equal(tokens.scope, 'openid users:read')
-      const other = await client(real)
+      const other = await auth.client()
       for (const { id } of [app, other]) {
         const refused = sentTo(await one.visit(authorizeUrl(id, { scope: 'admin' }))).searchParams
         assert.equal(refused.get('error'), 'access_denied')
@@ -470,34 +445,32 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('T-OA-12 consent covers what was shown', () => {
+  describe('T-OA-12 consent', () => {
     const scope = 'openid admin users:write'
-    it('not asked again at the next login, except for scopes that the user can grant since a promotion', async () => {
-      const bob = await person(real)
-      const app = await client(real)
-      const config = await relyingParty(real, app)
-      const { tokens } = await codeFlow(config, browser(real), bob, { scope })
+    it('is asked for again only for scopes that the user can grant since a promotion', async () => {
+      const bob = await auth.person()
+      const app = await auth.client()
+      const config = await auth.relyingParty(app)
+      const { tokens } = await codeFlow(config, auth.browser(), bob, { scope })
       assert.equal(tokens.scope, 'openid')
-      const one = browser(real)
-      assert.ok(
-        sentTo(await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), bob)).searchParams.get('code'),
-      )
-      await real.db.write((tx) => openAccount(tx, bob.userId, 'admin', Date.now()))
-      const later = browser(real)
-      const page = await logIn(later, await later.visit(authorizeUrl(app.id, { scope })), bob)
+      const one = auth.browser()
+      assert.ok(sentTo(await one.logIn(await one.visit(authorizeUrl(app.id, { scope })), bob)).searchParams.get('code'))
+      await auth.db.write((tx) => openAccount(tx, bob.userId, 'admin', Date.now()))
+      const later = auth.browser()
+      const page = await later.logIn(await later.visit(authorizeUrl(app.id, { scope })), bob)
       assert.ok(formAction(page, 'consent') && page.text.includes('Administer the service'))
       assert.equal((await codeFlow(config, later, bob, { scope })).tokens.scope, 'openid admin users:write')
     })
 
-    it('the audit log records what was granted and denied, not what was requested', async () => {
-      const app = await client(real)
-      const one = browser(real)
-      const page = await logIn(one, await one.visit(authorizeUrl(app.id, { scope })), who)
-      await answer(one, page, 'deny')
-      await answer(one, await one.visit(authorizeUrl(app.id, { scope })), 'allow')
+    it('is audited with the scopes that were granted or denied, not with all requested ones', async () => {
+      const app = await auth.client()
+      const one = auth.browser()
+      const page = await one.logIn(await one.visit(authorizeUrl(app.id, { scope })), auth.user)
+      await one.decide(page, 'deny')
+      await one.decide(await one.visit(authorizeUrl(app.id, { scope })), 'allow')
       const events = ['consent.denied', 'consent.granted'] as const
       const details = await eventually('two entries', async () => {
-        const rows = real.db.read.selectFrom('auditEntries').select('details').where('clientId', '=', app.id)
+        const rows = auth.db.read.selectFrom('auditEntries').select('details').where('clientId', '=', app.id)
         const found = await rows.where('event', 'in', events).execute()
         return found.length === 2 && found
       })
@@ -507,69 +480,71 @@ forEachEngine((engine) => {
 
   describe('T-OA-13 malformed requests', () => {
     it('404 for dynamic registration, and no endpoint for it in the metadata', async () => {
-      assert.equal((await browser(real).visit('/oauth/register', {})).status, 404)
-      const metadata = JSON.parse((await browser(real).visit('/.well-known/openid-configuration')).text)
+      assert.equal((await auth.browser().visit('/oauth/register', {})).status, 404)
+      const metadata = JSON.parse((await auth.browser().visit('/.well-known/openid-configuration')).text)
       assert.equal(metadata.registration_endpoint, undefined)
-      assert.equal(metadata.userinfo_endpoint, `${real.baseUrl}/oauth/userinfo`)
+      assert.equal(metadata.userinfo_endpoint, `${auth.baseUrl}/oauth/userinfo`)
     })
 
-    it('400 for a parameter sent twice, 414 for a state of a megabyte; an unknown one is ignored', async () => {
-      const app = await client(real)
-      const one = browser(real)
+    it('invalid_request for a parameter sent twice, 414 for an overlong URL; unknown parameters are ignored', async () => {
+      const app = await auth.client()
+      const one = auth.browser()
       const twice = sentTo(await one.visit(`${authorizeUrl(app.id)}&scope=email`))
       assert.equal(twice.searchParams.get('error'), 'invalid_request')
-      const large = await one.once(`${real.baseUrl}${authorizeUrl(app.id)}${'x'.repeat(9_000)}`)
+      const large = await one.once(`${auth.baseUrl}${authorizeUrl(app.id)}${'x'.repeat(9_000)}`)
       assert.equal(large.status, 414)
       assert.ok(formAction(await one.visit(`${authorizeUrl(app.id)}&unheard=of`), 'login'))
     })
 
-    it('invalid_scope without a known scope, and for one that the client may not have', async () => {
-      const app = await client(real, { scopes: ['openid'] })
+    it('invalid_scope without a known scope, and for a scope that the client may not have', async () => {
+      const app = await auth.client({ scopes: ['openid'] })
       for (const scope of ['', 'openid admin', 'nope', 'nope nothing']) {
-        const back = sentTo(await browser(real).visit(authorizeUrl(app.id, { scope })))
+        const back = sentTo(await auth.browser().visit(authorizeUrl(app.id, { scope })))
         assert.equal(back.searchParams.get('error'), 'invalid_scope')
       }
     })
 
     it('invalid_scope with state and iss for an unknown scope beside known ones, before the login', async () => {
-      const app = await client(real)
+      const app = await auth.client()
       for (const more of [{}, { prompt: 'none' }, { response_mode: 'fragment' }] as Parameters[]) {
-        const url = authorizeUrl(app.id, { scope: 'openid users:read nope users:reed', state: 'kept & whole', ...more })
-        const back = sentTo(await browser(real).visit(url))
+        const url = authorizeUrl(app.id, { scope: 'openid users:read nope users:reed', state: 'a & b', ...more })
+        const back = sentTo(await auth.browser().visit(url))
         assert.equal(back.origin + back.pathname, redirectUri)
-        const told = 'response_mode' in more ? new URLSearchParams(back.hash.slice(1)) : back.searchParams
-        assert.deepEqual(Object.fromEntries(told), {
+        const parameters = 'response_mode' in more ? new URLSearchParams(back.hash.slice(1)) : back.searchParams
+        assert.deepEqual(Object.fromEntries(parameters), {
           error: 'invalid_scope',
           error_description: 'the service has no such scope',
           scope: 'nope users:reed',
-          state: 'kept & whole',
-          iss: real.baseUrl,
+          state: 'a & b',
+          iss: auth.baseUrl,
         })
       }
     })
 
-    it('invalid_scope for an unknown scope even after login and consent; a page for a wrong redirect_uri', async () => {
-      const app = await client(real)
-      const one = browser(real)
-      assert.ok((await through(one, new URL(authorizeUrl(app.id), real.baseUrl).href, who)).searchParams.get('code'))
+    it('invalid_scope for an unknown scope even after consent; 400 without a redirect for a wrong redirect_uri', async () => {
+      const app = await auth.client()
+      const one = auth.browser()
+      assert.ok(
+        (await one.authorize(new URL(authorizeUrl(app.id), auth.baseUrl).href, auth.user)).searchParams.get('code'),
+      )
       const back = sentTo(await one.visit(authorizeUrl(app.id, { scope: 'openid nope' })))
       assert.deepEqual([back.searchParams.get('error'), back.searchParams.get('code')], ['invalid_scope', null])
       const wrong = authorizeUrl(app.id, { scope: 'openid nope', redirect_uri: 'https://other.example/cb' })
-      const { status, headers } = await browser(real).visit(wrong)
+      const { status, headers } = await auth.browser().visit(wrong)
       assert.deepEqual([status, headers.location], [400, undefined])
     })
 
     it('an authorization request sent as a form redirects to the same request by GET', async () => {
-      const app = await client(real)
-      const form = Object.fromEntries(new URL(authorizeUrl(app.id), real.baseUrl).searchParams)
-      assert.ok(formAction(await browser(real).visit('/oauth/authorize', form), 'login'))
+      const app = await auth.client()
+      const form = Object.fromEntries(new URL(authorizeUrl(app.id), auth.baseUrl).searchParams)
+      assert.ok(formAction(await auth.browser().visit('/oauth/authorize', form), 'login'))
     })
   })
 
-  it('the grants of a public client, and no secret for it', async () => {
-    const app = await client(real, { secret: null, grants: codeGrants })
-    const config = await relyingParty(real, app)
-    const { tokens } = await codeFlow(config, browser(real), who)
+  it('a public client gets and refreshes tokens without a secret', async () => {
+    const app = await auth.client({ secret: null, grants: codeGrants })
+    const config = await auth.relyingParty(app)
+    const { tokens } = await codeFlow(config, auth.browser(), auth.user)
     assert.ok((await openid.refreshTokenGrant(config, tokens.refresh_token as string)).refresh_token)
   })
 })

@@ -1,41 +1,30 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import { request } from 'undici'
+import { describe, it } from 'node:test'
 import { forEachEngine } from '../support/engines.ts'
-import { client, type Real, realServer } from './real.ts'
+import { authService } from './real.ts'
 
 const endpoints = ['/oauth/token', '/oauth/introspect', '/oauth/revoke']
 
 forEachEngine((engine) => {
+  const auth = authService(engine, { PLINTH_RATE_LIMIT_TOKEN: '6/3600' })
   describe('PLINTH_RATE_LIMIT_TOKEN', () => {
-    let real: Real
-    before(async () => {
-      real = await realServer(engine, { PLINTH_RATE_LIMIT_TOKEN: '6/3600' })
-    })
-    after(() => real.close())
-
     it('429 with Retry-After at the token, introspection and revocation endpoints, which share the limit', async () => {
-      const { id, secret } = await client(real, { grants: ['client_credentials'], redirectUris: [] })
+      const { id, secret } = await auth.client({ grants: ['client_credentials'], redirectUris: [] })
+      const credentials = { client_id: id, client_secret: secret as string }
       const post = (path: string) =>
-        request(real.baseUrl + path, {
-          method: 'POST',
-          headers: { 'content-type': 'application/x-www-form-urlencoded' },
-          body: `grant_type=client_credentials&token=x&client_id=${id}&client_secret=${secret}`,
-          dispatcher: real.agent,
-        })
+        auth.postForm(path, { grant_type: 'client_credentials', token: 'x', ...credentials })
       for (const [at, path] of [...endpoints, ...endpoints].entries()) {
-        const { statusCode, headers, body } = await post(path)
-        await body.dump()
-        assert.deepEqual([path, statusCode], [path, 200])
+        const { status, headers } = await post(path)
+        assert.deepEqual([path, status], [path, 200])
         assert.deepEqual([headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']], ['6', String(5 - at)])
       }
       for (const path of endpoints) {
-        const { statusCode, headers, body } = await post(path)
-        assert.deepEqual([path, statusCode], [path, 429])
+        const { status, headers, text } = await post(path)
+        assert.deepEqual([path, status], [path, 429])
         assert.ok(Number(headers['retry-after']) > 0)
-        assert.deepEqual(Object.keys((await body.json()) as object), ['error'])
+        assert.deepEqual(Object.keys(JSON.parse(text)), ['error'])
       }
-      const { statusCode, body } = await request(`${real.baseUrl}/oauth/jwks`, { dispatcher: real.agent })
+      const { statusCode, body } = await auth.send('/oauth/jwks')
       await body.dump()
       assert.equal(statusCode, 200)
     })

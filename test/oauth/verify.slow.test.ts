@@ -16,7 +16,7 @@ import { clock, issuer, sealer } from './support.ts'
 const invalid = { refused: 'AUTH_TOKEN_INVALID' }
 const expired = { refused: 'AUTH_TOKEN_EXPIRED' }
 
-/** Users 1, 2 and so on: a token with another user is refused. */
+/** Adds users 1 to `count`; a token for any other user is rejected. */
 async function addUsers(db: Database, count: number): Promise<void> {
   const at = new Date(start).toISOString()
   const rows = Array.from({ length: count }, (_, n) => {
@@ -26,7 +26,7 @@ async function addUsers(db: Database, count: number): Promise<void> {
   await db.write((tx) => tx.insertInto('users').values(rows).execute())
 }
 
-/** The records that the token endpoint stores for a user's token. */
+/** Stores the records that the token endpoint stores for users' tokens with these ids. */
 async function record(db: Database, ...ids: string[]): Promise<void> {
   const nothing = { payload: '{}', grantId: null, uid: null, userCode: null, userId: null, consumedAt: null }
   const rows = ids.map((id) => ({
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('not for a forged, foreign or revoked one that has also expired', async () => {
+    it('only for a token that is otherwise valid: AUTH_TOKEN_INVALID if it is also forged or for another audience', async () => {
       const past = { exp: iat - 100 }
       const { verify } = verifier()
       assert.deepEqual(await verify(await signed(past)), expired)
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
   })
 
   describe('the cache', () => {
-    it('returns synchronously, and the same caller for the same token', async () => {
+    it('returns synchronously, with the same caller for the same token', async () => {
       const { verify } = verifier()
       const token = await signed()
       const [first, second] = await Promise.all([verify(token), verify(token)])
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('stores no refusal', async () => {
+    it('does not store rejections', async () => {
       const { verify } = verifier()
       const token = await signed({}, {}, other.privateKey)
       await verify(token)
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
   })
 
   describe('revocation', () => {
-    it('the token of a revoked client is refused after 30 seconds, at once if it is not cached', async () => {
+    it('the token of a revoked client is rejected after 30 seconds, or at once if it is not cached', async () => {
       const { verify, pass, now } = verifier()
       const token = await signed({ client_id: 'gamma', sub: 'gamma' })
       await verify(token)
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await tokenVerifier({ issuer, audience: issuer, keys, db, now })(token), invalid)
     })
 
-    it('the token of a deleted user is refused after 30 seconds, one without a user at once', async () => {
+    it('the token of a deleted user is rejected after 30 seconds, that of an unknown user at once', async () => {
       const { verify, pass } = verifier()
       const token = await signed({ sub: '2001', jti: 'of 2001' })
       await record(db, 'of 2001', 'of nobody')
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('a revoked token is refused, others of the same client are not', async () => {
+    it('a revoked token is rejected, others of the same client are not', async () => {
       const { verify, pass, now } = verifier()
       const tokens = await Promise.all(['gone', 'kept'].map((jti) => signed({ jti })))
       const adapter = records({ db, now })('ClientCredentials')
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.ok('caller' in (await verify(tokens[1] as string)))
     })
 
-    it('a user token is refused without its record, however the record was lost', async () => {
+    it('a user token without a record is rejected, however the record was lost', async () => {
       const { verify, pass } = verifier()
       const token = await signed({ sub: '18', jti: 'of 18' })
       assert.deepEqual(await verify(token), invalid)
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
       const token = await signed({ jti: 'marked' })
       await adapter.upsert('marked', { jti: 'marked' }, 900)
       await adapter.destroy('marked')
-      // Its expiry, the tolerated skew, the largest lag of a ready node, and one that has just fallen behind.
+      // Its lifetime, the tolerated skew, the largest lag of a ready node, and the time for which a slow node stays ready.
       pass(900 + 30 + 30 + 5)
       await sweepExpired(db, now)
       // On a node that is half a minute behind, just before the token expires.
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await verify(token), expired)
     })
 
-    it('a token is refused once its grant is gone', async () => {
+    it('a token is rejected once its grant is gone', async () => {
       const { verify, pass, now } = verifier()
       const of = records({ db, now })
       const token = await signed({ jti: 'granted' })
@@ -232,14 +232,14 @@ forEachEngine((engine) => {
     })
   })
 
-  it('throws, rather than calling the token invalid, if the database fails', async () => {
+  it('throws instead of returning AUTH_TOKEN_INVALID if the database fails', async () => {
     const failing = { ...db, prepare: () => ({ all: () => Promise.reject(new Error('connection lost')) }) }
     const { verify } = verifier({ db: failing })
     await assert.rejects(async () => verify(await signed()), /connection lost/)
   })
 
-  it('T-JWT-07 the right caller each time for 2 clients with 1,000 tokens each', async () => {
-    // Signs in a fraction of the time that RSA takes.
+  it('T-JWT-07 returns the right caller for each of 1,000 tokens of two clients', async () => {
+    // EC keys sign in a fraction of the time that RSA keys take.
     const quick = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
     const { verify } = verifier({ keys: { publicKeys: new Map([['quick', quick.publicKey]]) } })
     const header = { alg: 'ES256', kid: 'quick' }
@@ -251,13 +251,13 @@ forEachEngine((engine) => {
       await record(db, ...claims.slice(first, first + 500).map(({ jti }) => jti))
     }
     const tokens = await Promise.all(claims.map((each) => signed(each, header, quick.privateKey)))
-    for (const round of ['verified', 'remembered']) {
-      // A hundred at once: more would only wait for database connections, which has its own timeout.
+    for (const round of ['verified', 'cached']) {
+      // A hundred at once, because more would only wait for database connections and could time out.
       for (let first = 0; first < tokens.length; first += 100) {
-        const answers = await Promise.all(tokens.slice(first, first + 100).map((token) => verify(token)))
-        for (const [index, answer] of answers.entries()) {
-          assert.ok('caller' in answer, round)
-          const { clientId, subject } = answer.caller
+        const verifications = await Promise.all(tokens.slice(first, first + 100).map((token) => verify(token)))
+        for (const [index, verification] of verifications.entries()) {
+          assert.ok('caller' in verification, round)
+          const { clientId, subject } = verification.caller
           assert.deepEqual([clientId, subject], [mine(first + index), `${first + index + 1}`])
         }
       }

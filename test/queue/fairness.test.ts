@@ -31,14 +31,14 @@ forEachEngine((engine) => {
       return queue
     }
     const owner = (clientId: string) => ({ clientId, subject: clientId, scopes: new Set<string>() })
-    const ask = async (queue: Queue, client: string): Promise<void> => {
+    const requestReport = async (queue: Queue, client: string): Promise<void> => {
       const id = `tsk_${randomBytes(16).toString('base64url')}`
       const task = { id, reportType: 'products', format: 'csv', webhookUrl: null, versionPrefix: '' }
       await db.write((tx) => createTask(tx, queue, task, owner(client), new Date().toISOString()))
     }
 
     /** A worker that records the client of each job and holds the job until the test ends it. */
-    function holding() {
+    function heldWork() {
       const held: { client: string; end: () => Promise<void> }[] = []
       const order: string[] = []
       const work: Work = async (job: Job) => {
@@ -76,11 +76,11 @@ forEachEngine((engine) => {
       return { work, held, order }
     }
 
-    it('take turns: a client with many does not delay one with few', async () => {
+    it('take turns: a client with many reports does not delay one with few', async () => {
       const queue = await open()
-      for (let n = 0; n < 12; n++) await ask(queue, 'many')
-      for (let n = 0; n < 3; n++) await ask(queue, 'few')
-      const { work, held, order } = holding()
+      for (let n = 0; n < 12; n++) await requestReport(queue, 'many')
+      for (let n = 0; n < 3; n++) await requestReport(queue, 'few')
+      const { work, held, order } = heldWork()
       queue.work('report.generate', work)
       for (let n = 0; n < 15; n++) {
         await eventually('a report is worked on', async () => held.length > 0)
@@ -91,14 +91,14 @@ forEachEngine((engine) => {
       assert.equal(order.filter((client) => client === 'many').length, 12)
     })
 
-    it('of one client run at most five at a time, over all nodes', async () => {
+    it('of one client run at most five at a time, on all nodes together', async () => {
       const [first, second] = [await open(), await open()]
-      for (let n = 0; n < 8; n++) await ask(first, 'greedy')
-      const { work, held } = holding()
+      for (let n = 0; n < 8; n++) await requestReport(first, 'greedy')
+      const { work, held } = heldWork()
       first.work('report.generate', work)
       await eventually('five are worked on', async () => held.length === 5)
       second.work('report.generate', work)
-      await ask(first, 'modest')
+      await requestReport(first, 'modest')
       await eventually('the other client is served', async () => held.some(({ client }) => client === 'modest'))
       assert.equal(held.filter(({ client }) => client === 'greedy').length, 5)
       await held.find(({ client }) => client === 'greedy')?.end()

@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       await sql`update pgboss.job set heartbeat_on = now() - interval '1 hour' where state = 'active'`.execute(db.read)
     }
 
-    it('aborts running work on stop, gives its job back at once, and passes it to the next worker', async () => {
+    it('aborts running work on stop, and returns its job at once for the next worker', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ long: true })

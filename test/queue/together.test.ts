@@ -27,8 +27,10 @@ forEachEngine((engine) => {
         for (let n = 0; n < count; n++) await queue.enqueue(tx, 'event.fan-out', { n })
       })
 
-    /** A worker that records batch sizes and finished jobs; fails for every batch with a job that `spoilt` selects. */
-    function noting(spoilt: (n: number) => boolean = () => false) {
+    /**
+     * A worker that records batch sizes and finished jobs; fails every batch that contains a job selected by `spoilt`.
+     */
+    function recordingWork(spoilt: (n: number) => boolean = () => false) {
       const sizes: number[] = []
       const done: number[] = []
       const together: WorkTogether = async ({ payloads, finish }) => {
@@ -43,9 +45,9 @@ forEachEngine((engine) => {
       return { sizes, done, together }
     }
 
-    it('arrive in one batch, and finish in one transaction, once', async () => {
+    it('arrive in one batch and finish in one transaction, once each', async () => {
       await add(20)
-      const { sizes, done, together } = noting()
+      const { sizes, done, together } = recordingWork()
       queue.work('event.fan-out', { together })
       await eventually('all are done', async () => done.length >= 20)
       assert.deepEqual(
@@ -59,7 +61,7 @@ forEachEngine((engine) => {
     it('are tried one by one when a job fails the batch, and only that job is retried', async () => {
       await add(5)
       let tries = 0
-      const { done, sizes, together } = noting((n) => n === 3 && tries++ < 2)
+      const { done, sizes, together } = recordingWork((n) => n === 3 && tries++ < 2)
       queue.work('event.fan-out', { together })
       await eventually('all are done', async () => done.length >= 5)
       assert.deepEqual(

@@ -7,10 +7,10 @@ import { Problem } from '../../src/http/problems/problem.ts'
 import { setRawHeaderLines } from '../../src/http/server/raw-headers.ts'
 import { type Mounted, mount, send } from '../http/support.ts'
 
-type Asked = { method?: 'GET' | 'HEAD' | 'POST'; url: string; headers?: Record<string, string> }
+type TestRequest = { method?: 'GET' | 'HEAD' | 'POST'; url: string; headers?: Record<string, string> }
 
 const secure = { 'x-forwarded-proto': 'https', 'x-request-id': 'trace-0001' }
-const requests: Record<string, Asked> = {
+const requests: Record<string, TestRequest> = {
   'a publicly cacheable response': { url: '/public' },
   'a privately cacheable response': { url: '/private' },
   'an uncacheable response': { url: '/none' },
@@ -50,7 +50,7 @@ describe('raw header lines', () => {
   after(() => mounted.app.close())
 
   /** The header fields of a response as sent, with lower-case names. */
-  const overTheWire = async ({ method = 'GET', url, headers }: Asked): Promise<[string, string][]> => {
+  const overTheWire = async ({ method = 'GET', url, headers }: TestRequest): Promise<[string, string][]> => {
     const socket = connect((mounted.app.server.address() as AddressInfo).port, '127.0.0.1')
     await once(socket, 'connect')
     const lines = Object.entries({ host: 'localhost:80', connection: 'close', ...secure, ...headers })
@@ -65,7 +65,7 @@ describe('raw header lines', () => {
     fields.filter(([name]) => !['connection', 'date', 'keep-alive', 'transfer-encoding'].includes(name)).sort()
 
   for (const [name, asked] of Object.entries(requests)) {
-    it(`are sent once each on ${name}, like fields`, async () => {
+    it(`are sent once each on ${name}, like regular header fields`, async () => {
       const fields = await overTheWire(asked)
       const names = fields.map(([name]) => name)
       assert.deepEqual(names, [...new Set(names)])

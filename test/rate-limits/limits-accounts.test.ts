@@ -10,7 +10,7 @@ const general = limitOf('default', { calls: 5, seconds: 60 })
 function remembering(trustedProxies: string[] = []) {
   const clock = { now: 1_000_000 }
   const quotas = { requests: 10, reports: null }
-  const options = { general, anonymous: general, pace: null, quotas, trustedProxies, now: () => clock.now, most: 10 }
+  const options = { general, anonymous: general, pace: null, quotas, trustedProxies, now: () => clock.now, max: 10 }
   const { of } = buckets(options)
   const from = (remoteAddress: string) => request({ remoteAddress })
   const request = (socket: object, caller: unknown = null) =>
@@ -20,17 +20,17 @@ function remembering(trustedProxies: string[] = []) {
   return { clock, from, request, call, client }
 }
 
-const remembered = (all: Bucket[]) => all.filter(({ isForgotten }) => !isForgotten).length
+const remembered = (all: Bucket[]) => all.filter(({ isEvicted }) => !isEvicted).length
 
 describe('accounts', () => {
-  it('are bounded for any number of addresses (T-RES-03)', () => {
+  it('are limited in number, whatever the number of addresses (T-RES-03)', () => {
     const { from, call } = remembering()
     const all = Array.from({ length: 1_000 }, (_, at) => from(`198.51.${at >> 8}.${at & 255}`))
     for (const one of all) call(one)
     assert.ok(remembered(all) <= 10)
   })
 
-  it('are evicted first when their window has ended', () => {
+  it('are evicted first if their window has ended', () => {
     const { clock, from, call } = remembering()
     const old = Array.from({ length: 5 }, (_, at) => from(`198.51.100.${at}`))
     for (const one of old) call(one)
@@ -42,7 +42,7 @@ describe('accounts', () => {
     assert.equal(remembered(young), 5)
   })
 
-  it('of clients are never evicted for addresses', () => {
+  it('of clients are never evicted to make room for addresses', () => {
     const { from, call, client } = remembering()
     const known = Array.from({ length: 5 }, (_, at) => client(`cli_${at}`))
     for (const one of known) call(one)
@@ -65,9 +65,9 @@ describe('accounts', () => {
     const socket = { remoteAddress: '198.51.100.1' }
     const before = request(socket)
     for (let at = 0; at < 50; at++) from(`203.0.113.${at}`)
-    assert.ok(before.isForgotten)
+    assert.ok(before.isEvicted)
     const after = request(socket)
-    assert.ok(after !== before && !after.isForgotten)
+    assert.ok(after !== before && !after.isEvicted)
   })
 
   it('are distinct for clients and subjects with separators in their names', () => {

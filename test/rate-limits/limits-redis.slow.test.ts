@@ -16,7 +16,7 @@ const later = (ms: number, run: () => void) => {
 
 interface Node extends TestApp {
   counters: OpenCounters
-  told: string[]
+  reports: string[]
 }
 
 const hour = { calls: 100, seconds: 3_600 }
@@ -24,22 +24,22 @@ const rules = rulesOf({ general: hour, anonymous: hour, token: { calls: 10, seco
 
 const readApiKey = (id: string) => ({ id, rate: null, quota: 40 })
 
-/** Timeout that Redis and this process meet even when other processes use every core. */
+/** A timeout that Redis and this process meet even if other processes use every core. */
 const patientMs = 5_000
-/** The same for outages, where some call must time out first. */
+/** A shorter one for outages, where some call has to time out first. */
 const outageMs = 2_000
 
 /** Nodes of one service: each with its own app and counters, over one database. */
 async function nodes(db: Database, count: number, redisUrl: string | null, timeoutMs?: number): Promise<Node[]> {
-  const made = Array.from({ length: count }, async () => {
-    const told: string[] = []
-    const onError = (_: unknown, what: string) => void told.push(what)
+  const opened = Array.from({ length: count }, async () => {
+    const reports: string[] = []
+    const onError = (_: unknown, what: string) => void reports.push(what)
     const counters = await openCounters({ db, redisUrl, timeoutMs, now: Date.now, later, onError })
     const limits = { rules: { ...rules, quotas: { requests: 1_000, reports: null } }, counters, monotonic: Date.now }
     const service = await testApp(db, { limits, now: Date.now, readApiKey })
-    return { ...service, counters, told }
+    return { ...service, counters, reports }
   })
-  return Promise.all(made)
+  return Promise.all(opened)
 }
 
 async function closeAll(all: Node[]): Promise<void> {
@@ -58,15 +58,15 @@ const flood = (all: Node[], count: number, client: string, key?: string, url = '
     }),
   )
 
-const statuses = (answers: Response[]) => {
+const statuses = (responses: Response[]) => {
   const counts: Record<number, number> = {}
-  for (const { statusCode } of answers) counts[statusCode] = (counts[statusCode] ?? 0) + 1
+  for (const { statusCode } of responses) counts[statusCode] = (counts[statusCode] ?? 0) + 1
   return counts
 }
 
-/** Remaining calls in the successful responses: each value must occur once. */
-const remaining = (answers: Response[]) =>
-  answers
+/** The remaining calls reported by the successful responses: each value must occur once. */
+const remaining = (responses: Response[]) =>
+  responses
     .filter(({ statusCode }) => statusCode === 200)
     .map(({ headers }) => Number(headers['x-ratelimit-remaining']))
     .sort((one, other) => one - other)
@@ -85,15 +85,15 @@ onPostgres((engine) => {
     })
 
     it('500 concurrent requests at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
-      const answers = await flood(all, 500, 'rate')
-      assert.deepEqual(statuses(answers), { 200: 100, 429: 400 })
+      const responses = await flood(all, 500, 'rate')
+      assert.deepEqual(statuses(responses), { 200: 100, 429: 400 })
       assert.deepEqual(
-        remaining(answers),
+        remaining(responses),
         Array.from({ length: 100 }, (_, at) => at),
       )
     })
 
-    it('exactly as many succeed as the quota allows, and no more on a new node', async () => {
+    it('exactly as many requests succeed as the quota allows, and none on a new node', async () => {
       assert.deepEqual(statuses(await flood(all, 60, 'quota', 'key')), { 200: 40, 403: 20 })
       const again = await nodes(db, 1, null, patientMs)
       assert.deepEqual(statuses(await flood(again, 5, 'quota', 'key')), { 403: 5 })
@@ -123,7 +123,7 @@ describe('with Redis', { skip: redisMissing }, () => {
     })
     return suite
   }
-  /** Waits until the nodes have saved the usage. */
+  /** Waits until the nodes have saved this usage. */
   const saved = (db: Database, client: string, used: number) =>
     eventually(`${used} calls are saved`, async () => {
       const rows = await db.read.selectFrom('quotaUses').select('used').where('key', 'like', `%${client}%`).execute()
@@ -134,15 +134,15 @@ describe('with Redis', { skip: redisMissing }, () => {
     const suite = three(engine, patientMs)
 
     it('500 concurrent requests on three nodes at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
-      const answers = await flood(suite.all, 500, 'rate')
-      assert.deepEqual(statuses(answers), { 200: 100, 429: 400 })
+      const responses = await flood(suite.all, 500, 'rate')
+      assert.deepEqual(statuses(responses), { 200: 100, 429: 400 })
       assert.deepEqual(
-        remaining(answers),
+        remaining(responses),
         Array.from({ length: 100 }, (_, at) => at),
       )
     })
 
-    it('exactly as many succeed as the quota allows', async () => {
+    it('exactly as many requests succeed as the quota allows', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'quota', 'key')), { 200: 40, 403: 50 })
     })
 
@@ -150,9 +150,9 @@ describe('with Redis', { skip: redisMissing }, () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'flushed')), { 200: 90 })
       await saved(suite.db, 'flushed', 90)
       await redis.say('FLUSHALL')
-      const [answer] = await flood(suite.all, 1, 'flushed')
-      assert.equal(answer?.headers['x-ratelimit-remaining'], '99')
-      assert.equal(answer?.headers['x-quota-remaining'], '909')
+      const [response] = await flood(suite.all, 1, 'flushed')
+      assert.equal(response?.headers['x-ratelimit-remaining'], '99')
+      assert.equal(response?.headers['x-quota-remaining'], '909')
       // The same for a node that has just started.
       await saved(suite.db, 'flushed', 91)
       await redis.say('FLUSHALL')
@@ -166,10 +166,10 @@ describe('with Redis', { skip: redisMissing }, () => {
     const suite = three(engine, outageMs)
     const countAgain = () =>
       eventually('all nodes count in Redis again', async () =>
-        suite.all.every(({ told }) => told.length === 0 || told.at(-1)?.endsWith('again')),
+        suite.all.every(({ reports }) => reports.length === 0 || reports.at(-1)?.endsWith('again')),
       )
-    /** Asserts that each call completes long before the timeout of Redis. */
-    const nobodyWaits = async (client: string, calls: number) => {
+    /** Asserts that each call completes long before the timeout for Redis. */
+    const noCallWaits = async (client: string, calls: number) => {
       for (let call = 0; call < calls; call++) {
         const before = performance.now()
         await flood(suite.all, 1, client)
@@ -178,15 +178,15 @@ describe('with Redis', { skip: redisMissing }, () => {
       }
     }
 
-    it('a killed Redis: nodes count rates alone, the database quotas; recovery is automatic (F-REDIS)', async () => {
+    it('a killed Redis: each node counts rates alone, the database counts quotas; recovery is automatic (F-REDIS)', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 30, 'killed')), { 200: 30 })
       await saved(suite.db, 'killed', 30)
       await redis.kill()
-      const answers = await flood(suite.all, 30, 'killed')
-      assert.deepEqual(statuses(answers), { 200: 30 })
-      const quotas = answers.map(({ headers }) => Number(headers['x-quota-remaining']))
+      const responses = await flood(suite.all, 30, 'killed')
+      assert.deepEqual(statuses(responses), { 200: 30 })
+      const quotas = responses.map(({ headers }) => Number(headers['x-quota-remaining']))
       assert.deepEqual([Math.max(...quotas), Math.min(...quotas)], [969, 940])
-      await nobodyWaits('killed', 10)
+      await noCallWaits('killed', 10)
       await redis.start()
       await countAgain()
       const [back] = await flood(suite.all, 1, 'killed')
@@ -194,10 +194,10 @@ describe('with Redis', { skip: redisMissing }, () => {
       assert.equal(back?.headers['x-quota-remaining'], '929')
     })
 
-    it('a paused Redis: only the calls that detect it wait; after its return no usage is lost', async () => {
+    it('a paused Redis: only the calls that detect it wait, and no usage is lost when it is back', async () => {
       await flood(suite.all, 6, 'paused')
       await flood(suite.all, 6, 'paused', 'paused')
-      // Only usage of the last second is in Redis alone.
+      // Only the usage of the last second is in Redis alone.
       await eventually('both uses are saved', async () => {
         const rows = await suite.db.read
           .selectFrom('quotaUses')
@@ -208,7 +208,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       })
       redis.pause()
       assert.deepEqual(statuses(await flood(suite.all, 3, 'paused')), { 200: 3 })
-      await nobodyWaits('paused', 20)
+      await noCallWaits('paused', 20)
       const away = await flood(suite.all, 30, 'paused', 'paused')
       redis.resume()
       assert.deepEqual(statuses(away), { 200: 30 })
@@ -219,7 +219,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       assert.deepEqual(statuses(await flood(suite.all, 9, 'paused', 'paused')), { 200: 4, 403: 5 })
     })
 
-    it('without Redis the database counts strict limits, over all nodes', async () => {
+    it('strict limits are counted in the database without Redis, for all nodes together', async () => {
       await redis.kill()
       const strict = suite.all.map(({ counters }) => counters.shared?.strictWindows)
       const counts = await Promise.all(
@@ -230,7 +230,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       await countAgain()
     })
 
-    it('a service starts with a Redis that requires an unknown password, and without Redis', async () => {
+    it('the service starts without Redis, and with one that rejects its password', async () => {
       await redis.say('CONFIG', 'SET', 'requirepass', 'secret')
       const stranger = await nodes(suite.db, 1, redis.url)
       assert.deepEqual(statuses(await flood(stranger, 3, 'stranger')), { 200: 3 })

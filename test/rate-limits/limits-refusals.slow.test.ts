@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     open.push(service)
     return service
   }
-  /** The same with stores shared by many processes. */
+  /** The same, with stores shared by several processes. */
   const shared = async (rules: Partial<LimitRules>) => {
     const quotas = quotaUses(db)
     const window = { add: async () => ({ used: 1, endsAtMs: 0 }), look: async () => null }
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
     return limited({}, { limits: { rules: rulesOf(rules), counters, monotonic: Date.now } })
   }
   let people = 0
-  const somebody = () => ({ token: token('reports:write reports:read users:read', `cli_refused_${++people}`) })
+  const newClient = () => ({ token: token('reports:write reports:read users:read', `cli_refused_${++people}`) })
 
   for (const [where, open] of [
     ['counted here', limited],
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       before(async () => {
         service = await open({ quotas: { requests: 1_000, reports: 500 } })
       })
-      const ask = (who: object, payload: object = report, headers: Record<string, string> = {}) =>
+      const requestReport = (who: object, payload: object = report, headers: Record<string, string> = {}) =>
         service.send({ method: 'POST', url: '/api/reports', payload, headers, ...who })
       const used = async (who: object): Promise<number[]> => {
         const { quotas } = (await service.send({ url: '/api/usage', ...who })).json()
@@ -65,59 +65,59 @@ forEachEngine((engine) => {
           return (await used(who)).join() === uses.join()
         })
 
-      it('202 uses a request and a report; 400, 415, 422 and a retry of an unknown task only a request', async () => {
-        const me = somebody()
-        const made = await ask(me)
-        assert.deepEqual([made.statusCode, quotaLeft(made)], [202, 499])
+      it('202 uses a request and a report; 400, 415, 422 and the 404 for a retry of an unknown task only a request', async () => {
+        const me = newClient()
+        const created = await requestReport(me)
+        assert.deepEqual([created.statusCode, quotaLeft(created)], [202, 499])
         for (const [status, payload, headers] of [
           [400, {}, {}],
           [422, { ...report, format: 'doc' }, {}],
           [415, 'x', { 'content-type': 'text/plain' }],
         ] as const) {
-          const answer = await ask(me, payload as object, headers)
-          assert.equal(answer.statusCode, status)
-          assert.equal(quotaLeft(answer), 499)
+          const response = await requestReport(me, payload as object, headers)
+          assert.equal(response.statusCode, status)
+          assert.equal(quotaLeft(response), 499)
         }
         const retry = await service.send({ method: 'POST', url: '/api/reports/tsk_none/retry', ...me })
         assert.deepEqual([retry.statusCode, quotaLeft(retry)], [404, 499])
         await becomes(me, [5, 1])
       })
 
-      it('a response replayed for its Idempotency-Key uses no second report', async () => {
-        const me = somebody()
+      it('202 replayed for its Idempotency-Key uses no second report', async () => {
+        const me = newClient()
         const headers = { 'idempotency-key': 'k' }
         for (const replayed of [undefined, 'true', 'true']) {
-          const answer = await ask(me, report, headers)
-          assert.deepEqual([answer.statusCode, answer.headers['idempotent-replayed']], [202, replayed])
-          assert.equal(quotaLeft(answer), 499)
+          const response = await requestReport(me, report, headers)
+          assert.deepEqual([response.statusCode, response.headers['idempotent-replayed']], [202, replayed])
+          assert.equal(quotaLeft(response), 499)
         }
         await becomes(me, [3, 1])
       })
 
       it('429 for a full report queue uses nothing, nor does 403 for the requested report type', async () => {
-        const me = somebody()
-        for (let task = 0; task < maxWaitingReports; task++) assert.equal((await ask(me)).statusCode, 202)
-        const refused = await Promise.all(Array.from({ length: 20 }, () => ask(me)))
+        const me = newClient()
+        for (let task = 0; task < maxWaitingReports; task++) assert.equal((await requestReport(me)).statusCode, 202)
+        const refused = await Promise.all(Array.from({ length: 20 }, () => requestReport(me)))
         assert.deepEqual([...new Set(refused.map(({ statusCode }) => statusCode))], [429])
         await becomes(me, [maxWaitingReports, maxWaitingReports])
         const other = { token: token('reports:write reports:read', `cli_refused_${++people}`) }
-        assert.equal((await ask(other, { reportType: 'users', format: 'csv' })).statusCode, 403)
+        assert.equal((await requestReport(other, { reportType: 'users', format: 'csv' })).statusCode, 403)
         await becomes(other, [0, 0])
       })
     })
   }
 
   describe('refusals', () => {
-    it('429 of the throttle reports the quota after its call was given back', async () => {
+    it('429 of the throttle reports the quota after the refund of its call', async () => {
       const { send } = await limited({
         throttle: { calls: 1, seconds: 60, burst: 3 },
         quotas: { requests: 100, reports: null },
       })
-      const me = somebody()
+      const me = newClient()
       const statuses = [200, 200, 200, 429, 429]
       for (const [at, status] of statuses.entries()) {
-        const answer = await send({ url: '/products', ...me })
-        assert.deepEqual([answer.statusCode, quotaLeft(answer)], [status, Math.max(100 - at - 1, 97)])
+        const response = await send({ url: '/products', ...me })
+        assert.deepEqual([response.statusCode, quotaLeft(response)], [status, Math.max(100 - at - 1, 97)])
       }
     })
 
@@ -131,26 +131,29 @@ forEachEngine((engine) => {
       keys.alone = { id: 'key_alone', rate: '1/60', quota: null }
       const { send } = await limited({ anonymous: minute(9) })
       const headers = { 'x-api-key': 'alone', 'x-forwarded-for': '203.0.113.77' }
-      const ask = (url: string) => send({ url, headers, scopes: null })
+      const requestReport = (url: string) => send({ url, headers, scopes: null })
       for (const rest of [8, 7, 6]) {
-        const answer = await ask('/users')
-        assert.deepEqual([answer.statusCode, left(answer)], [401, rest])
+        const response = await requestReport('/users')
+        assert.deepEqual([response.statusCode, left(response)], [401, rest])
       }
-      assert.deepEqual([(await ask('/products')).statusCode, (await ask('/products')).statusCode], [200, 429])
+      assert.deepEqual(
+        [(await requestReport('/products')).statusCode, (await requestReport('/products')).statusCode],
+        [200, 429],
+      )
     })
 
-    it('410 of a retired version is counted, has the rate headers, and stays 410 beyond the rate', async () => {
+    it('410 for a retired version is counted, has the rate headers, and stays 410 beyond the rate', async () => {
       const { send } = await limited({ anonymous: minute(2) }, { lives: livesOf(ending) })
       for (const rest of [1, 0, 0]) {
-        const answer = await send({ url: '/v0/products', scopes: null })
-        assert.deepEqual([answer.statusCode, left(answer)], [410, rest])
+        const response = await send({ url: '/v0/products', scopes: null })
+        assert.deepEqual([response.statusCode, left(response)], [410, rest])
       }
       assert.equal((await send({ url: '/products', scopes: null })).statusCode, 429)
     })
   })
 
   describe('a changed quota of an API key', () => {
-    it('continues from the usage so far, saved or not', async () => {
+    it('applies to the usage so far, saved or not', async () => {
       const { send } = await limited({ quotas: { requests: 50, reports: 9 } })
       const use = async (quota: number | null) => {
         keys.grown = { id: 'key_grown', rate: null, quota }

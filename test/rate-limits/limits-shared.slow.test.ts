@@ -17,7 +17,7 @@ forEachEngine((engine) => {
     let db: Database
     let service: TestApp
     const looks: string[] = []
-    /** Operations that fail. */
+    /** The operations that fail. */
     const broken = { add: false, takeReports: false, back: false, look: false }
     before(async () => {
       db = await engine.database()
@@ -49,35 +49,35 @@ forEachEngine((engine) => {
       return service.send({ method: 'POST', url: '/api/reports', payload, token: token('reports:write', client) })
     }
     const used = (client: string, of = 'requests') => quotaUses(db).look(`client:${client},${client} ${of}`, '2026-03')
-    const told = () => service.faults.splice(0).map(String)
+    const takeFaults = () => service.faults.splice(0).map(String)
 
-    it('503 when a quota store fails, and the call already taken from the other quota is given back', async () => {
+    it('503 when a quota store fails, with a refund of the call already taken from the other quota', async () => {
       broken.takeReports = true
-      const answer = await report('cli_asked')
+      const response = await report('cli_asked')
       broken.takeReports = false
-      assert.equal(answer.statusCode, 503)
+      assert.equal(response.statusCode, 503)
       assert.deepEqual([await used('cli_asked'), await used('cli_asked', 'reports')], [0, 0])
-      assert.deepEqual(told(), ['Error: no room'])
+      assert.deepEqual(takeFaults(), ['Error: no room'])
     })
 
-    it('403 stays 403 when giving a call back fails', async () => {
+    it('403 even if the refund of a call fails', async () => {
       assert.deepEqual([(await report('cli_back')).statusCode, (await report('cli_back')).statusCode], [202, 202])
       broken.back = true
-      const answer = await report('cli_back')
+      const response = await report('cli_back')
       broken.back = false
-      assert.equal(answer.statusCode, 403)
-      assert.match(answer.body, /^\{"error":"The quota of 2 reports/)
-      assert.deepEqual(told(), ['Error: no room'])
+      assert.equal(response.statusCode, 403)
+      assert.match(response.body, /^\{"error":"The monthly quota of 2 reports/)
+      assert.deepEqual(takeFaults(), ['Error: no room'])
       assert.equal(await used('cli_back'), 3)
     })
 
     it('403 for a missing scope uses no quota of requests or reports', async () => {
       const payload = { reportType: 'books', format: 'csv' }
       const me = { token: token('reports:read', 'cli_denied') }
-      const answer = await service.send({ method: 'POST', url: '/api/reports', payload, ...me })
-      const { headers } = answer
+      const response = await service.send({ method: 'POST', url: '/api/reports', payload, ...me })
+      const { headers } = response
       assert.deepEqual(
-        [answer.statusCode, headers['x-error-code'], headers['x-quota-remaining']],
+        [response.statusCode, headers['x-error-code'], headers['x-quota-remaining']],
         [403, 'ACCESS_DENIED', '2'],
       )
       await eventually('both are given back', async () => {
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('a window continues in this process from the shared count, and ends at the same time', async () => {
+    it('200 while the store fails: the window continues in this process from the shared count, with the same end', async () => {
       const mine = () => service.send({ url: '/api/reports', token: token('reports:read', 'cli_window') })
       assert.deepEqual([remaining(await mine()), remaining(await mine())], [9, 8])
       service.clock.now += 20_000
@@ -98,9 +98,9 @@ forEachEngine((engine) => {
       broken.add = false
     })
 
-    it('GET /api/usage queries the stores at most once a second per account', async () => {
+    it('200 of GET /api/usage queries the stores at most once a second per account', async () => {
       const usage = (client: string) => service.send({ url: '/api/usage', token: token('', client) })
-      const usedOf = (answer: Response) => answer.json().quotas[0].used
+      const usedOf = (response: Response) => response.json().quotas[0].used
       const call = () => service.send({ url: '/products', token: token('', 'cli_curious') })
       await call()
       const first = await Promise.all(Array.from({ length: 50 }, () => usage('cli_curious')))
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
         [...failed, await usage()].map(({ statusCode }) => statusCode),
         [503, 503, 200],
       )
-      assert.equal(told().length, 2)
+      assert.equal(takeFaults().length, 2)
     })
   })
 })

@@ -16,8 +16,9 @@ const keys: Record<string, ApiKeyIdentity> = {
   small: { id: 'key_small', rate: '2/10', quota: 1 },
 }
 const minute = (calls: number) => ({ calls, seconds: 60 })
-const told = ({ headers }: Response) => [headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']].map(Number)
-const quotaTold = ({ headers }: Response) => [headers['x-quota-limit'], headers['x-quota-remaining']].map(Number)
+const rateHeaders = ({ headers }: Response) =>
+  [headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']].map(Number)
+const quotaHeaders = ({ headers }: Response) => [headers['x-quota-limit'], headers['x-quota-remaining']].map(Number)
 
 onSqlite((engine) => {
   let db: Database
@@ -40,19 +41,19 @@ onSqlite((engine) => {
     return service
   }
   let people = 0
-  const somebody = () => `cli_${++people}`
+  const newClient = () => `cli_${++people}`
   const as = (client: string, scopes = 'products:write reports:write reports:read webhooks:write') => ({
     token: token(scopes, client),
   })
 
   describe('the window', () => {
-    it('200 with the calls left, for any status; then 429 until it ends', async () => {
+    it('reports the calls left whatever the status; then 429 until it ends', async () => {
       const { send, clock } = await limited({ general: minute(7) })
-      const me = as(somebody())
+      const me = as(newClient())
       const reset = String(Math.ceil((clock.now + 60_000) / 1_000))
-      const made = await send({ method: 'POST', url: '/products', payload: { name: 'Lamp', price: 1 }, ...me })
-      const tag = String(made.headers.etag)
-      const url = String(made.headers.location)
+      const created = await send({ method: 'POST', url: '/products', payload: { name: 'Lamp', price: 1 }, ...me })
+      const tag = String(created.headers.etag)
+      const url = String(created.headers.location)
       const requests = [
         { url, headers: { 'if-none-match': tag } },
         { url, method: 'HEAD' as const },
@@ -62,18 +63,18 @@ onSqlite((engine) => {
         { url: '/users' },
       ]
       const statuses = [304, 200, 404, 405, 412, 403]
-      const answers = [made]
+      const responses = [created]
       for (const [at, request] of requests.entries()) {
-        const answer = await send({ ...request, ...me })
-        assert.equal(answer.statusCode, statuses[at])
-        answers.push(answer)
+        const response = await send({ ...request, ...me })
+        assert.equal(response.statusCode, statuses[at])
+        responses.push(response)
       }
-      answers.forEach((answer, at) => {
-        assert.deepEqual(told(answer), [7, 6 - at])
-        assert.equal(answer.headers['x-ratelimit-reset'], reset)
-        assert.equal(answer.headers.ratelimit, `"default";r=${6 - at};t=60`)
-        assert.equal(answer.headers['ratelimit-policy'], '"default";q=7;w=60')
-        assert.equal(answer.headers['retry-after'], undefined)
+      responses.forEach((response, at) => {
+        assert.deepEqual(rateHeaders(response), [7, 6 - at])
+        assert.equal(response.headers['x-ratelimit-reset'], reset)
+        assert.equal(response.headers.ratelimit, `"default";r=${6 - at};t=60`)
+        assert.equal(response.headers['ratelimit-policy'], '"default";q=7;w=60')
+        assert.equal(response.headers['retry-after'], undefined)
       })
       clock.now += 500
       const refused = await send({ url, ...me })
@@ -83,24 +84,24 @@ onSqlite((engine) => {
       assert.equal(refused.headers['x-error-code'], 'RATE_LIMIT_EXCEEDED')
       assert.equal(refused.headers['cache-control'], 'no-store')
       assert.equal(refused.headers['retry-after'], '60')
-      assert.deepEqual(told(refused), [7, 0])
+      assert.deepEqual(rateHeaders(refused), [7, 0])
       clock.now += 59_499
       assert.equal((await send({ url, ...me })).headers['retry-after'], '1')
       clock.now += 1
-      assert.deepEqual(told(await send({ url, ...me })), [7, 6])
+      assert.deepEqual(rateHeaders(await send({ url, ...me })), [7, 6])
     })
 
     it('500 concurrent requests at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
       const { send } = await limited({ general: minute(100) })
-      const me = as(somebody())
-      const answers = await Promise.all(Array.from({ length: 500 }, () => send({ url: '/products', ...me })))
-      assert.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 100)
-      assert.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 400)
+      const me = as(newClient())
+      const responses = await Promise.all(Array.from({ length: 500 }, () => send({ url: '/products', ...me })))
+      assert.equal(responses.filter(({ statusCode }) => statusCode === 200).length, 100)
+      assert.equal(responses.filter(({ statusCode }) => statusCode === 429).length, 400)
     })
 
     it('404 and 405 even beyond the limit; 429 for other requests', async () => {
       const { send } = await limited({ general: minute(1), anonymous: minute(1) })
-      for (const who of [as(somebody()), { scopes: null }]) {
+      for (const who of [as(newClient()), { scopes: null }]) {
         await send({ url: '/products', ...who })
         assert.equal((await send({ url: '/nothing', ...who })).statusCode, 404)
         assert.equal((await send({ url: '/products', method: 'DELETE', ...who })).statusCode, 405)
@@ -108,59 +109,62 @@ onSqlite((engine) => {
       }
     })
 
-    it('does not count health checks, preflights and GET /api/usage', async () => {
+    it('does not count health checks, preflights or GET /api/usage', async () => {
       const { send } = await limited({ general: minute(2), anonymous: minute(2) })
-      const me = as(somebody())
+      const me = as(newClient())
       for (const url of ['/livez', '/readyz', '/api/usage', '/v1/api/usage']) {
-        const answer = await send({ url, ...me })
-        assert.equal(answer.statusCode, 200)
-        assert.equal(answer.headers['x-ratelimit-limit'], undefined)
+        const response = await send({ url, ...me })
+        assert.equal(response.statusCode, 200)
+        assert.equal(response.headers['x-ratelimit-limit'], undefined)
       }
-      assert.deepEqual(told(await send({ url: '/products', ...me })), [2, 1])
+      assert.deepEqual(rateHeaders(await send({ url: '/products', ...me })), [2, 1])
       const other = await testApp(db, { rules: { anonymous: minute(3) }, corsOrigins: ['https://app.example'] })
       open.push(other)
       const headers = { origin: 'https://app.example', 'access-control-request-method': 'GET' }
       for (let call = 0; call < 3; call++) {
-        const answer = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
-        assert.equal(answer.statusCode, 204)
+        const response = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
+        assert.equal(response.statusCode, 204)
       }
-      // Nor preflights of unknown origins; any other OPTIONS counts.
+      // Preflights of unknown origins do not count either; any other OPTIONS does.
       const stranger = { ...headers, origin: 'https://other.example' }
       const refused = await other.send({ method: 'OPTIONS', url: '/products', headers: stranger, scopes: null })
       assert.deepEqual([refused.statusCode, refused.headers['x-ratelimit-limit']], [204, undefined])
-      assert.deepEqual(told(await other.send({ method: 'OPTIONS', url: '/products', scopes: null })), [3, 2])
+      assert.deepEqual(rateHeaders(await other.send({ method: 'OPTIONS', url: '/products', scopes: null })), [3, 2])
       const page = await other.send({ url: '/products', headers: { origin: 'https://app.example' }, scopes: null })
-      assert.deepEqual(told(page), [3, 1])
+      assert.deepEqual(rateHeaders(page), [3, 1])
       assert.match(String(page.headers['access-control-expose-headers']), /X-RateLimit-Remaining.*X-Quota-Remaining/)
     })
   })
 
   describe('requests that count together', () => {
-    it('client and subject of the token, whatever else is sent (T-LIM-02)', async () => {
+    it('share client and subject of the token, whatever else they send (T-LIM-02)', async () => {
       const { send } = await limited({ general: minute(10), anonymous: minute(10) })
-      const client = somebody()
+      const client = newClient()
       const [one, other] = [token('', client, 'usr_1'), token('', client, 'usr_2')]
-      assert.deepEqual(told(await send({ url: '/products', token: one })), [10, 9])
-      assert.deepEqual(told(await send({ url: '/products', token: other })), [10, 9])
+      assert.deepEqual(rateHeaders(await send({ url: '/products', token: one })), [10, 9])
+      assert.deepEqual(rateHeaders(await send({ url: '/products', token: other })), [10, 9])
       const more = { 'x-api-key': 'unknown', 'x-forwarded-for': '203.0.113.9', 'user-agent': 'x', cookie: 'a=b' }
       const ways = ['/products?client_id=x', '/v1/products', '/v2/books']
       for (const [at, url] of ways.entries()) {
-        assert.deepEqual(told(await send({ url, token: one, headers: more })), [10, 8 - at])
+        assert.deepEqual(rateHeaders(await send({ url, token: one, headers: more })), [10, 8 - at])
       }
-      // Another token of the same client and subject shares the count.
-      assert.deepEqual(told(await send({ url: '/products', token: token('books:write', client, 'usr_1') })), [10, 5])
+      // Another token of the same client and subject is counted together with the first.
+      assert.deepEqual(
+        rateHeaders(await send({ url: '/products', token: token('books:write', client, 'usr_1') })),
+        [10, 5],
+      )
     })
 
-    it('an API key takes precedence, with its own rate and quota', async () => {
+    it('share an API key, which takes precedence and has its own rate and quota', async () => {
       const { send } = await limited({ general: minute(10), quotas: { requests: 50, reports: null } })
-      const [one, other] = [as(somebody()), as(somebody())]
+      const [one, other] = [as(newClient()), as(newClient())]
       const headers = { 'x-api-key': 'plain' }
-      assert.deepEqual(told(await send({ url: '/products', headers, ...one })), [10, 9])
-      assert.deepEqual(told(await send({ url: '/products', headers, ...other })), [10, 8])
-      assert.deepEqual(told(await send({ url: '/products', headers, scopes: null })), [10, 7])
+      assert.deepEqual(rateHeaders(await send({ url: '/products', headers, ...one })), [10, 9])
+      assert.deepEqual(rateHeaders(await send({ url: '/products', headers, ...other })), [10, 8])
+      assert.deepEqual(rateHeaders(await send({ url: '/products', headers, scopes: null })), [10, 7])
       const small = { headers: { 'x-api-key': 'small' } }
       const first = await send({ url: '/products', ...small, ...one })
-      assert.deepEqual([...told(first), ...quotaTold(first)], [2, 1, 1, 0])
+      assert.deepEqual([...rateHeaders(first), ...quotaHeaders(first)], [2, 1, 1, 0])
       assert.equal((await send({ url: '/products', ...small, ...one })).statusCode, 403)
       assert.equal((await send({ url: '/products', ...small, ...one })).statusCode, 429)
       const { rates, quotas, countedBy } = (await send({ url: '/api/usage', ...small, ...one })).json()
@@ -168,31 +172,31 @@ onSqlite((engine) => {
       assert.deepEqual([rates[0].limit, rates[0].windowSeconds, quotas[0].limit], [2, 10, 1])
     })
 
-    it('a changed rate of an API key applies at once', async () => {
+    it('follow a changed rate of their API key at once', async () => {
       const { send } = await limited({ general: minute(10) })
       keys.changing = { id: 'key_changing', rate: '5/60', quota: null }
       const headers = { 'x-api-key': 'changing' }
-      assert.deepEqual(told(await send({ url: '/products', headers, scopes: null })), [5, 4])
+      assert.deepEqual(rateHeaders(await send({ url: '/products', headers, scopes: null })), [5, 4])
       keys.changing = { id: 'key_changing', rate: '9/60', quota: null }
-      assert.deepEqual(told(await send({ url: '/products', headers, scopes: null })), [9, 8])
+      assert.deepEqual(rateHeaders(await send({ url: '/products', headers, scopes: null })), [9, 8])
     })
 
-    it('networks: for a bad token, no token, the last untrusted address, and the /64 of IPv6', async () => {
+    it('share a network without a valid token: the last untrusted address, or the /64 of IPv6', async () => {
       const { send } = await limited({ general: minute(99), anonymous: minute(4) })
       const from = (address: string, more: object = {}) =>
         send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address }, ...more })
-      assert.deepEqual(told(await from('203.0.113.1')), [4, 3])
+      assert.deepEqual(rateHeaders(await from('203.0.113.1')), [4, 3])
       const wrong = await from('6.6.6.6, 203.0.113.1', { token: 'invalid' })
       assert.equal(wrong.statusCode, 401)
-      assert.deepEqual(told(wrong), [4, 2])
+      assert.deepEqual(rateHeaders(wrong), [4, 2])
       // A valid API key with a bad token has no count of its own.
       const guess = { token: 'invalid', headers: { 'x-forwarded-for': '203.0.113.1', 'x-api-key': 'plain' } }
-      assert.deepEqual(told(await from('', guess)), [4, 1])
-      assert.deepEqual(told(await from('203.0.113.2')), [4, 3])
-      assert.deepEqual(told(await from('2001:db8:1:2::1')), [4, 3])
-      assert.deepEqual(told(await from('2001:db8:1:2:ffff::9')), [4, 2])
-      assert.deepEqual(told(await from('2001:db8:1:3::1')), [4, 3])
-      assert.deepEqual(told(await from('::ffff:203.0.113.2')), [4, 2])
+      assert.deepEqual(rateHeaders(await from('', guess)), [4, 1])
+      assert.deepEqual(rateHeaders(await from('203.0.113.2')), [4, 3])
+      assert.deepEqual(rateHeaders(await from('2001:db8:1:2::1')), [4, 3])
+      assert.deepEqual(rateHeaders(await from('2001:db8:1:2:ffff::9')), [4, 2])
+      assert.deepEqual(rateHeaders(await from('2001:db8:1:3::1')), [4, 3])
+      assert.deepEqual(rateHeaders(await from('::ffff:203.0.113.2')), [4, 2])
     })
   })
 
@@ -200,39 +204,39 @@ onSqlite((engine) => {
     it('count with a port, in brackets, and behind trusted proxies', async () => {
       const { send } = await limited({ anonymous: minute(9) })
       const from = async (address: string) =>
-        told(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]
+        rateHeaders(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]
       const same = ['203.0.113.9', '6.6.6.6, 203.0.113.9:4711', '6.6.6.6,203.0.113.9:80, 127.0.0.1:9']
       for (const [at, address] of same.entries()) assert.equal(await from(address), 8 - at, address)
       const network = ['2001:db8:7:7::1', '[2001:db8:7:7::2]', '6.6.6.6, [2001:db8:7:7::3]:443']
       for (const [at, address] of network.entries()) assert.equal(await from(address), 8 - at, address)
     })
 
-    it('cannot be chosen by the client: entries before an invalid address are ignored (T-LIM-02)', async () => {
+    it('cannot be forged by the client: entries before an invalid address are ignored (T-LIM-02)', async () => {
       const forged = ['unknown', '', '_hidden', 'fe80::1%eth0', '203.0.113.9:x', '[203.0.113.9', '1.2.3.4:5:6']
       const { send } = await limited({ anonymous: minute(forged.length) })
       for (const [at, last] of forged.entries()) {
         const headers = { 'x-forwarded-for': `198.51.100.${at}, ${last}, 127.0.0.1` }
-        const answer = await send({ url: '/products', scopes: null, headers })
-        assert.deepEqual([answer.statusCode, told(answer)[1]], [200, forged.length - 1 - at], last)
+        const response = await send({ url: '/products', scopes: null, headers })
+        assert.deepEqual([response.statusCode, rateHeaders(response)[1]], [200, forged.length - 1 - at], last)
       }
     })
   })
 
   describe('limits of an operation', () => {
-    it('POST /api/reports and repetitions; headers report the tightest limit', async () => {
+    it('apply to POST /api/reports and retries; headers report the tightest limit', async () => {
       const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
-      const me = as(somebody())
-      const ask = () =>
+      const me = as(newClient())
+      const requestReport = () =>
         send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' }, ...me })
-      const first = await ask()
+      const first = await requestReport()
       assert.equal(first.statusCode, 202)
-      assert.deepEqual([...told(first), ...quotaTold(first)], [2, 1, 3, 2])
+      assert.deepEqual([...rateHeaders(first), ...quotaHeaders(first)], [2, 1, 3, 2])
       assert.equal(first.headers['ratelimit-policy'], '"default";q=10;w=60, "reports";q=2;w=60')
       assert.equal(first.headers.ratelimit, '"reports";r=1;t=60')
-      assert.equal((await ask()).statusCode, 202)
-      assert.equal((await ask()).statusCode, 429)
+      assert.equal((await requestReport()).statusCode, 202)
+      assert.equal((await requestReport()).statusCode, 429)
       const read = await send({ url: '/api/reports', ...me })
-      assert.deepEqual([...told(read), ...quotaTold(read)], [10, 6, 90, 87])
+      assert.deepEqual([...rateHeaders(read), ...quotaHeaders(read)], [10, 6, 90, 87])
       const { quotas } = (await send({ url: '/api/usage', ...me })).json()
       assert.deepEqual(
         quotas.map(({ name, used }: { name: string; used: number }) => [name, used]),
@@ -245,23 +249,23 @@ onSqlite((engine) => {
 
     it('403 when the monthly reports are used up, which uses no request', async () => {
       const { send } = await limited({ quotas: { requests: 90, reports: 1 } })
-      const me = as(somebody())
-      const ask = () =>
+      const me = as(newClient())
+      const requestReport = () =>
         send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' }, ...me })
-      assert.equal((await ask()).statusCode, 202)
-      const refused = await ask()
+      assert.equal((await requestReport()).statusCode, 202)
+      const refused = await requestReport()
       assert.equal(refused.statusCode, 403)
-      assert.deepEqual(refused.json(), { error: 'The quota of 1 reports a month is used up until 2026-04-01' })
-      assert.deepEqual(quotaTold(await send({ url: '/products', ...me })), [90, 88])
+      assert.deepEqual(refused.json(), { error: 'The monthly quota of 1 reports is used up: it resets on 2026-04-01' })
+      assert.deepEqual(quotaHeaders(await send({ url: '/products', ...me })), [90, 88])
     })
 
-    it('POST /api/webhooks', async () => {
+    it('apply to POST /api/webhooks', async () => {
       const { send } = await limited({ webhooks: minute(1) })
-      const me = as(somebody())
+      const me = as(newClient())
       const payload = { event: 'report.completed', callbackUrl: 'http://127.0.0.1:9/x' }
-      const answers = [1, 2].map(() => send({ method: 'POST', url: '/api/webhooks', payload, ...me }))
+      const responses = [1, 2].map(() => send({ method: 'POST', url: '/api/webhooks', payload, ...me }))
       assert.deepEqual(
-        (await Promise.all(answers)).map(({ statusCode }) => statusCode),
+        (await Promise.all(responses)).map(({ statusCode }) => statusCode),
         [201, 429],
       )
       assert.equal((await send({ url: '/products', ...me })).headers['x-ratelimit-limit'], undefined)
@@ -269,20 +273,20 @@ onSqlite((engine) => {
   })
 
   describe('the quota', () => {
-    it('403 with a one-field body, after the window and before the scope; refused calls are free (T-LIM-03)', async () => {
+    it('403 with a one-field body, after the window and before the scope; refused calls use nothing (T-LIM-03)', async () => {
       const { send } = await limited({ general: minute(5), quotas: { requests: 2, reports: null } })
-      const me = as(somebody(), '')
+      const me = as(newClient(), '')
       const denied = await send({ url: '/users', ...me })
       assert.deepEqual(
-        [denied.statusCode, denied.headers['x-error-code'], ...quotaTold(denied)],
+        [denied.statusCode, denied.headers['x-error-code'], ...quotaHeaders(denied)],
         [403, 'ACCESS_DENIED', 2, 2],
       )
       const last = await send({ url: '/nothing', ...me })
       assert.equal(last.headers['x-quota-limit'], undefined)
-      for (const left of [1, 0]) assert.deepEqual(quotaTold(await send({ url: '/products', ...me })), [2, left])
+      for (const left of [1, 0]) assert.deepEqual(quotaHeaders(await send({ url: '/products', ...me })), [2, left])
       const refused = await send({ url: '/users', ...me })
       assert.equal(refused.statusCode, 403)
-      assert.deepEqual(refused.json(), { error: 'The quota of 2 requests a month is used up until 2026-04-01' })
+      assert.deepEqual(refused.json(), { error: 'The monthly quota of 2 requests is used up: it resets on 2026-04-01' })
       assert.equal(refused.headers['x-error-code'], 'QUOTA_EXCEEDED')
       assert.equal(refused.headers['x-quota-reset'], String(Date.parse('2026-04-01T00:00:00Z') / 1_000))
       const both = await send({ url: '/users', ...me })
@@ -291,17 +295,17 @@ onSqlite((engine) => {
       assert.deepEqual([quotas[0].used, quotas[0].remaining], [2, 0])
     })
 
-    it('restarts with each month, in UTC', async () => {
+    it('starts anew each month, in UTC', async () => {
       const { send, clock } = await limited({ quotas: { requests: 1, reports: null } })
       clock.now = Date.parse('2026-03-31T23:59:59.999Z')
-      const me = as(somebody())
+      const me = as(newClient())
       await send({ url: '/products', ...me })
       assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
       clock.now += 1
       const next = await send({ url: '/products', ...me })
-      assert.deepEqual([next.statusCode, ...quotaTold(next)], [200, 1, 0])
+      assert.deepEqual([next.statusCode, ...quotaHeaders(next)], [200, 1, 0])
       assert.equal(next.headers['x-quota-reset'], String(Date.parse('2026-05-01T00:00:00Z') / 1_000))
-      // Back in the old month: its usage is still known.
+      // Back in the old month, its usage is still known.
       clock.now -= 1
       assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
     })
@@ -337,7 +341,7 @@ forEachEngine((engine) => {
       await first.app.close()
       assert.equal(await saved(), 4)
       const second = await testApp(db, { rules, later: timers.later })
-      assert.deepEqual(quotaTold(await second.send({ url: '/products', ...me })), [10, 5])
+      assert.deepEqual(quotaHeaders(await second.send({ url: '/products', ...me })), [10, 5])
       await second.app.close()
     })
 
@@ -352,13 +356,13 @@ forEachEngine((engine) => {
       await service.send({ url: '/products', ...client })
       timers.pass(1_000)
       while (service.faults.length === 0) await new Promise(setImmediate)
-      assert.deepEqual(quotaTold(await service.send({ url: '/products', ...client })), [10, 8])
+      assert.deepEqual(quotaHeaders(await service.send({ url: '/products', ...client })), [10, 8])
       fails = false
       await service.app.close()
       assert.equal(await uses.look('client:cli_unsaved,cli_unsaved requests', '2026-03'), 2)
     })
 
-    it('is dropped with an error when it cannot be saved on stop: no retry follows', async () => {
+    it('is dropped with an error if it cannot be saved on stop: there is no retry', async () => {
       const timers = drivenTimers()
       const record = { ...quotaUses(db), add: () => Promise.reject(new Error('full')) }
       const limits = { rules: rulesOf(rules), counters: { record, shared: null }, monotonic: () => 0 }

@@ -6,7 +6,7 @@ import type { ApiKeyIdentity } from '../../src/http/policies/authenticate.ts'
 import { consumeLocal, isExceeded, remainingOf, secondsLeft, type Window } from '../../src/rate-limits/fixed-window.ts'
 import { limitOf } from '../../src/rate-limits/limit.ts'
 import { monthOf } from '../../src/rate-limits/quota.ts'
-import { lineOf, maxWaiting, maxWaitMs, reserve, throttle } from '../../src/rate-limits/throttle.ts'
+import { maxWaiting, maxWaitMs, newDelayQueue, reserve, throttle } from '../../src/rate-limits/throttle.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
@@ -89,7 +89,7 @@ describe('windows, for any clock changes (T-LIM-01)', () => {
 describe('the delay queue', () => {
   const pace = { calls: 20, seconds: 1, burst: 40 }
 
-  it(`preserves the order, the rate, the maximum wait and the bound (seed ${seed})`, () => {
+  it(`preserves the order, the rate, the maximum wait and the maximum length (seed ${seed})`, () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -102,7 +102,7 @@ describe('the delay queue', () => {
           const timers = drivenTimers()
           let now = 0
           const lines = throttle({ monotonic: () => now, later: timers.later })
-          const line = lineOf(given, null)
+          const queue = newDelayQueue(given, null)
           const wentOn: number[] = []
           const times: number[] = []
           gaps.forEach((gap, call) => {
@@ -110,19 +110,19 @@ describe('the delay queue', () => {
               now++
               timers.pass(1)
             }
-            const place = reserve(line, now)
+            const reservation = reserve(queue, now)
             const goOn = () => {
               wentOn.push(call)
               times.push(now)
             }
-            if (place === 'free') goOn()
-            else if (place !== 'full') {
-              assert.ok(place.dueMs - now <= maxWaitMs)
-              lines.wait(line, place.dueMs, goOn)
+            if (reservation === 'free') goOn()
+            else if (reservation !== 'full') {
+              assert.ok(reservation.dueMs - now <= maxWaitMs)
+              lines.wait(queue, reservation.dueMs, goOn)
             }
-            assert.ok(line.waiting.length <= maxWaiting)
+            assert.ok(queue.waiting.length <= maxWaiting)
           })
-          for (let ms = 0; line.waiting.length > 0; ms++) {
+          for (let ms = 0; queue.waiting.length > 0; ms++) {
             assert.ok(ms <= maxWaitMs + 2)
             now++
             timers.pass(1)
@@ -142,25 +142,25 @@ describe('the delay queue', () => {
     )
   })
 
-  it('passes a key with a higher rate of its own at that rate', () => {
-    assert.equal(lineOf(pace, { calls: 6_000, seconds: 60 }).stepMs, 10)
-    assert.equal(lineOf(pace, { calls: 60, seconds: 60 }).stepMs, 50)
+  it('lets a key with a higher rate of its own pass at that rate', () => {
+    assert.equal(newDelayQueue(pace, { calls: 6_000, seconds: 60 }).stepMs, 10)
+    assert.equal(newDelayQueue(pace, { calls: 60, seconds: 60 }).stepMs, 50)
   })
 
   it('frees the slot of a call that leaves, and runs all calls when the service stops', () => {
     const timers = drivenTimers()
     const lines = throttle({ monotonic: () => 0, later: timers.later })
-    const line = lineOf({ calls: 1_000, seconds: 1, burst: 1 }, null)
+    const queue = newDelayQueue({ calls: 1_000, seconds: 1, burst: 1 }, null)
     const wentOn: number[] = []
-    assert.equal(reserve(line, 0), 'free')
+    assert.equal(reserve(queue, 0), 'free')
     const leaves = Array.from({ length: maxWaiting }, (_, call) => {
-      const place = reserve(line, 0)
-      assert.ok(typeof place === 'object')
-      return lines.wait(line, place.dueMs, () => wentOn.push(call))
+      const reservation = reserve(queue, 0)
+      assert.ok(typeof reservation === 'object')
+      return lines.wait(queue, reservation.dueMs, () => wentOn.push(call))
     })
-    assert.equal(reserve(line, 0), 'full')
+    assert.equal(reserve(queue, 0), 'full')
     leaves[7]?.()
-    assert.notEqual(reserve(line, 0), 'full')
+    assert.notEqual(reserve(queue, 0), 'full')
     lines.release()
     assert.equal(wentOn.length, maxWaiting - 1)
     assert.ok(!wentOn.includes(7) && timers.pending().length === 0)
@@ -188,14 +188,14 @@ onSqlite((engine) => {
       timers.pass(by)
     }
 
-    it('200 after a delay, in the order of the requests; 429 beyond the bound, which uses no quota (T-RES-05)', async () => {
+    it('200 after a delay, in the order of the requests; 429 beyond the maximum, which uses no quota (T-RES-05)', async () => {
       const me = { token: token('', 'cli_fast') }
       const answered: number[] = []
       const all: Promise<Response>[] = []
       for (let call = 0; call < 110; call++) {
-        const answer = service.send({ url: '/products', ...me })
-        void answer.then(() => answered.push(call))
-        all.push(answer)
+        const response = service.send({ url: '/products', ...me })
+        void response.then(() => answered.push(call))
+        all.push(response)
       }
       // The burst, and the calls that find the queue full.
       await until(() => answered.length === 10)
@@ -212,8 +212,8 @@ onSqlite((engine) => {
         delayed,
         Array.from({ length: 100 }, (_, at) => at + 5),
       )
-      const answers = await Promise.all(all)
-      for (const [call, { statusCode, headers, body }] of answers.entries()) {
+      const responses = await Promise.all(all)
+      for (const [call, { statusCode, headers, body }] of responses.entries()) {
         const isRefused = call >= 105
         assert.equal(statusCode, isRefused ? 429 : 200)
         if (isRefused) {
@@ -234,10 +234,10 @@ onSqlite((engine) => {
         // The queue is empty again.
         pass(10_000)
         const from = { url: '/products', scopes: null, headers: { 'x-api-key': 'changing' } }
-        const answers = Array.from({ length: 25 }, () => service.send(from))
+        const responses = Array.from({ length: 25 }, () => service.send(from))
         await service.send({ url: '/products', token: token('', 'cli_behind') })
         pass(2_000)
-        return (await Promise.all(answers)).filter(({ headers }) => headers['server-timing']).length
+        return (await Promise.all(responses)).filter(({ headers }) => headers['server-timing']).length
       }
       const delayed = [await delayedAt('100/1'), await delayedAt('1000/1'), await delayedAt('100/1')]
       assert.deepEqual(delayed, [20, 0, 20])

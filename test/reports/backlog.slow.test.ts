@@ -21,14 +21,14 @@ forEachEngine((engine) => {
         }
       })
     })
-    const ask = () =>
+    const requestReport = () =>
       service.send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' } })
 
     it('503 with Retry-After beyond the maximum backlog, and no task is added', async () => {
-      const answer = await ask()
-      assert.equal(answer.statusCode, 503)
-      assert.equal(answer.json().errorCode, 'SERVICE_UNAVAILABLE')
-      assert.ok(Number(answer.headers['retry-after']) >= 1)
+      const response = await requestReport()
+      assert.equal(response.statusCode, 503)
+      assert.equal(response.json().errorCode, 'SERVICE_UNAVAILABLE')
+      assert.ok(Number(response.headers['retry-after']) >= 1)
       service.faults.splice(0)
       const { count } = await service.db.read
         .selectFrom('tasks')
@@ -41,8 +41,8 @@ forEachEngine((engine) => {
       const change = { status: 'failed' as const }
       const one = row(7).id
       await service.db.write((tx) => tx.updateTable('tasks').set(change).where('id', '=', one).execute())
-      assert.equal((await ask()).statusCode, 202)
-      assert.equal((await ask()).statusCode, 503)
+      assert.equal((await requestReport()).statusCode, 202)
+      assert.equal((await requestReport()).statusCode, 503)
       service.faults.splice(0)
     })
   })

@@ -69,7 +69,7 @@ onPostgres((engine) => {
       number?: (number | null)[]
     }
 
-    /** Inserts rows with these cells, and booleans and JSON to go with them. */
+    /** Inserts rows with these cells, and with booleans and JSON. */
     async function fill({ string = [], number = [] }: Cells): Promise<void> {
       await run('truncate cells')
       const values = Array.from({ length: Math.max(string.length, number.length) }, (_, n) => {
@@ -94,7 +94,7 @@ onPostgres((engine) => {
         order: [{ term: sql.raw('n'), descending: false }],
       })
 
-    /** The bytes of the file, and the reported progress. */
+    /** The bytes of the file, and the progress that was reported. */
     async function fileOf(snapshot: Snapshot, columns: Record<string, CellType>, from?: string) {
       const shares: number[] = []
       const order = {
@@ -121,7 +121,7 @@ onPostgres((engine) => {
       return { bytes, rowCount, shares }
     }
 
-    /** The file as the database writes it; asserts that the format writes the same. */
+    /** The file as the database writes it; asserts that the format writes the same bytes. */
     async function sameFile(columns = everyCell, from?: string): Promise<string> {
       const snapshot = await openSnapshot(db.url)
       try {
@@ -142,7 +142,7 @@ onPostgres((engine) => {
       }
     }
 
-    it('has the same bytes as the format, for any text, number, boolean and JSON', async () => {
+    it('has the same bytes as one from the format, for any text, number, boolean and JSON', async () => {
       await fill({ string: [null, ...texts], number: [null, ...numbers] })
       const file = await sameFile()
       assert.match(file, /^n,string,number,truth,json\r\n0,,,false,\r\n1,,0,true,/)
@@ -158,12 +158,12 @@ onPostgres((engine) => {
       assert.equal(await sameFile(), 'n,string,number,truth,json\r\n')
     })
 
-    it(`has the same bytes as the format, for everything that can be stored (SEED=${seed})`, async () => {
+    it(`has the same bytes as one from the format, for everything that can be stored (SEED=${seed})`, async () => {
       const char = fc.oneof(fc.constantFrom(...'=+-@\t\r\n",\'\\.NA 0'), fc.string({ unit: 'binary', maxLength: 1 }))
       const string = fc
         .array(char, { maxLength: 12 })
         .map((chars) => chars.join('').replaceAll('\0', '').toWellFormed())
-      // Beyond these the two switch to an exponent at different magnitudes.
+      // Beyond these limits, the two switch to an exponent at different magnitudes.
       const number = fc.oneof(fc.double({ min: 1e-4, max: 1e14 }), fc.double({ min: -1e14, max: -1e-4 }))
       const row = fc.tuple(fc.option(string), fc.option(number))
       await fc.assert(
@@ -196,7 +196,7 @@ onPostgres((engine) => {
       assert.equal(shares.at(-1), 1)
     })
 
-    it('is the same whatever pieces arrive over the connection', async (t) => {
+    it('is the same however the connection splits the data', async (t) => {
       await fill({ string: texts.filter((text) => text.length < 100), number: numbers })
       const { url, pieces, close } = await slicing(db.url, 3)
       t.after(close)
@@ -207,7 +207,7 @@ onPostgres((engine) => {
       assert.ok(pieces() > 500, `${pieces()} pieces`)
     })
 
-    it('rejects and leaves no result when a row in the middle fails', async () => {
+    it('rejects and leaves no result if a row in the middle fails', async () => {
       const from = '(select n, 1 / (20000 - n) as number from generate_series(1, 30000) as n) as failing'
       const snapshot = await openSnapshot(db.url)
       await assert.rejects(fileOf(snapshot, { number: 'number', n: 'integer' }, from), /division by zero/)
@@ -217,7 +217,7 @@ onPostgres((engine) => {
   })
 })
 
-/** A proxy to a database server that passes on its responses in pieces of a few bytes. */
+/** A proxy to a database server that passes on its responses a few bytes at a time. */
 async function slicing(databaseUrl: string, bytes: number) {
   const { hostname, port } = new URL(databaseUrl)
   let pieces = 0
@@ -235,6 +235,10 @@ async function slicing(databaseUrl: string, bytes: number) {
     socket.end()
   }).listen(0, '127.0.0.1')
   await once(proxy, 'listening')
-  const place = { hostname: '127.0.0.1', port: String((proxy.address() as AddressInfo).port) }
-  return { url: Object.assign(new URL(databaseUrl), place).href, pieces: () => pieces, close: () => void proxy.close() }
+  const address = { hostname: '127.0.0.1', port: String((proxy.address() as AddressInfo).port) }
+  return {
+    url: Object.assign(new URL(databaseUrl), address).href,
+    pieces: () => pieces,
+    close: () => void proxy.close(),
+  }
 }

@@ -34,7 +34,7 @@ describe('XLSX', () => {
       [...(row ?? '').matchAll(/<c[^>]*?(?:\/>|>.*?<\/c>)/gs)].map(([cell]) => cell),
     )
 
-  it('has numbers as numbers, instants and dates as dates, text as text, and empty cells for null', async () => {
+  it('stores numbers as numbers, instants and dates as dates, text as text, and null as an empty cell', async () => {
     const [, first, second] = cellsOf(
       await sheetOf([
         [7, 'Anvil', -0.5, at, '2026-01-02'],

@@ -18,7 +18,7 @@ const perAccount = 10
 const bytes = Buffer.alloc(32 * 1_024 * 1_024)
 
 forEachEngine((engine) => {
-  describe('downloads that clients do not read', () => {
+  describe('downloads to slow clients', () => {
     let db: Database
     let test: TestApp
     let port: number
@@ -103,7 +103,10 @@ forEachEngine((engine) => {
       const { head, status } = await download(id, 'cli_many')
       assert.equal(status, 429)
       assert.match(head, /^retry-after: \d+\r$/im)
-      assert.match(head, /\{"error":"10 of your downloads are open already"\}/)
+      assert.match(
+        head,
+        /\{"error":"10 of your downloads are already open, the maximum: close one or try again later"\}/,
+      )
       for (const name of ['content-disposition', 'repr-digest', 'accept-ranges']) assert.ok(!head.includes(name), name)
       assert.equal(
         (await download(await completed('cli_many', 'another'), 'cli_many', { subject: 'another' })).status,
@@ -120,18 +123,18 @@ forEachEngine((engine) => {
       await until(() => open() === 0 && descriptors() === 0)
     })
 
-    it('a download frees its slot when it was read to the end', async () => {
+    it('free their slot once they have been read to the end', async () => {
       const id = await completed('cli_reader')
       const as = token(everyScope, 'cli_reader')
       for (let n = 0; n < perAccount + 1; n++) {
         const headers = { range: 'bytes=0-9' }
-        const answer = await test.send({ url: `/api/reports/${id}/download`, token: as, headers })
-        assert.equal(answer.statusCode, 206)
+        const response = await test.send({ url: `/api/reports/${id}/download`, token: as, headers })
+        assert.equal(response.statusCode, 206)
       }
       await until(() => open() === 0)
     })
 
-    it('closes a file that was opened after its client had left', async () => {
+    it('close a file that was opened after its client had left', async () => {
       const id = await completed('cli_gone')
       const gate = Promise.withResolvers<void>()
       let isOpening = false

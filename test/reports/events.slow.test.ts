@@ -31,7 +31,7 @@ forEachEngine((engine) => {
       assert.deepEqual(test.faults, [])
     })
 
-    const ask = async (): Promise<string> =>
+    const requestReport = async (): Promise<string> =>
       (await test.send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' } })).json()
         .taskId
     const set = (id: string, values: object) =>
@@ -47,15 +47,15 @@ forEachEngine((engine) => {
     /** Opens a stream as an EventSource would. */
     async function listen(id: string, headers: Record<string, string> = {}) {
       const gone = new AbortController()
-      const answer = await request(`${origin}/api/reports/${id}/events`, {
-        // No idle connection, which a closing server would wait for.
+      const response = await request(`${origin}/api/reports/${id}/events`, {
+        // Leaves no idle connection, which a closing server would wait for.
         reset: true,
         headers: { 'x-forwarded-proto': 'https', authorization: `Bearer ${token(everyScope)}`, ...headers },
         signal: gone.signal,
       })
       const blocks = (async function* () {
         let text = ''
-        for await (const chunk of answer.body) {
+        for await (const chunk of response.body) {
           text += chunk
           for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
             yield text.slice(0, end)
@@ -71,15 +71,15 @@ forEachEngine((engine) => {
           if (fields.data) return { id: fields.id, event: fields.event, data: JSON.parse(fields.data) }
         }
       }
-      return { answer, next, leave: () => gone.abort() }
+      return { response, next, leave: () => gone.abort() }
     }
 
     it('200 with the task at once, its progress and its end, then the stream ends', async () => {
-      const id = await ask()
-      const { answer, next } = await listen(id)
-      assert.equal(answer.statusCode, 200)
-      assert.equal(answer.headers['content-type'], 'text/event-stream')
-      assert.equal(answer.headers['cache-control'], 'no-store')
+      const id = await requestReport()
+      const { response, next } = await listen(id)
+      assert.equal(response.statusCode, 200)
+      assert.equal(response.headers['content-type'], 'text/event-stream')
+      assert.equal(response.headers['cache-control'], 'no-store')
       const first = await next()
       assert.deepEqual([first?.event, first?.id, first?.data.status], ['progress', '1', 'pending'])
       assert.equal(first?.data.revision, undefined)
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
     })
 
     it('200 with only new events for Last-Event-ID', async () => {
-      const id = await ask()
+      const id = await requestReport()
       const { next } = await listen(id, { 'last-event-id': '1' })
       await set(id, { status: 'in_progress', progress: 7 })
       const first = await next()
@@ -107,23 +107,26 @@ forEachEngine((engine) => {
     })
 
     it('204 for a client that has seen the end, so that it does not reconnect', async () => {
-      const id = await ask()
+      const id = await requestReport()
       await set(id, finished)
       const again = await listen(id, { 'last-event-id': '2' })
-      assert.equal(again.answer.statusCode, 204)
-      assert.equal(await again.answer.body.text(), '')
+      assert.equal(again.response.statusCode, 204)
+      assert.equal(await again.response.body.text(), '')
       const late = await listen(id, { 'last-event-id': '1' })
       assert.equal((await late.next())?.event, 'completed')
     })
 
-    it('HEAD: the headers without a body', async () => {
-      const id = await ask()
-      const answer = await test.send({ method: 'HEAD', url: `/api/reports/${id}/events` })
-      assert.deepEqual([answer.statusCode, answer.headers['content-type'], answer.body], [200, 'text/event-stream', ''])
+    it('200 to HEAD, with the headers and without a body', async () => {
+      const id = await requestReport()
+      const response = await test.send({ method: 'HEAD', url: `/api/reports/${id}/events` })
+      assert.deepEqual(
+        [response.statusCode, response.headers['content-type'], response.body],
+        [200, 'text/event-stream', ''],
+      )
     })
 
     it('ends when the task is deleted', async () => {
-      const id = await ask()
+      const id = await requestReport()
       const { next } = await listen(id)
       await next()
       await db.write((tx) => tx.deleteFrom('tasks').where('id', '=', id).execute())
@@ -131,7 +134,7 @@ forEachEngine((engine) => {
     })
 
     it('401, 403 and 404 before a stream is opened', async () => {
-      const id = await ask()
+      const id = await requestReport()
       const status = async (request: object) =>
         (await test.send({ method: 'GET', url: `/api/reports/${id}/events`, ...request })).statusCode
       assert.equal(await status({ scopes: null }), 401)
@@ -140,7 +143,7 @@ forEachEngine((engine) => {
     })
 
     it('releases a client that disconnects, and all clients when the service stops', async () => {
-      const id = await ask()
+      const id = await requestReport()
       const leaving = await listen(id)
       await leaving.next()
       leaving.leave()

@@ -37,7 +37,7 @@ forEachEngine((engine) => {
         if (error) throw error
         removed.push(key)
       }
-      // Checks before and after each transaction how many expired rows still have something to remove.
+      // Counts the expired rows that still have something to remove, before and after each transaction.
       const write: Database['write'] = async (unit) => {
         const before = await left()
         const result = await db.write(unit)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.ok(Math.max(...changedAtOnce) <= pageRows, String(changedAtOnce))
     })
 
-    it('stops when the store is unavailable; the next run resumes after the failed rows', async () => {
+    it('stops if the store is unavailable; the next run resumes after the failed rows', async () => {
       await fill(60)
       for (let n = 0; n < 20; n++) broken.set(`key-${n}`, new ResultsUnavailable('the store is away'))
       assert.equal(await sweep(), 0)

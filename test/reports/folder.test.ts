@@ -26,7 +26,7 @@ describe('results in a folder', () => {
     Buffer.concat(await (await results.open(key, range)).toArray()).toString()
   const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('base64')
 
-  it('stores what was written, and returns its length and SHA-256', async () => {
+  it('stores the bytes written, and returns their length and SHA-256', async () => {
     const writer = await results.create('tsk_a-1')
     const chunks = ['é'.repeat(50_000), Buffer.alloc(70_000, 7), 'small', Buffer.from('er'), '€'.repeat(100_000), 'end']
     for (const chunk of chunks) await writer.write(chunk)
@@ -51,7 +51,7 @@ describe('results in a folder', () => {
     assert.equal((await read('slow')).length, 100_000)
   })
 
-  it('is not readable by other users', async () => {
+  it('makes no result readable by other users', async () => {
     const writer = await results.create('private.csv')
     await writer.finish()
     assert.equal(statSync(folder).mode & 0o777, 0o700)
@@ -66,15 +66,15 @@ describe('results in a folder', () => {
     assert.equal(await read('range', { start: 9, end: 9 }), '9')
   })
 
-  it('leaves no trace of a discarded result, and does not touch a finished one', async () => {
-    const given = await results.create('given-up')
-    await given.write('x'.repeat(200_000))
-    await given.discard()
-    await given.discard()
+  it('leaves no trace of a discarded result, and keeps a finished one', async () => {
+    const discarded = await results.create('given-up')
+    await discarded.write('x'.repeat(200_000))
+    await discarded.discard()
+    await discarded.discard()
     assert.deepEqual(readdirSync(folder), [])
-    const kept = await results.create('kept')
-    await kept.finish()
-    await kept.discard()
+    const finished = await results.create('kept')
+    await finished.finish()
+    await finished.discard()
     assert.deepEqual(readdirSync(folder), ['kept'])
   })
 
@@ -122,7 +122,7 @@ describe('results in a folder', () => {
     }
   })
 
-  it('sweeps unfinished files of a crash and nothing else', async () => {
+  it('sweeps unfinished files left by a crash and nothing else', async () => {
     await (await results.create('whole')).finish()
     for (const [name, ageSeconds] of [
       ['.old-1.part', 7_200],

@@ -93,7 +93,7 @@ describe('CSV', () => {
     assert.equal(await render(csv, [[['Anvil', 7]]], [{ name: 'name', type: 'string' }]), 'name\r\nAnvil\r\n')
   })
 
-  it('any text reads back unchanged by RFC 4180', async () => {
+  it('writes any text so that an RFC 4180 parser reads it back unchanged', async () => {
     const cell = fc.option(
       fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: fc.constantFrom(...'=+-@\t\r\n",\'a') })),
     )
@@ -150,7 +150,7 @@ describe('JSON', () => {
     )
   })
 
-  it('any text reads back unchanged', async () => {
+  it('writes any text so that it reads back unchanged', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(fc.integer(), fc.string({ unit: 'binary' }))), async (rows) => {
         const text = await render(json, [rows.slice(0, 2), rows.slice(2)], columns.slice(0, 2))

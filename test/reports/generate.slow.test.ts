@@ -28,14 +28,14 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const iso = (ms: number) => new Date(ms).toISOString()
 const products = 4_100
 
-/** A report in these tests: its type, and its rows; without rows they come from the database. */
-interface Made {
+/** A report in these tests: its type and its rows; without rows it reads the database. */
+interface TestReport {
   kind: ReportKind
   rows?: Snapshot
 }
 
 /** Numbered rows, with a hook that runs before each page of ten. */
-const numbers = (pages: number, before?: (page: number) => unknown): Made => ({
+const numbers = (pages: number, before?: (page: number) => unknown): TestReport => ({
   kind: numbersKind,
   rows: numberPages(pages, before),
 })
@@ -77,10 +77,10 @@ forEachEngine((engine) => {
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-  /** A queue that only records what was added to it. */
+  /** A queue that does nothing. */
   const noQueue: Queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
 
-  const tableOf = (name: string, table: string, columns: TableReport['columns']): Made => ({
+  const tableOf = (name: string, table: string, columns: TableReport['columns']): TestReport => ({
     kind: tableReport({ name, scope: null, table, columns }),
   })
 
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       { name: 'createdAt', type: 'instant' },
     ])
 
-  const options = ({ kind, rows }: Made, changes: Partial<GenerateOptions> = {}): GenerateOptions => ({
+  const options = ({ kind, rows }: TestReport, changes: Partial<GenerateOptions> = {}): GenerateOptions => ({
     ...{ db, queue: noQueue, results, kinds: [kind], now: () => clock, random: randomBytes, resultSeconds: 604_800 },
     produce: produceHere(results, rows ?? db.url),
     onError: (error) => errors.push(error),
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
     return id
   }
 
-  /** A job as a worker holds it; `held` returns whether its lease is still held. */
+  /** A job as a worker sees it; `held` returns whether its lease is still held. */
   function jobOf(taskId: string, attempt = 1, held: () => boolean = () => true) {
     const abort = new AbortController()
     const job = { payload: { taskId }, attempt, signal: abort.signal, finished: 0 }
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [`${id}-1`])
     })
 
-    it('writes JSON, and pages by an id that is not a column', async () => {
+    it('writes JSON, and pages by an id that is not among the columns', async () => {
       const id = await add('prices', 'json')
       await generate(options(tableOf('prices', 'products', [{ name: 'price', type: 'number' }])))(jobOf(id))
       const rows = JSON.parse(fileOf(await read(id)).toString())
@@ -200,11 +200,11 @@ forEachEngine((engine) => {
       assert.deepEqual([...new Set(seen)], [0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
       const task = await read(id)
       assert.equal(task.progress, 100)
-      // Created, started and completed, and ten progress updates in twelve seconds.
+      // Created, started and completed, plus ten progress updates in twelve seconds.
       assert.equal(task.revision, 3 + 10)
     })
 
-    it('shows the progress of an earlier attempt until it is exceeded', async () => {
+    it('keeps the progress of an earlier attempt until it is exceeded', async () => {
       const id = await add('numbers')
       const failing = numbers(10, (page) => {
         clock += 1_000
@@ -232,7 +232,7 @@ forEachEngine((engine) => {
         if (page === 2) throw new Error('select * from secrets: /var/lib')
       })
 
-    it('is retried by the queue twice and fails with the third attempt, without internals', async () => {
+    it('is retried twice by the queue and fails with the third attempt, without revealing internals', async () => {
       const id = await add('numbers')
       for (const attempt of [1, 2]) {
         const job = jobOf(id, attempt)
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('fails when three attempts were cut short by the end of their process', async () => {
+    it('fails after its process died in three attempts', async () => {
       const id = await add('numbers')
       await db.write((tx) =>
         tx.updateTable('tasks').set({ status: 'in_progress', attempts: 3 }).where('id', '=', id).execute(),
@@ -316,7 +316,7 @@ forEachEngine((engine) => {
       assert.deepEqual([done.status, done.attempts, done.resultKey], ['completed', 1, `${id}-2`])
     })
 
-    it('does not take back the attempt of the worker after it', async () => {
+    it('does not take back the attempt of the next worker', async () => {
       const id = await add('numbers')
       const stale = jobOf(id)
       const kind = numbers(3, async (page) => {
@@ -377,7 +377,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [`${id}-2`])
     })
 
-    it('keeps the result when the response to its commit was lost', async () => {
+    it('keeps the result if the response to its commit was lost', async () => {
       const id = await add('numbers')
       let writes = 0
       const write: Database['write'] = async (unit) => {
@@ -395,7 +395,7 @@ forEachEngine((engine) => {
       assert.equal((await eventsOf(id)).length, 1)
     })
 
-    it('leaves leftovers of a crash to the next attempt and to the sweep', async () => {
+    it('leaves its files after a crash to the next attempt and to the sweep', async () => {
       const id = await add('numbers')
       writeFileSync(join(folder, `${id}-1`), 'renamed, never committed')
       writeFileSync(join(folder, `.${id}-2.part`), 'half')
@@ -475,10 +475,10 @@ forEachEngine((engine) => {
       await generate({ ...threaded(), kinds: [many] })(jobOf(id))
       const { status, attempts, errorCode, errorMessage } = await read(id)
       assert.deepEqual([status, attempts, errorCode], ['failed', 1, 'VALIDATION_ERROR'])
-      assert.match(errorMessage ?? '', /too large: it has 20,500 rows of at most 20,000/)
+      assert.match(errorMessage ?? '', /too large: it has 20,500 rows, more than the maximum of 20,000/)
     })
 
-    it('is stopped with its thread, and leaves nothing', async () => {
+    it('is stopped along with its thread, and leaves nothing', async () => {
       const id = await add('products', 'pdf')
       const job = jobOf(id)
       const working = generate(threaded())(job)
@@ -500,7 +500,7 @@ forEachEngine((engine) => {
   describe('reports on the real queue', () => {
     const open = () => openQueue({ db, now: Date.now, random: () => 0.5, onError: (error) => errors.push(error) })
 
-    /** Work with a promise that resolves after the given number of jobs. */
+    /** Wraps work; the promise resolves after the given number of jobs. */
     function counting(work: Work, jobs: number): { work: Work; done: Promise<void> } {
       const { promise, resolve } = Promise.withResolvers<void>()
       let left = jobs

@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     })
   }
 
-  const ask = (payload: object, scopes = everyScope, clientId = 'cli_a') =>
+  const requestReport = (payload: object, scopes = everyScope, clientId = 'cli_a') =>
     test.send({ method: 'POST', url: '/api/reports', payload, token: token(scopes, clientId) })
 
   /** Requests a report as ndjson, generates it, and returns its rows. */
@@ -70,9 +70,13 @@ forEachEngine((engine) => {
     scopes?: string,
     clientId?: string,
   ): Promise<Record<string, unknown>[]> {
-    const answer = await ask({ reportType, format: 'ndjson', ...(parameters && { parameters }) }, scopes, clientId)
-    assert.equal(answer.statusCode, 202, answer.body)
-    const { taskId } = answer.json()
+    const response = await requestReport(
+      { reportType, format: 'ndjson', ...(parameters && { parameters }) },
+      scopes,
+      clientId,
+    )
+    assert.equal(response.statusCode, 202, response.body)
+    const { taskId } = response.json()
     const results = folderResults(folder)
     const queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
     const services = { db, queue, results, kinds: reportKinds(builtIn), now: () => day, random: randomBytes }
@@ -87,13 +91,13 @@ forEachEngine((engine) => {
   describe('the parameters of a report', () => {
     const titles = async (parameters: object) => (await rowsOf('books', parameters)).map(({ title }) => title)
 
-    it('from (inclusive) and to (exclusive), as instants or dates', async () => {
+    it('202 with from (inclusive) and to (exclusive), as instants or dates', async () => {
       assert.deepEqual(await titles({ from: '2026-01-01T01:00:00Z' }), ['Book 1', 'Book 2', 'Book 30'])
       assert.deepEqual(await titles({ to: '2026-01-01T02:00:00.000+01:00' }), ['Book 0'])
       assert.deepEqual(await titles({ from: '2026-01-02', to: '2026-01-03' }), ['Book 30'])
     })
 
-    it('filter: case-insensitive text as in lists, and numeric bounds', async () => {
+    it('202 with filters: case-insensitive text as in lists, and numeric bounds', async () => {
       assert.deepEqual(await titles({ filter: { genre: 'POETRY' } }), ['Book 0', 'Book 1'])
       assert.deepEqual(await titles({ filter: { genre: 'poetry', author: 'bob' } }), ['Book 1'])
       assert.deepEqual(await titles({ filter: { author: "o'brien; --" } }), ['Book 30'])
@@ -104,7 +108,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('fields: only these, in this order', async () => {
+    it('202 with fields: only these columns, in this order', async () => {
       const [first] = await rowsOf('books', { fields: ['author', 'id'], filter: { genre: 'drama' } })
       assert.deepEqual(Object.entries(first ?? {}), [
         ['author', "O'Brien; --"],
@@ -113,7 +117,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys((await rowsOf('books', { fields: 'title, id' }))[0] ?? {}), ['title', 'id'])
     })
 
-    it('sort: by several fields, in any direction', async () => {
+    it('202 with sort: by several fields, each in either direction', async () => {
       const rows = await rowsOf('books', { sort: ['author', '-createdAt'] })
       assert.deepEqual(
         rows.map(({ title }) => title),
@@ -123,32 +127,32 @@ forEachEngine((engine) => {
     })
 
     it('422 naming each wrong parameter, before the 202', async () => {
-      const answer = await ask({
+      const response = await requestReport({
         ...{ reportType: 'books', format: 'csv' },
         parameters: {
           ...{ from: 'yesterday', to: '2026-13-01', sort: ['shelf'], fields: ['title', 'secret', 'title'] },
           ...{ filter: { genre: 3, phone: 'x' }, limit: 5 },
         },
       })
-      assert.equal(answer.statusCode, 422)
-      assert.equal(answer.json().errorCode, 'VALIDATION_ERROR')
+      assert.equal(response.statusCode, 422)
+      assert.equal(response.json().errorCode, 'VALIDATION_ERROR')
       assert.deepEqual(
-        answer.json().errors.map(({ field }: { field: string }) => field),
+        response.json().errors.map(({ field }: { field: string }) => field),
         [
           ...['parameters.from', 'parameters.to', 'parameters.filter.genre', 'parameters.filter.phone'],
           ...['parameters.fields', 'parameters.fields', 'parameters.sort', 'parameters.limit'],
         ],
       )
-      const messages = JSON.stringify(answer.json().errors)
-      assert.match(messages, /is none of genre, author/)
-      assert.match(messages, /does not know shelf: only id, title, author, genre, createdAt, updatedAt/)
-      const empty = await ask({
+      const messages = JSON.stringify(response.json().errors)
+      assert.match(messages, /is unknown: use one of genre, author/)
+      assert.match(messages, /has the unknown name shelf: use id, title, author, genre, createdAt, updatedAt/)
+      const empty = await requestReport({
         reportType: 'books',
         format: 'csv',
         parameters: { from: '2026-02-01', to: '2026-01-01' },
       })
-      assert.deepEqual(empty.json().errors, [{ field: 'parameters.to', message: 'must be later than from' }])
-      const moment = await ask({ reportType: 'inventory', format: 'csv', parameters: { from: '2026-02-01' } })
+      assert.deepEqual(empty.json().errors, [{ field: 'parameters.to', message: 'must be later than `from`' }])
+      const moment = await requestReport({ reportType: 'inventory', format: 'csv', parameters: { from: '2026-02-01' } })
       assert.deepEqual(
         moment.json().errors.map(({ field }: { field: string }) => field),
         ['parameters.from'],
@@ -161,18 +165,18 @@ forEachEngine((engine) => {
         ...['2026-02-30', '2026-02-01T00:00:00Z'].map((at): [string, string] => ['activity', at]),
       ]
       for (const [reportType, from] of wrong) {
-        const answer = await ask({ reportType, format: 'csv', parameters: { from } })
-        assert.deepEqual([answer.statusCode, answer.json().errors?.[0].field], [422, 'parameters.from'], from)
+        const response = await requestReport({ reportType, format: 'csv', parameters: { from } })
+        assert.deepEqual([response.statusCode, response.json().errors?.[0].field], [422, 'parameters.from'], from)
       }
-      const leap = await ask({ reportType: 'books', format: 'csv', parameters: { from: '2024-02-29' } })
+      const leap = await requestReport({ reportType: 'books', format: 'csv', parameters: { from: '2024-02-29' } })
       assert.equal(leap.json().parameters.from, '2024-02-29T00:00:00.000Z')
     })
 
     it('400 for a parameter of the wrong JSON type', async () => {
       for (const parameters of [[], 'x', { from: 5 }, { filter: 'genre' }, { filter: { genre: {} } }, { sort: 7 }]) {
-        const answer = await ask({ reportType: 'books', format: 'csv', parameters })
+        const response = await requestReport({ reportType: 'books', format: 'csv', parameters })
         assert.deepEqual(
-          [answer.statusCode, answer.json().errorCode],
+          [response.statusCode, response.json().errorCode],
           [400, 'INVALID_INPUT'],
           JSON.stringify(parameters),
         )
@@ -184,36 +188,36 @@ forEachEngine((engine) => {
         ...{ name: 'Many', nameKey: 'many', price: 3, revision: 1, createdAt: iso(day), updatedAt: iso(day + n) },
       }))
       for (let at = 0; at < 20; at++) await db.write((tx) => tx.insertInto('products').values(many).execute())
-      const answer = await ask({ reportType: 'products', format: 'pdf' })
-      assert.equal(answer.statusCode, 422)
-      assert.deepEqual(answer.json().errors, [
+      const response = await requestReport({ reportType: 'products', format: 'pdf' })
+      assert.equal(response.statusCode, 422)
+      assert.deepEqual(response.json().errors, [
         {
           field: 'format',
-          message: 'holds 20,000 rows at most, and this report has more: narrow it, or choose another',
+          message: 'has at most 20,000 rows, and this report has more: narrow it, or choose another format',
         },
       ])
       const parameters = { filter: { name: 'MANY' } }
-      assert.equal((await ask({ reportType: 'products', format: 'pdf', parameters })).statusCode, 202)
+      assert.equal((await requestReport({ reportType: 'products', format: 'pdf', parameters })).statusCode, 202)
       await db.write((tx) => tx.deleteFrom('products').where('name', '=', 'Many').execute())
     })
   })
 
   describe('users', () => {
-    it('has no field that is hidden from some callers, and rejects requests for one (T-API-04)', async () => {
+    it('422 for a field that is hidden from some callers; the report has none (T-API-04)', async () => {
       assert.deepEqual(Object.keys((await rowsOf('users'))[0] ?? {}), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
       for (const parameters of [{ fields: ['address'] }, { sort: ['phone'] }, { filter: { phone: '123' } }]) {
-        assert.equal((await ask({ reportType: 'users', format: 'csv', parameters })).statusCode, 422)
+        assert.equal((await requestReport({ reportType: 'users', format: 'csv', parameters })).statusCode, 422)
       }
     })
 
     it('403 without users:read', async () => {
-      const answer = await ask({ reportType: 'users', format: 'csv' }, 'reports:write products:write')
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [403, 'ACCESS_DENIED'])
+      const response = await requestReport({ reportType: 'users', format: 'csv' }, 'reports:write products:write')
+      assert.deepEqual([response.statusCode, response.json().errorCode], [403, 'ACCESS_DENIED'])
     })
   })
 
   describe('inventory', () => {
-    it('counts books by genre, and products with their prices by band', async () => {
+    it('counts books by genre, and products with their prices by price band', async () => {
       assert.deepEqual(await rowsOf('inventory'), [
         { dimension: 'genre', name: '(none)', items: 1 },
         { dimension: 'genre', name: 'Drama', items: 1 },
@@ -253,8 +257,12 @@ forEachEngine((engine) => {
       assert.deepEqual(await rowsOf('activity', { from: '2026-01-02' }), own.slice(1))
       const all = await rowsOf('activity', { to: '2026-01-02' }, `${everyScope} admin`)
       assert.deepEqual(all, [own[0], { day: '2026-01-01', clientId: 'cli_b', requests: 1 }])
-      const answer = await ask({ reportType: 'activity', format: 'csv', parameters: { from: '2026-01-02T10:00:00Z' } })
-      assert.match(answer.body, /must be a day such as/)
+      const response = await requestReport({
+        reportType: 'activity',
+        format: 'csv',
+        parameters: { from: '2026-01-02T10:00:00Z' },
+      })
+      assert.match(response.body, /must be a day such as/)
     })
 
     it('retries counts that could not be stored', async () => {
@@ -321,14 +329,14 @@ forEachEngine((engine) => {
         { ...common, attempt: 2, startedAt: at, durationMs: 12, statusCode: 204, deliveryStatus: 'delivered' },
       ])
       assert.equal((await rowsOf('deliveries', {}, `${everyScope} admin`)).length, 2)
-      assert.equal((await ask({ reportType: 'deliveries', format: 'csv' }, 'reports:write')).statusCode, 403)
+      assert.equal((await requestReport({ reportType: 'deliveries', format: 'csv' }, 'reports:write')).statusCode, 403)
     })
   })
 
   describe('GET /api/report-types', () => {
     it('200 with a type per resource and the other three, each with its parameters', async () => {
-      const answer = await test.send({ method: 'GET', url: '/api/report-types' })
-      const types = answer.json()
+      const response = await test.send({ method: 'GET', url: '/api/report-types' })
+      const types = response.json()
       assert.deepEqual(
         types.map(({ reportType }: { reportType: string }) => reportType),
         ['users', 'products', 'books', 'inventory', 'activity', 'deliveries'],

@@ -27,30 +27,33 @@ forEachEngine((engine) => {
   type Request = { headers?: Record<string, string>; payload?: object; scopes?: string; as?: string }
   const send = (method: string, url: string, { scopes = everyScope, as = client, ...request }: Request = {}) =>
     test.send({ method: method as 'GET', url, token: token(scopes, as), ...request })
-  const ask = async (payload: object = { reportType: 'products', format: 'csv' }, as = client): Promise<string> => {
-    const answer = await send('POST', '/api/reports', { payload, as })
-    assert.equal(answer.statusCode, 202, answer.body)
-    return answer.json().taskId
+  const requestReport = async (
+    payload: object = { reportType: 'products', format: 'csv' },
+    as = client,
+  ): Promise<string> => {
+    const response = await send('POST', '/api/reports', { payload, as })
+    assert.equal(response.statusCode, 202, response.body)
+    return response.json().taskId
   }
   const set = (id: string, values: object) =>
     db.write((tx) => tx.updateTable('tasks').set(values).where('id', '=', id).execute())
   const completed = async () => {
-    const id = await ask()
+    const id = await requestReport()
     await set(id, { status: 'completed', progress: 100, completedAt: '2026-03-01T12:00:01.000Z', revision: 5 })
     return id
   }
   const eventsOf = async (id: string) =>
     (await db.read.selectFrom('events').selectAll().execute()).filter(({ body }) => body.includes(id))
-  const refused = (answer: Response) => [answer.statusCode, answer.json().errorCode]
+  const refused = (response: Response) => [response.statusCode, response.json().errorCode]
 
   describe('POST /api/reports/{taskId}/cancel', () => {
     for (const status of ['pending', 'in_progress'] as const) {
       it(`200 with the failed task when it was ${status}, and one event`, async () => {
-        const id = await ask()
+        const id = await requestReport()
         await set(id, { status })
-        const answer = await send('POST', `/api/reports/${id}/cancel`)
-        assert.equal(answer.statusCode, 200)
-        const task = answer.json()
+        const response = await send('POST', `/api/reports/${id}/cancel`)
+        assert.equal(response.statusCode, 200)
+        const task = response.json()
         assert.deepEqual(
           [task.status, task.error],
           ['failed', { errorCode: 'TASK_CANCELLED', message: 'The task was cancelled' }],
@@ -71,9 +74,9 @@ forEachEngine((engine) => {
     })
 
     it('200 once and 409 otherwise for ten concurrent requests (T-RACE-04)', async () => {
-      const id = await ask()
-      const answers = await Promise.all(Array.from({ length: 10 }, () => send('POST', `/api/reports/${id}/cancel`)))
-      const codes = answers.map(({ statusCode }) => statusCode).toSorted()
+      const id = await requestReport()
+      const responses = await Promise.all(Array.from({ length: 10 }, () => send('POST', `/api/reports/${id}/cancel`)))
+      const codes = responses.map(({ statusCode }) => statusCode).toSorted()
       assert.deepEqual(codes, [200, ...Array(9).fill(409)])
       assert.equal((await eventsOf(id)).length, 1)
     })
@@ -82,13 +85,18 @@ forEachEngine((engine) => {
   describe('POST /api/reports/{taskId}/retry', () => {
     it('202 with a new task of the same type that names the old one', async () => {
       const parameters = { filter: { minPrice: 1 }, fields: ['name'], sort: ['-price'] }
-      const id = await ask({ reportType: 'products', format: 'json', parameters, webhookUrl: 'http://127.0.0.1:9/x' })
+      const id = await requestReport({
+        reportType: 'products',
+        format: 'json',
+        parameters,
+        webhookUrl: 'http://127.0.0.1:9/x',
+      })
       await send('POST', `/api/reports/${id}/cancel`)
-      const answer = await send('POST', `/v1/api/reports/${id}/retry`)
-      assert.equal(answer.statusCode, 202)
-      const task = answer.json()
+      const response = await send('POST', `/v1/api/reports/${id}/retry`)
+      assert.equal(response.statusCode, 202)
+      const task = response.json()
       assert.notEqual(task.taskId, id)
-      assert.equal(answer.headers.location, `/v1/api/reports/${task.taskId}/status`)
+      assert.equal(response.headers.location, `/v1/api/reports/${task.taskId}/status`)
       assert.deepEqual(
         [task.status, task.retryOf, task.reportType, task.format, task.parameters],
         ['pending', id, 'products', 'json', parameters],
@@ -98,22 +106,25 @@ forEachEngine((engine) => {
     })
 
     it('409 while the task has not ended', async () => {
-      assert.deepEqual(refused(await send('POST', `/api/reports/${await ask()}/retry`)), [409, 'TASK_NOT_COMPLETED'])
+      assert.deepEqual(refused(await send('POST', `/api/reports/${await requestReport()}/retry`)), [
+        409,
+        'TASK_NOT_COMPLETED',
+      ])
     })
 
     it("403 without the scope of the report's data, as for the original request", async () => {
-      const id = await ask({ reportType: 'users', format: 'csv' })
+      const id = await requestReport({ reportType: 'users', format: 'csv' })
       await send('POST', `/api/reports/${id}/cancel`)
-      const answer = await send('POST', `/api/reports/${id}/retry`, { scopes: 'reports:write reports:read' })
-      assert.deepEqual(refused(answer), [403, 'ACCESS_DENIED'])
+      const response = await send('POST', `/api/reports/${id}/retry`, { scopes: 'reports:write reports:read' })
+      assert.deepEqual(refused(response), [403, 'ACCESS_DENIED'])
     })
   })
 
   describe('DELETE /api/reports/{taskId}', () => {
     it('204, then 404 on every path', async () => {
       const id = await completed()
-      const answer = await send('DELETE', `/api/reports/${id}`)
-      assert.deepEqual([answer.statusCode, answer.body], [204, ''])
+      const response = await send('DELETE', `/api/reports/${id}`)
+      assert.deepEqual([response.statusCode, response.body], [204, ''])
       for (const part of ['', '/status', '/download', '/events']) {
         assert.equal((await send('GET', `/api/reports/${id}${part}`)).statusCode, 404, part)
       }
@@ -124,7 +135,7 @@ forEachEngine((engine) => {
     })
 
     it('204 for an unfinished task, which is cancelled first, so its event is sent', async () => {
-      const id = await ask()
+      const id = await requestReport()
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 204)
       assert.deepEqual(
         (await eventsOf(id)).map(({ type }) => type),
@@ -141,7 +152,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`, { headers: current })).statusCode, 204)
     })
 
-    it('404 for all other callers, and the task remains (T-API-01)', async () => {
+    it('404 for any other caller, and the task remains (T-API-01)', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],
@@ -161,30 +172,30 @@ forEachEngine((engine) => {
         ['POST', '/cancel'],
         ['POST', '/retry'],
       ] as const) {
-        const answer = await send(method, `/api/reports/${id}${part}`, { scopes: 'reports:read' })
-        assert.deepEqual(refused(answer), [403, 'ACCESS_DENIED'], part)
+        const response = await send(method, `/api/reports/${id}${part}`, { scopes: 'reports:read' })
+        assert.deepEqual(refused(response), [403, 'ACCESS_DENIED'], part)
       }
     })
   })
 
   describe('GET /api/reports', () => {
-    const idsOf = (answer: Response) => answer.json().map(({ taskId }: { taskId: string }) => taskId)
-    const linkOf = (answer: Response, rel: string) =>
-      new RegExp(`<([^>]+)>; rel="${rel}"`).exec(String(answer.headers.link))?.[1]
+    const idsOf = (response: Response) => response.json().map(({ taskId }: { taskId: string }) => taskId)
+    const linkOf = (response: Response, rel: string) =>
+      new RegExp(`<([^>]+)>; rel="${rel}"`).exec(String(response.headers.link))?.[1]
 
     it('200 page by page through the Link header, forwards and backwards, while tasks are added', async () => {
       const ids: string[] = []
       for (let n = 0; n < 7; n++) {
-        // Some with the same instant, so that the id decides.
+        // Some have the same timestamp, so that the id decides.
         if (n % 2 === 0) test.clock.now += 1_000
-        ids.unshift(await ask())
+        ids.unshift(await requestReport())
       }
       const all = idsOf(await send('GET', '/api/reports'))
       assert.deepEqual(all.toSorted(), ids.toSorted())
       const first = await send('GET', '/v1/api/reports?limit=3')
       assert.deepEqual(idsOf(first), all.slice(0, 3))
       assert.equal(linkOf(first, 'prev'), undefined)
-      await ask()
+      await requestReport()
       const second = await send('GET', linkOf(first, 'next') as string)
       assert.deepEqual(idsOf(second), all.slice(3, 6))
       const third = await send('GET', linkOf(second, 'next') as string)
@@ -196,8 +207,8 @@ forEachEngine((engine) => {
     })
 
     it('200 with only the tasks that match the filters', async () => {
-      const csv = await ask()
-      const json = await ask({ reportType: 'books', format: 'json' })
+      const csv = await requestReport()
+      const json = await requestReport({ reportType: 'books', format: 'json' })
       await send('POST', `/api/reports/${csv}/cancel`)
       const listed = async (query: string) => idsOf(await send('GET', `/api/reports?${query}`))
       assert.deepEqual(await listed('status=failed'), [csv])
@@ -209,7 +220,7 @@ forEachEngine((engine) => {
     })
 
     it('400 for an unknown state, and for a cursor that is altered, of another list or of another caller', async () => {
-      for (let n = 0; n < 3; n++) await ask()
+      for (let n = 0; n < 3; n++) await requestReport()
       const next = linkOf(await send('GET', '/api/reports?limit=1'), 'next') as string
       for (const url of ['/api/reports?status=done', '/api/reports?cursor=x', `${next}&status=failed`]) {
         assert.deepEqual(refused(await send('GET', url)), [400, 'INVALID_INPUT'], url)
@@ -228,17 +239,19 @@ forEachEngine((engine) => {
   describe('a client with many reports', () => {
     it('429 with Retry-After beyond a hundred waiting tasks; others are served (T-API-09)', async () => {
       const payload = { reportType: 'products', format: 'csv' }
-      for (let n = 0; n < 100; n++) await ask()
-      const answer = await send('POST', '/api/reports', { payload })
-      assert.equal(answer.statusCode, 429)
-      assert.ok(Number(answer.headers['retry-after']) >= 1)
-      assert.deepEqual(answer.json(), { error: '100 of your reports are waiting already' })
-      assert.match(String(answer.headers['content-type']), /^application\/json/)
+      for (let n = 0; n < 100; n++) await requestReport()
+      const response = await send('POST', '/api/reports', { payload })
+      assert.equal(response.statusCode, 429)
+      assert.ok(Number(response.headers['retry-after']) >= 1)
+      assert.deepEqual(response.json(), {
+        error: '100 of your reports are already waiting, the maximum: try again later',
+      })
+      assert.match(String(response.headers['content-type']), /^application\/json/)
       assert.equal((await send('GET', '/api/reports?limit=200')).json().length, 100)
-      await ask(payload, 'cli_another')
+      await requestReport(payload, 'cli_another')
       const [first] = (await send('GET', '/api/reports?limit=1')).json()
       await send('POST', `/api/reports/${first.taskId}/cancel`)
-      await ask()
+      await requestReport()
     })
   })
 })

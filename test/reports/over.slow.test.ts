@@ -9,7 +9,7 @@ const endedAt = '2026-03-01T12:00:00.000Z'
 const overMs = Date.parse(endedAt) + taskSeconds * 1_000
 
 forEachEngine((engine) => {
-  describe('an expired task, before any sweep', () => {
+  describe('an expired task before any sweep', () => {
     let db: Database
     let test: TestApp
     before(async () => {
@@ -23,7 +23,7 @@ forEachEngine((engine) => {
       assert.deepEqual(faults, [])
     })
 
-    const ended = async (status: 'completed' | 'failed') => {
+    const endedTask = async (status: 'completed' | 'failed') => {
       const payload = { reportType: 'books', format: 'csv' }
       const id = (await test.send({ method: 'POST', url: '/api/reports', payload })).json().taskId as string
       const values = { status, progress: 100, completedAt: endedAt, expiresAt: '2026-03-09T12:00:00.000Z' }
@@ -47,16 +47,16 @@ forEachEngine((engine) => {
     for (const status of ['completed', 'failed'] as const) {
       it(`404 on every path for a ${status} task from the instant it expires, like a missing one`, async () => {
         test.clock.now = Date.parse(endedAt)
-        const id = await ended(status)
+        const id = await endedTask(status)
         test.clock.now = overMs - 1
         assert.equal((await test.send({ url: `/api/reports/${id}` })).statusCode, 200)
         assert.equal((await test.send({ url: `/api/reports/${id}/events` })).statusCode, 200)
         assert.ok((await listed()).includes(id))
         test.clock.now = overMs
         for (const [method, part, headers = {}] of requests) {
-          const answer = await test.send({ method, url: `/api/reports/${id}${part}`, headers })
+          const response = await test.send({ method, url: `/api/reports/${id}${part}`, headers })
           assert.deepEqual(
-            [answer.statusCode, answer.json().errorCode],
+            [response.statusCode, response.json().errorCode],
             [404, 'RESOURCE_NOT_FOUND'],
             `${method} ${part}`,
           )
@@ -69,12 +69,12 @@ forEachEngine((engine) => {
 
     it('410 for the result from the instant it expires', async () => {
       test.clock.now = Date.parse(endedAt)
-      const id = await ended('completed')
+      const id = await endedTask('completed')
       const expiresAt = '2026-03-01T12:10:00.000Z'
       await db.write((tx) => tx.updateTable('tasks').set({ expiresAt }).where('id', '=', id).execute())
       test.clock.now = Date.parse(expiresAt)
-      const answer = await test.send({ url: `/api/reports/${id}/download` })
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [410, 'RESULT_EXPIRED'])
+      const response = await test.send({ url: `/api/reports/${id}/download` })
+      assert.deepEqual([response.statusCode, response.json().errorCode], [410, 'RESULT_EXPIRED'])
     })
 
     it('200 for a task that has not ended, however old it is', async () => {

@@ -27,12 +27,12 @@ const later = (ms: number, run: () => void) => {
 }
 const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
 
-/** A snapshot of four numbers, or of what `trouble` throws. */
-const numbers = (trouble: () => void): Snapshot => ({
+/** A snapshot of four numbers, or of an error that `trouble` throws. */
+const numbers = (throwError: () => void): Snapshot => ({
   prepare: async () => {},
   count: async () => 4,
   pages: async function* () {
-    trouble()
+    throwError()
     yield [[0], [1], [2], [3]]
   },
   close: async () => {},
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
   let judged: string[]
   let enqueued: unknown[]
   let opened: (ByteRange | undefined)[]
-  let trouble: () => void
+  let throwError: () => void
   let enqueueFails = false
 
   const watchedOpen = (open: ResultStore['open']) => (key: string, range?: ByteRange) => {
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
     const services = { db, queue, results, kinds, watch, now: () => clock, random: randomBytes, taskSeconds: 2_592_000 }
     const produce = produceHere(
       files,
-      numbers(() => trouble()),
+      numbers(() => throwError()),
     )
     work = generate({ ...services, produce, resultSeconds })
     app = Fastify()
@@ -91,11 +91,11 @@ forEachEngine((engine) => {
         .headers(problem?.headers ?? {})
         .send({ errorCode: problem?.code, message, errors: problem?.errors })
     })
-    const judgeCallback = async (url: string) => {
+    const checkCallback = async (url: string) => {
       judged.push(url)
       return url.includes('private') ? { ok: false as const, reason: 'must not be private' } : { ok: true as const }
     }
-    for (const prefix of ['', '/v1']) await app.register(reports, { ...services, judgeCallback, prefix })
+    for (const prefix of ['', '/v1']) await app.register(reports, { ...services, checkCallback, prefix })
     await app.ready()
   })
   after(async () => {
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
     judged = []
     enqueued = []
     opened = []
-    trouble = () => {}
+    throwError = () => {}
     enqueueFails = false
     caller = `cli_${randomBytes(4).toString('hex')}`
   })
@@ -122,9 +122,9 @@ forEachEngine((engine) => {
     app.inject({ method: 'POST', url: `${prefix}/api/reports`, headers: as(), payload: body })
 
   async function accepted(format = 'csv', prefix = ''): Promise<string> {
-    const answer = await post({ reportType: 'numbers', format }, prefix)
-    assert.equal(answer.statusCode, 202, answer.body)
-    return answer.json().taskId
+    const response = await post({ reportType: 'numbers', format }, prefix)
+    assert.equal(response.statusCode, 202, response.body)
+    return response.json().taskId
   }
   const run = (taskId: string, attempt = 1) =>
     work({ payload: { taskId }, attempt, signal: new AbortController().signal, finish: async () => {} })
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
   }
   async function failed(): Promise<string> {
     const id = await accepted()
-    trouble = () => {
+    throwError = () => {
       throw new Problem('VALIDATION_ERROR', 'The period is empty')
     }
     await run(id)
@@ -144,12 +144,12 @@ forEachEngine((engine) => {
 
   describe('POST /api/reports', () => {
     it('202 with the task, its status path, and a job in the same transaction', async () => {
-      const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://example.test/hook' })
-      const task = answer.json()
-      assert.equal(answer.statusCode, 202)
+      const response = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://example.test/hook' })
+      const task = response.json()
+      assert.equal(response.statusCode, 202)
       assert.match(task.taskId, /^tsk_[A-Za-z0-9_-]{22}$/)
-      assert.equal(answer.headers.location, `/api/reports/${task.taskId}/status`)
-      assert.equal(answer.headers['retry-after'], '1')
+      assert.equal(response.headers.location, `/api/reports/${task.taskId}/status`)
+      assert.equal(response.headers['retry-after'], '1')
       assert.deepEqual(task, {
         ...{ taskId: task.taskId, status: 'pending', reportType: 'numbers', format: 'csv', progress: 0 },
         ...{ createdAt: '2026-03-01T12:00:00.000Z', attempts: 0 },
@@ -167,8 +167,8 @@ forEachEngine((engine) => {
     })
 
     it('202 with paths under the prefix of the request', async () => {
-      const answer = await post({ reportType: 'numbers', format: 'json' }, '/v1')
-      assert.equal(answer.headers.location, `/v1/api/reports/${answer.json().taskId}/status`)
+      const response = await post({ reportType: 'numbers', format: 'json' }, '/v1')
+      assert.equal(response.headers.location, `/v1/api/reports/${response.json().taskId}/status`)
     })
 
     it('500 and no task when the job cannot be added', async () => {
@@ -178,10 +178,10 @@ forEachEngine((engine) => {
     })
 
     it('422 naming every allowed value', async () => {
-      const answer = await post({ reportType: 'weather', format: 'papyrus', webhookUrl: 'https://private.test' })
-      assert.equal(answer.statusCode, 422)
-      assert.equal(answer.json().errorCode, 'VALIDATION_ERROR')
-      assert.deepEqual(answer.json().errors, [
+      const response = await post({ reportType: 'weather', format: 'papyrus', webhookUrl: 'https://private.test' })
+      assert.equal(response.statusCode, 422)
+      assert.equal(response.json().errorCode, 'VALIDATION_ERROR')
+      assert.deepEqual(response.json().errors, [
         { field: 'reportType', message: 'must be one of: numbers' },
         { field: 'format', message: 'must be one of: json, csv, ndjson, xlsx, pdf' },
       ])
@@ -189,32 +189,32 @@ forEachEngine((engine) => {
 
     it('422 naming every broken rule at once, of the schema and of the report type', async () => {
       const parameters = { sort: 'nothing', filter: { nothing: 1 } }
-      const answer = await post({
+      const response = await post({
         reportType: 'numbers',
         format: 'y',
         webhookUrl: `nope${'x'.repeat(2_048)}`,
         parameters,
       })
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [422, 'VALIDATION_ERROR'])
+      assert.deepEqual([response.statusCode, response.json().errorCode], [422, 'VALIDATION_ERROR'])
       assert.deepEqual(
-        answer.json().errors.map(({ field }: { field: string }) => field),
+        response.json().errors.map(({ field }: { field: string }) => field),
         ['webhookUrl', 'format', 'webhookUrl', 'parameters.filter.nothing', 'parameters.sort'],
       )
     })
 
     for (const webhookUrl of ['x', '', '//example.com', 'https://example.com:99999/']) {
       it(`422 VALIDATION_ERROR for a callback address that is not a URL: ${JSON.stringify(webhookUrl)}`, async () => {
-        const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl })
-        assert.deepEqual([answer.statusCode, answer.json().errorCode], [422, 'VALIDATION_ERROR'])
-        assert.deepEqual(answer.json().errors, [{ field: 'webhookUrl', message: 'is not a valid URL' }])
+        const response = await post({ reportType: 'numbers', format: 'csv', webhookUrl })
+        assert.deepEqual([response.statusCode, response.json().errorCode], [422, 'VALIDATION_ERROR'])
+        assert.deepEqual(response.json().errors, [{ field: 'webhookUrl', message: 'is not a valid URL' }])
       })
     }
 
     it('422 when the callback address is not allowed', async () => {
-      const answer = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://private.test' })
-      assert.equal(answer.statusCode, 422)
-      assert.equal(answer.json().errorCode, 'CALLBACK_URL_BLOCKED')
-      assert.deepEqual(answer.json().errors, [{ field: 'webhookUrl', message: 'must not be private' }])
+      const response = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://private.test' })
+      assert.equal(response.statusCode, 422)
+      assert.equal(response.json().errorCode, 'CALLBACK_URL_BLOCKED')
+      assert.deepEqual(response.json().errors, [{ field: 'webhookUrl', message: 'must not be private' }])
       assert.deepEqual(enqueued, [])
     })
 
@@ -275,10 +275,10 @@ forEachEngine((engine) => {
         const id = await accepted('csv', '/v1')
         clock += 2_000
         await run(id)
-        const answer = await read(id)
-        assert.equal(answer.statusCode, 200)
-        assert.equal(answer.headers['retry-after'], undefined)
-        assert.deepEqual(answer.json(), {
+        const response = await read(id)
+        assert.equal(response.statusCode, 200)
+        assert.equal(response.headers['retry-after'], undefined)
+        assert.deepEqual(response.json(), {
           ...{ taskId: id, status: 'completed', resultUrl: `/v1/api/reports/${id}/download` },
           ...{ reportType: 'numbers', format: 'csv', progress: 100, attempts: 1, rowCount: 4, sizeBytes: 15 },
           ...{ createdAt: '2026-03-01T12:00:00.000Z', startedAt: '2026-03-01T12:00:02.000Z' },
@@ -295,10 +295,10 @@ forEachEngine((engine) => {
 
       it('200 with the error of a failed task', async () => {
         const id = await failed()
-        const answer = await read(id)
-        assert.equal(answer.statusCode, 200)
-        assert.equal(answer.headers['retry-after'], undefined)
-        const { status, error, resultUrl } = answer.json()
+        const response = await read(id)
+        assert.equal(response.statusCode, 200)
+        assert.equal(response.headers['retry-after'], undefined)
+        const { status, error, resultUrl } = response.json()
         assert.deepEqual([status, resultUrl], ['failed', undefined])
         assert.deepEqual(error, { errorCode: 'VALIDATION_ERROR', message: 'The period is empty' })
       })
@@ -310,17 +310,17 @@ forEachEngine((engine) => {
       const id = await completed()
       const missing = `tsk_${'A'.repeat(22)}`
       for (const part of ['', '/status', '/download']) {
-        const answers = [
+        const responses = [
           await get(`/api/reports/${missing}${part}`),
           await get(`/api/reports/nonsense%00${part}`),
           await get(`/api/reports/${id}${part}`, as('', `${caller}_other`)),
           await get(`/api/reports/${id}${part}`, as('', caller, 'usr_2')),
           await get(`/api/reports/${id}${part}`, as('', `${caller}_other`, caller)),
         ]
-        const [first, ...rest] = answers.map(({ statusCode, body }) => [statusCode, body])
+        const [first, ...rest] = responses.map(({ statusCode, body }) => [statusCode, body])
         assert.equal(first?.[0], 404)
         assert.equal(JSON.parse(first?.[1] as string).errorCode, 'RESOURCE_NOT_FOUND')
-        for (const answer of rest) assert.deepEqual(answer, first)
+        for (const response of rest) assert.deepEqual(response, first)
       }
     })
 
@@ -358,9 +358,9 @@ forEachEngine((engine) => {
     it('200 whatever Accept says: the result has one representation', async () => {
       const id = await completed()
       for (const accept of ['text/csv', 'application/octet-stream', 'application/json', 'text/csv;q=0, text/*', 'x']) {
-        const answer = await get(path(id), { accept, 'accept-encoding': 'identity;q=0' })
+        const response = await get(path(id), { accept, 'accept-encoding': 'identity;q=0' })
         assert.deepEqual(
-          [answer.statusCode, answer.headers['content-type']],
+          [response.statusCode, response.headers['content-type']],
           [200, 'text/csv; charset=utf-8; header=present'],
           accept,
         )
@@ -409,10 +409,10 @@ forEachEngine((engine) => {
     it('416 for a range outside the result', async () => {
       const id = await completed()
       for (const range of ['bytes=15-', 'bytes=15-20', 'bytes=-0', `bytes=${'9'.repeat(400)}-`]) {
-        const answer = await get(path(id), { range })
-        assert.equal(answer.statusCode, 416, range)
-        assert.equal(answer.json().errorCode, 'RANGE_NOT_SATISFIABLE')
-        assert.equal(answer.headers['content-range'], 'bytes */15')
+        const response = await get(path(id), { range })
+        assert.equal(response.statusCode, 416, range)
+        assert.equal(response.json().errorCode, 'RANGE_NOT_SATISFIABLE')
+        assert.equal(response.headers['content-range'], 'bytes */15')
       }
       assert.deepEqual(opened, [])
     })
@@ -428,12 +428,12 @@ forEachEngine((engine) => {
       assert.equal(await status('"other"', 'bytes=99-'), 200)
     })
 
-    it('304 when the client already has the result, with or without a range', async () => {
+    it('304 if the client already has the result, with or without a range', async () => {
       const id = await completed()
       for (const tag of [`"${sha256}"`, `W/"${sha256}"`, `"a", "${sha256}"`, '*']) {
-        const answer = await get(path(id), { 'if-none-match': tag, range: 'bytes=0-1' })
-        assert.deepEqual([answer.statusCode, answer.body, answer.headers.etag], [304, '', `"${sha256}"`], tag)
-        assert.equal(answer.headers['content-length'], undefined)
+        const response = await get(path(id), { 'if-none-match': tag, range: 'bytes=0-1' })
+        assert.deepEqual([response.statusCode, response.body, response.headers.etag], [304, '', `"${sha256}"`], tag)
+        assert.equal(response.headers['content-length'], undefined)
       }
       assert.equal((await get(path(id), { 'if-none-match': '"other"' })).statusCode, 200)
       assert.equal(opened.length, 1)
@@ -448,16 +448,16 @@ forEachEngine((engine) => {
       assert.equal(await status('*'), 200)
     })
 
-    it('HEAD: the same headers without opening the file, ranges ignored', async () => {
+    it('200 to HEAD, with the same headers, without opening the file; ranges are ignored', async () => {
       const id = await completed()
       const whole = await get(path(id))
       opened.length = 0
       const head = (headers: Headers = {}) =>
         app.inject({ method: 'HEAD', url: path(id), headers: { ...as(), ...headers } })
       for (const range of ['', 'bytes=0-1', 'bytes=99-']) {
-        const answer = await head({ range })
-        assert.deepEqual([answer.statusCode, answer.body], [200, ''])
-        assert.deepEqual({ ...answer.headers, date: '' }, { ...whole.headers, date: '' })
+        const response = await head({ range })
+        assert.deepEqual([response.statusCode, response.body], [200, ''])
+        assert.deepEqual({ ...response.headers, date: '' }, { ...whole.headers, date: '' })
       }
       const unchanged = await head({ 'if-none-match': `"${sha256}"` })
       assert.deepEqual([unchanged.statusCode, unchanged.headers['content-length']], [304, undefined])
@@ -467,15 +467,15 @@ forEachEngine((engine) => {
     it('409 with Retry-After while it is not completed', async () => {
       const id = await accepted()
       clock += 20_000
-      const answer = await get(path(id))
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_NOT_COMPLETED'])
-      assert.equal(answer.headers['retry-after'], '5')
+      const response = await get(path(id))
+      assert.deepEqual([response.statusCode, response.json().errorCode], [409, 'TASK_NOT_COMPLETED'])
+      assert.equal(response.headers['retry-after'], '5')
     })
 
     it('409 when the task has failed', async () => {
-      const answer = await get(path(await failed()))
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_FAILED'])
-      assert.equal(answer.headers['retry-after'], undefined)
+      const response = await get(path(await failed()))
+      assert.deepEqual([response.statusCode, response.json().errorCode], [409, 'TASK_FAILED'])
+      assert.equal(response.headers['retry-after'], undefined)
     })
 
     it('410 from the moment it expires', async () => {
@@ -483,26 +483,26 @@ forEachEngine((engine) => {
       clock += resultSeconds * 1_000 - 1
       assert.equal((await get(path(id))).statusCode, 200)
       clock += 1
-      const answer = await get(path(id))
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [410, 'RESULT_EXPIRED'])
+      const response = await get(path(id))
+      assert.deepEqual([response.statusCode, response.json().errorCode], [410, 'RESULT_EXPIRED'])
       assert.equal((await get(`/api/reports/${id}`)).statusCode, 200)
     })
 
-    it('500 without a header of the result when the file is missing', async () => {
+    it('500 without any header of the result if its file is missing', async () => {
       const id = await completed()
       rmSync(join(folder, `${id}-1`))
-      const answer = await get(path(id))
-      assert.equal(answer.statusCode, 500)
-      assert.equal(answer.headers['repr-digest'], undefined)
-      assert.match(String(answer.headers['content-type']), /json/)
+      const response = await get(path(id))
+      assert.equal(response.statusCode, 500)
+      assert.equal(response.headers['repr-digest'], undefined)
+      assert.match(String(response.headers['content-type']), /json/)
     })
   })
 
   describe('GET /api/report-types', () => {
     it('200 with every type, its formats and columns', async () => {
-      const answer = await get('/v1/api/report-types')
-      assert.equal(answer.statusCode, 200)
-      assert.deepEqual(answer.json(), [
+      const response = await get('/v1/api/report-types')
+      assert.equal(response.statusCode, 200)
+      assert.deepEqual(response.json(), [
         {
           ...{ reportType: 'numbers', title: 'Numbers', formats: ['json', 'csv', 'ndjson', 'xlsx', 'pdf'] },
           columns: [{ name: 'n', type: 'integer' }],
@@ -511,7 +511,7 @@ forEachEngine((engine) => {
             properties: {
               fields: {
                 anyOf: [{ type: 'array', items: { type: 'string', enum: ['n'] } }, { type: 'string' }],
-                description: 'The columns to show, in this order; or one text with commas',
+                description: 'The columns to include, in this order; or a comma-separated string',
               },
             },
             additionalProperties: false,

@@ -39,7 +39,7 @@ async function silentStore(sent = '') {
 }
 
 describe('the limits of S3', () => {
-  it('are 3 s to connect, 10 s of silence, 32 connections for requests, and one for each download', () => {
+  it('are 3 s to connect, 10 s of silence, 32 connections for requests, and one per download', () => {
     const expected = { connectMs: 3_000, silentMs: 10_000, requestSockets: 32, downloadSockets: maxDownloadsInAll }
     assert.deepEqual(s3Limits, expected)
   })
@@ -56,7 +56,7 @@ describe('a store that accepts requests but does not respond', () => {
     ['sweepTemporary', (results) => results.sweepTemporary()],
   ]
   for (const [name, run] of operations) {
-    it(`fails ${name} as unavailable on timeout, including retries, and closes the connection`, async () => {
+    it(`fails ${name} as unavailable after one timeout for all retries, and closes the connection`, async () => {
       store = await silentStore()
       await assert.rejects(run(s3Results(url, limits)), ResultsUnavailable)
       await until(() => store.connections() === 0)
@@ -81,7 +81,7 @@ describe('a store that accepts requests but does not respond', () => {
     await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
   })
 
-  it('fails the reading of a result that stalls, and closes the connection', async () => {
+  it('fails the download of a result that stalls, and closes the connection', async () => {
     store = await silentStore('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nfirst')
     const content = await s3Results(url, limits).open('key')
     const read: unknown[] = []
@@ -134,10 +134,10 @@ onSqlite((engine) => {
         const result = { resultKey: 'key', sizeBytes: 1, sha256: 'x', expiresAt: '2026-03-08T12:00:00.000Z' }
         const values = { status: 'completed' as const, completedAt: '2026-03-01T12:00:00.000Z', ...result }
         await db.write((tx) => tx.updateTable('tasks').set(values).where('id', '=', id).execute())
-        const answer = await test.send({ method, url: `/api/reports/${id}${part}` })
-        assert.deepEqual([answer.statusCode, answer.json().errorCode], [503, 'SERVICE_UNAVAILABLE'])
-        assert.ok(Number(answer.headers['retry-after']) >= 1)
-        assert.equal(answer.headers['content-disposition'], undefined)
+        const response = await test.send({ method, url: `/api/reports/${id}${part}` })
+        assert.deepEqual([response.statusCode, response.json().errorCode], [503, 'SERVICE_UNAVAILABLE'])
+        assert.ok(Number(response.headers['retry-after']) >= 1)
+        assert.equal(response.headers['content-disposition'], undefined)
         await until(() => store.connections() === 0)
       })
     }

@@ -30,7 +30,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     return writer.finish()
   }
 
-  // Empty, small, exactly one part of an upload, one byte more, and several parts with a rest.
+  // Empty, small, exactly one upload part, one byte more, and several parts with a remainder.
   for (const sizeBytes of [0, 1, 300_000, 8 * mebibyte, 8 * mebibyte + 1, 20 * mebibyte + 12_345]) {
     it(`stores ${sizeBytes.toLocaleString('en')} bytes completely, with their SHA-256`, async () => {
       const bytes = randomBytes(sizeBytes)
@@ -72,7 +72,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('removes what an aborted writer left, and nothing of another', async () => {
+  it('removes what an aborted writer left, and nothing of other writers', async () => {
     const left = await results.create('left-1')
     await left.write(Buffer.alloc(17 * mebibyte))
     const other = await results.create('left-10')

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import type { LightMyRequestResponse as Response } from 'fastify'
-import { lookEveryMs } from '../../src/reports/wait-for-change.ts'
+import { pollEveryMs } from '../../src/reports/wait-for-change.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -28,8 +28,8 @@ forEachEngine((engine) => {
     /** Creates a task that no worker processes. */
     const created = async () => {
       const payload = { reportType: 'books', format: 'csv' }
-      const answer = await service.send({ method: 'POST', url: '/api/reports', payload })
-      return { id: answer.json().taskId as string, url: answer.headers.location as string }
+      const response = await service.send({ method: 'POST', url: '/api/reports', payload })
+      return { id: response.json().taskId as string, url: response.headers.location as string }
     }
     const change = (id: string, values: object) =>
       db.write((tx) =>
@@ -47,33 +47,33 @@ forEachEngine((engine) => {
       errorCode: 'INTERNAL_ERROR',
       errorMessage: 'no',
     }
-    /** Lets one poll start and end. */
-    const looked = async () => {
-      timers.pass(lookEveryMs)
-      await until(() => timers.pending().includes(lookEveryMs))
+    /** Lets one poll start and finish. */
+    const runPoll = async () => {
+      timers.pass(pollEveryMs)
+      await until(() => timers.pending().includes(pollEveryMs))
     }
     const applied = ({ headers }: Response) => headers['preference-applied']
 
-    it('200 when the task has ended, but not when it has only started or progressed', async () => {
+    it('200 once the task has ended, not when it has only started or progressed', async () => {
       const { id, url } = await created()
       const answering = get(url, 'wait=10')
       await until(() => timers.pending().length === 2)
-      assert.deepEqual(timers.pending(), [lookEveryMs, 10_000])
+      assert.deepEqual(timers.pending(), [pollEveryMs, 10_000])
       for (const values of [{ status: 'in_progress' }, { progress: 40 }]) {
         await change(id, values)
-        await looked()
+        await runPoll()
         assert.ok(
-          timers.pending().some((ms) => ms > lookEveryMs),
+          timers.pending().some((ms) => ms > pollEveryMs),
           'the request still waits',
         )
       }
       await change(id, ended)
-      timers.pass(lookEveryMs)
-      const answer = await answering
-      assert.equal(answer.statusCode, 200)
-      assert.deepEqual([answer.json().status, answer.json().progress], ['failed', 40])
-      assert.equal(answer.headers.etag, '"4"')
-      assert.equal(applied(answer), 'wait=10')
+      timers.pass(pollEveryMs)
+      const response = await answering
+      assert.equal(response.statusCode, 200)
+      assert.deepEqual([response.json().status, response.json().progress], ['failed', 40])
+      assert.equal(response.headers.etag, '"4"')
+      assert.equal(applied(response), 'wait=10')
       assert.deepEqual(timers.pending(), [])
     })
 
@@ -86,15 +86,15 @@ forEachEngine((engine) => {
         const answering = get(path, 'wait=10', { 'if-none-match': `"${revision}"` })
         await until(() => timers.pending().includes(10_000))
         await change(id, values)
-        timers.pass(lookEveryMs)
-        const answer = await answering
-        assert.deepEqual([answer.statusCode, answer.headers.etag], [200, `"${revision + 1}"`])
-        assert.equal(applied(answer), 'wait=10')
+        timers.pass(pollEveryMs)
+        const response = await answering
+        assert.deepEqual([response.statusCode, response.headers.etag], [200, `"${revision + 1}"`])
+        assert.equal(applied(response), 'wait=10')
         await settled()
       }
     })
 
-    it('200 with the unchanged task when the time is over; the maximum is 30 seconds', async () => {
+    it('200 with the unchanged task when the time is over, at most 30 seconds', async () => {
       for (const [prefer, seconds] of [
         ['wait=3', 3],
         ['wait=600', 30],
@@ -103,23 +103,23 @@ forEachEngine((engine) => {
         const answering = get(url, prefer)
         await until(() => timers.pending().includes(seconds * 1_000))
         timers.pass(seconds * 1_000)
-        const answer = await answering
-        assert.deepEqual([answer.statusCode, answer.json().status], [200, 'pending'])
-        assert.equal(applied(answer), `wait=${seconds}`)
-        assert.ok(answer.headers['retry-after'])
+        const response = await answering
+        assert.deepEqual([response.statusCode, response.json().status], [200, 'pending'])
+        assert.equal(applied(response), `wait=${seconds}`)
+        assert.ok(response.headers['retry-after'])
       }
       await settled()
     })
 
-    /** Lets the current poll end without waiters. */
+    /** Lets the current poll finish without waiters. */
     const settled = async () => {
       while (timers.pending().length > 0) {
-        timers.pass(lookEveryMs)
-        await until(() => timers.pending().every((ms) => ms === lookEveryMs))
+        timers.pass(pollEveryMs)
+        await until(() => timers.pending().every((ms) => ms === pollEveryMs))
       }
     }
 
-    it('200 at once without the preference, for a finished task, and for one with a missed change', async () => {
+    it('200 at once without the preference, for a finished task, and after a missed change', async () => {
       const { id, url } = await created()
       assert.equal(applied(await get(url)), undefined)
       assert.equal(applied(await get(url, 'wait=soon')), undefined)
@@ -141,15 +141,15 @@ forEachEngine((engine) => {
       const again = get(url, 'wait=2', { 'if-none-match': '"1"' })
       await until(() => timers.pending().includes(2_000))
       await change(id, { progress: 1 })
-      timers.pass(lookEveryMs)
+      timers.pass(pollEveryMs)
       assert.equal((await again).statusCode, 200)
     })
 
     it('404 at once for the task of another owner', async () => {
       const { url } = await created()
       const headers = { prefer: 'wait=10' }
-      const answer = await service.send({ url, headers, token: token(everyScope, 'cli_other') })
-      assert.equal(answer.statusCode, 404)
+      const response = await service.send({ url, headers, token: token(everyScope, 'cli_other') })
+      assert.equal(response.statusCode, 404)
       assert.deepEqual(timers.pending(), [])
     })
 
@@ -170,10 +170,10 @@ forEachEngine((engine) => {
     it('200 when the service stops', async () => {
       const stopping = await testApp(db, { later: timers.later })
       const { url } = await created()
-      const answer = stopping.send({ url, headers: { prefer: 'wait=30' } })
+      const response = stopping.send({ url, headers: { prefer: 'wait=30' } })
       await until(() => timers.pending().includes(30_000))
       const closed = stopping.app.close()
-      assert.equal((await answer).statusCode, 200)
+      assert.equal((await response).statusCode, 200)
       await closed
       await settled()
     })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import { lookEveryMs, maxWaiters } from '../../src/reports/wait-for-change.ts'
+import { maxWaiters, pollEveryMs } from '../../src/reports/wait-for-change.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { everyScope, type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
         headers: { prefer: `wait=${seconds}` },
         token: token(everyScope, clientId),
       })
-    /** The number of requests with a wait of `ms`. */
+    /** The number of requests that wait for `ms`. */
     const waiting = (ms: number) => timers.pending().filter((pending) => pending === ms).length
 
     it('429 with Retry-After for an event stream beyond 20 per account, and no other stream ends', async () => {
@@ -76,7 +76,10 @@ forEachEngine((engine) => {
       assert.equal(status, 429)
       assert.match(received.text, /^retry-after: \d+\r$/im)
       assert.match(received.text, /^content-type: application\/json/im)
-      assert.match(received.text, /\{"error":"20 of your event streams and waiting requests are open already"\}/)
+      assert.match(
+        received.text,
+        /\{"error":"20 of your event streams and waiting requests are already open, the maximum: close one or try again later"\}/,
+      )
       assert.equal((await listen(await created('cli_many', 'another'), 'cli_many', 'another')).status, 200)
       assert.equal((await listen(await created('cli_second'), 'cli_second')).status, 200)
       assert.ok(streams.every((stream) => !stream.received.isClosed))
@@ -90,7 +93,7 @@ forEachEngine((engine) => {
 
     it('200 at once, without the preference, for Prefer: wait beyond 20 per account', async () => {
       const id = await created('cli_waiting')
-      const answers = Array.from({ length: perAccount }, () => wait(id, 'cli_waiting'))
+      const responses = Array.from({ length: perAccount }, () => wait(id, 'cli_waiting'))
       await until(() => waiting(30_000) === perAccount)
       const beyond = await wait(id, 'cli_waiting')
       assert.deepEqual([beyond.statusCode, beyond.headers['preference-applied']], [200, undefined])
@@ -100,8 +103,8 @@ forEachEngine((engine) => {
       const other = wait(await created('cli_patient'), 'cli_patient', 29)
       await until(() => waiting(29_000) === 1)
       timers.pass(30_000)
-      for (const answer of await Promise.all([...answers, other])) {
-        assert.match(String(answer.headers['preference-applied']), /^wait=/)
+      for (const response of await Promise.all([...responses, other])) {
+        assert.match(String(response.headers['preference-applied']), /^wait=/)
       }
       const again = wait(id, 'cli_waiting')
       await until(() => waiting(30_000) === 1)
@@ -125,14 +128,14 @@ forEachEngine((engine) => {
     })
 
     it(`503 with Retry-After for a new request when ${maxWaiters} wait, and no wait ends`, async () => {
-      const answers: Promise<unknown>[] = []
+      const responses: Promise<unknown>[] = []
       let ended = 0
       const watched = []
       for (let client = 0; client < maxWaiters / perAccount; client++) {
         const id = await created(`cli_${client}`)
         if (client < 2) watched.push(await listen(id, `cli_${client}`))
         const rest = client < 2 ? perAccount - 1 : perAccount
-        for (let n = 0; n < rest; n++) answers.push(wait(id, `cli_${client}`).then(() => ended++))
+        for (let n = 0; n < rest; n++) responses.push(wait(id, `cli_${client}`).then(() => ended++))
       }
       await until(() => waiting(30_000) === maxWaiters - 2)
       const id = await created('cli_newcomer')
@@ -141,11 +144,11 @@ forEachEngine((engine) => {
       assert.match(received.text, /^retry-after: \d+\r$/im)
       assert.match(received.text, /"errorCode":"SERVICE_UNAVAILABLE"/)
       assert.equal((await wait(id, 'cli_newcomer')).headers['preference-applied'], undefined)
-      timers.pass(lookEveryMs)
+      timers.pass(pollEveryMs)
       assert.equal(ended, 0)
       assert.ok(watched.every((stream) => !stream.received.isClosed))
       timers.pass(30_000)
-      await Promise.all(answers)
+      await Promise.all(responses)
     })
   })
 })

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
-import { places } from '../../src/reports/places.ts'
+import { slotLimiter } from '../../src/reports/slots.ts'
 import {
-  lookEveryMs,
   maxWaiters,
+  pollEveryMs,
   type TaskState,
   type TaskWatch,
   watchTasks,
@@ -44,20 +44,20 @@ describe('watchTasks', () => {
     })
     return waiter
   }
-  /** Lets one poll start and end. */
-  const look = async () => {
+  /** Lets one poll start and finish. */
+  const runPoll = async () => {
     const before = looks.length
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     await until(() => looks.length > before)
-    await until(() => timers.pending().some((ms) => ms === lookEveryMs) || timers.pending().length === 0)
+    await until(() => timers.pending().some((ms) => ms === pollEveryMs) || timers.pending().length === 0)
   }
 
   it('ends the wait when the revision changes, and not before', async () => {
     const waiter = wait('a')
-    await look()
+    await runPoll()
     assert.equal(waiter.over, false)
     stored.set('a', 2)
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     await until(() => waiter.over)
     assert.deepEqual(timers.pending(), [])
   })
@@ -65,24 +65,24 @@ describe('watchTasks', () => {
   it('ends the wait only when its condition is met', async () => {
     const waiter = wait('a', 5_000, never, ({ isFinished }) => isFinished)
     stored.set('a', 2)
-    await look()
+    await runPoll()
     assert.equal(waiter.over, false)
     stored.set('a', 3)
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     await until(() => waiter.over)
   })
 
   it('ends the wait when the task is gone', async () => {
     const waiter = wait('a')
     stored.delete('a')
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     await until(() => waiter.over)
   })
 
   it('ends the wait when the time is over', async () => {
     const waiter = wait('a', 250)
-    await look()
-    await look()
+    await runPoll()
+    await runPoll()
     timers.pass(50)
     await until(() => waiter.over)
   })
@@ -90,31 +90,31 @@ describe('watchTasks', () => {
   it('polls once for all waiters, with each task once, and not at all without waiters', async () => {
     assert.deepEqual(timers.pending(), [])
     const waiters = ['a', 'b', 'a', 'b'].map((id) => wait(id))
-    await look()
+    await runPoll()
     assert.deepEqual(looks, [['a', 'b']])
     stored.set('a', 2)
-    await look()
+    await runPoll()
     assert.deepEqual(
       waiters.map(({ over }) => over),
       [true, false, true, false],
     )
     stored.set('b', 2)
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     await until(() => waiters.every(({ over }) => over))
     assert.deepEqual(looks, [['a', 'b'], ['a', 'b'], ['b']])
     assert.deepEqual(timers.pending(), [])
     const late = wait('b')
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     await until(() => late.over)
   })
 
-  it('does not end a wait by a poll that started before it', async () => {
+  it('does not end a wait with a poll that started before it', async () => {
     const first = wait('a')
     stored.set('a', 2)
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     const second = wait('b')
     await until(() => first.over)
-    await look()
+    await runPoll()
     assert.equal(second.over, false)
   })
 
@@ -125,7 +125,7 @@ describe('watchTasks', () => {
     await until(() => waiter.over)
     const gone = wait('a', 5_000, leaving.signal)
     await until(() => gone.over)
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     assert.deepEqual(timers.pending(), [])
     assert.deepEqual(looks, [])
   })
@@ -133,7 +133,7 @@ describe('watchTasks', () => {
   it('ends the wait after a storage error; the next read reports it', async () => {
     const waiter = wait('a')
     broken = true
-    timers.pass(lookEveryMs)
+    timers.pass(pollEveryMs)
     await until(() => waiter.over)
   })
 
@@ -145,22 +145,22 @@ describe('watchTasks', () => {
   })
 })
 
-describe('places', () => {
+describe('slotLimiter', () => {
   const caller = (clientId: string, subject = clientId) => ({ clientId, subject })
 
   it('allows 20 waiting requests per account (client and subject), and 1,000 in total', () => {
-    const { places } = watchTasks({ states: async () => new Map(), later: drivenTimers().later })
+    const { slots } = watchTasks({ states: async () => new Map(), later: drivenTimers().later })
     const { signal } = new AbortController()
-    for (let n = 0; n < 20; n++) assert.equal(places.take(caller('a'), signal), undefined)
-    assert.equal(places.take(caller('a'), signal), 'account')
-    assert.equal(places.take(caller('a', 'another subject'), signal), undefined)
-    for (let n = 0; n < 979; n++) assert.equal(places.take(caller(`client ${n}`), signal), undefined)
-    assert.equal(places.take(caller('b'), signal), 'process')
+    for (let n = 0; n < 20; n++) assert.equal(slots.take(caller('a'), signal), undefined)
+    assert.equal(slots.take(caller('a'), signal), 'account')
+    assert.equal(slots.take(caller('a', 'another subject'), signal), undefined)
+    for (let n = 0; n < 979; n++) assert.equal(slots.take(caller(`client ${n}`), signal), undefined)
+    assert.equal(slots.take(caller('b'), signal), 'process')
     assert.equal(maxWaiters, 1_000)
   })
 
   it('frees a slot when the signal is aborted, even if it was aborted before', () => {
-    const { take } = places({ perAccount: 1, inAll: 1 })
+    const { take } = slotLimiter({ perAccount: 1, inTotal: 1 })
     const first = new AbortController()
     assert.equal(take(caller('a'), first.signal), undefined)
     assert.equal(take(caller('a'), first.signal), 'account')

@@ -11,7 +11,7 @@ import { builtIn } from '../../src/catalog/service.ts'
 import type { Definition } from '../../src/definition/service.ts'
 import type { Verification } from '../../src/http/policies/authenticate.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
-import { people } from '../../src/oauth/users/users.ts'
+import { createUserParts } from '../../src/oauth/users/users.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { LimitRules } from '../../src/rate-limits/limiter.ts'
 import { quotaUses } from '../../src/rate-limits/stores/quotas.ts'
@@ -86,7 +86,7 @@ export async function testApp(
     policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] },
     webhookKeys: await webhookKeys(db, seal),
     provider: null,
-    people: people({ db, sealer: seal, issuer: 'https://plinth.test', now, random: randomBytes, ...looks }),
+    people: createUserParts({ db, sealer: seal, issuer: 'https://plinth.test', now, random: randomBytes, ...looks }),
     api: true,
     random: randomBytes,
     taskSeconds: 2_592_000,

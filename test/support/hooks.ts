@@ -17,7 +17,7 @@ import { inThread } from '../../src/reports/generate/worker-thread.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { sender } from '../../src/webhooks/dispatch/http-client.ts'
-import { laneLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { defaultEndpointLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
 import { startWork } from '../../src/worker.ts'
 import { type TestApp, testApp } from './app.ts'
@@ -77,7 +77,7 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
       ...{ db, queue, results, produce, now, monotonic: () => performance.now(), onError, schedule, sealer: seal },
       ...{
         sender: made,
-        lanes: laneLimits,
+        lanes: defaultEndpointLimits,
         callMs: 2_000,
         kinds: reportKinds(builtIn),
         pdfFont: null,

@@ -8,7 +8,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { builtIn } from '../../src/catalog/service.ts'
 import { signingKeys } from '../../src/oauth/keys/signing-keys.ts'
 import { authorizationServer } from '../../src/oauth/provider/provider.ts'
-import { people } from '../../src/oauth/users/users.ts'
+import { createUserParts } from '../../src/oauth/users/users.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { looks, type TestApp, testApp } from './app.ts'
@@ -114,7 +114,7 @@ async function production(db: Database) {
   const report = (error: unknown) => assert.fail(String(error))
   const origin = { issuer: baseUrl, audience: baseUrl, scopes: builtIn.scopes }
   const tokens = { ...origin, db, keys, now: Date.now, sealer: seal, accessTokenSeconds: 900 }
-  const { login, frame } = people({ ...tokens, random: randomBytes, ...looks })
+  const { login, frame } = createUserParts({ ...tokens, random: randomBytes, ...looks })
   const address = () => '127.0.0.1'
   const provider = { current: authorizationServer({ ...tokens, login, frame, address, report }) }
   const many = { calls: 100_000, seconds: 60 }

@@ -11,7 +11,7 @@ import { localCertificates } from '../../src/tls/certificates.ts'
 import { startDispatch } from '../../src/webhooks/dispatch/dispatcher.ts'
 import { fanOut } from '../../src/webhooks/dispatch/fan-out.ts'
 import { sender } from '../../src/webhooks/dispatch/http-client.ts'
-import { laneLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { defaultEndpointLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { nextDue } from '../../src/webhooks/queue/owners.ts'
 import { slotsOf } from '../../src/webhooks/queue/shares.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
@@ -71,7 +71,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
   const keys = await webhookKeys(db, seal)
   const dispatch = startDispatch({
     ...{ db, queue, sender: made, sealer: seal, keys, version: 'faults', now, random: randomBytes, jitter: chance },
-    ...{ schedule, limits: laneLimits, hands: 128, leaseMs: 20_000, onError },
+    ...{ schedule, limits: defaultEndpointLimits, concurrency: 128, leaseMs: 20_000, onError },
   })
   queue.work('event.fan-out', { together: fanOut({ db, now, random: randomBytes, onAdded: dispatch.wake }) })
 

@@ -18,7 +18,7 @@ import { startDispatch } from '../../src/webhooks/dispatch/dispatcher.ts'
 import { type FanOutOptions, fanOut } from '../../src/webhooks/dispatch/fan-out.ts'
 import type { OutboundPost, Sender } from '../../src/webhooks/dispatch/http-client.ts'
 import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
-import { laneLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { defaultEndpointLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { insert, newRegistration, remove } from '../../src/webhooks/registrations.ts'
 import type { RegistrationPatch } from '../../src/webhooks/rules.ts'
 import { type Owner, webhookKeys } from '../../src/webhooks/secrets.ts'
@@ -188,7 +188,13 @@ export function dispatching(
   const start = async (post: Sender['post'], options: Partial<DispatchOptions> = {}): Promise<Dispatch> => {
     const dispatch = startDispatch({
       ...{ db: db(), queue, sender: { post }, sealer: seal, keys: await webhookKeys(db(), seal), version: '1', now },
-      ...{ random: randomBytes, jitter: () => 0.5, schedule: [0, 10, 100], limits: laneLimits, hands: 100 },
+      ...{
+        random: randomBytes,
+        jitter: () => 0.5,
+        schedule: [0, 10, 100],
+        limits: defaultEndpointLimits,
+        concurrency: 100,
+      },
       ...{ leaseMs: 30_000, onError: (error: unknown) => errors.push(error), ...options },
     })
     running.push(dispatch)

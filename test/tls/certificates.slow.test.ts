@@ -34,7 +34,7 @@ const anotherKey = () =>
     publicKeyEncoding: SPKI,
   }).privateKey
 
-/** Asserts that key and leaf match, that the CA signed the leaf, and that the chain is leaf, then CA. */
+/** Asserts that the key matches the leaf, that the CA signed the leaf, and that `cert` is the leaf, then the CA. */
 function assertSound(certificates: Certificates): void {
   const leaf = leafOf(certificates)
   const authority = authorityOf(certificates)
@@ -109,7 +109,7 @@ describe('localCertificates on disk', () => {
     assert.equal(mode(folder), 0o700)
   })
 
-  it('keeps everything on a second start', async () => {
+  it('reuses all files on a second start', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, ['a.example.test'], at(START))
     const second = await localCertificates(folder, ['a.example.test'], at(START + DAY_MS))
@@ -117,7 +117,7 @@ describe('localCertificates on disk', () => {
     assert.deepEqual(second, { ...first, created: false })
   })
 
-  it('keeps the leaf with 30 days left, renews it with less, and keeps the CA', async () => {
+  it('reuses the leaf with 30 days left and renews it with less; the CA stays the same', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const authority = text(first.authorityFile)
@@ -173,7 +173,7 @@ describe('localCertificates on disk', () => {
 
 const filesOf = (folder: string) => Object.fromEntries(readdirSync(folder).map((name) => [name, text(folder, name)]))
 
-/** Puts a leaf and its key in the place of the CA's. */
+/** Replaces the CA's certificate and key with a leaf and its key. */
 function leafAsAuthority(folder: string): void {
   const pem = text(folder, 'server.pem')
   writeFileSync(join(folder, 'authority.crt'), new X509Certificate(pem).toString())
@@ -182,18 +182,18 @@ function leafAsAuthority(folder: string): void {
 
 describe('localCertificates with a damaged CA', () => {
   const damage: [string, RegExp, (folder: string) => void][] = [
-    ['broken certificate', /authority\.crt holds no PEM/, (f) => writeFileSync(join(f, 'authority.crt'), 'x')],
-    ['broken key', /authority\.key holds no/, (f) => writeFileSync(join(f, 'authority.key'), '')],
-    ['missing key', /authority\.key cannot be read/, (f) => rmSync(join(f, 'authority.key'))],
+    ['a broken certificate', /authority\.crt contains no PEM/, (f) => writeFileSync(join(f, 'authority.crt'), 'x')],
+    ['a broken key', /authority\.key contains no/, (f) => writeFileSync(join(f, 'authority.key'), '')],
+    ['a missing key', /authority\.key cannot be read/, (f) => rmSync(join(f, 'authority.key'))],
     [
       "another CA's key",
       /authority\.key is not the private key of/,
       (f) => writeFileSync(join(f, 'authority.key'), anotherKey()),
     ],
-    ['leaf for a certificate', /authority\.crt is not the certificate of an authority/, leafAsAuthority],
+    ['a leaf instead of the CA', /authority\.crt is not a CA certificate/, leafAsAuthority],
   ]
   for (const [name, message, harm] of damage) {
-    it(`names the file and replaces nothing: ${name}`, async () => {
+    it(`throws an error that names the file, and replaces nothing: ${name}`, async () => {
       const folder = emptyFolder()
       await localCertificates(folder, [], at(START))
       harm(folder)
@@ -207,14 +207,14 @@ describe('localCertificates with a damaged CA', () => {
     })
   }
 
-  it('names the CA that has expired', async () => {
+  it('throws an error that names an expired CA', async () => {
     const folder = emptyFolder()
     await localCertificates(folder, [], at(START))
     const expiry = /authority\.crt expired at 2039-12-29T23:00:00\.000Z/
     await assert.rejects(localCertificates(folder, [], at(START + 3650 * DAY_MS)), expiry)
   })
 
-  it('completes a start that stopped after writing the CA key, with the same key', async () => {
+  it('completes a start that was interrupted after writing the CA key, with the same key', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const before = authorityOf(first).publicKey.export(SPKI)
@@ -243,7 +243,7 @@ describe('localCertificates with hostnames', () => {
     assert.equal(subjectAltName, expected)
   })
 
-  it('writes an IPv4-mapped IPv6 address in full', async () => {
+  it('includes an IPv4-mapped IPv6 address in its IPv6 form', async () => {
     const folder = emptyFolder()
     const { subjectAltName } = leafOf(await localCertificates(folder, ['::ffff:192.0.2.7'], at(START)))
     assert.match(subjectAltName ?? '', /IP Address:0:0:0:0:0:FFFF:C000:207$/)
@@ -287,7 +287,7 @@ describe('localCertificates in several concurrent processes', () => {
     assert.deepEqual(readdirSync(folder).sort(), ['authority.crt', 'authority.key', 'server.pem'])
   })
 
-  it('ends the same if calls interleave in one process', async () => {
+  it('ends the same if concurrent calls interleave in one process', async () => {
     const folder = emptyFolder()
     const calls = Array.from({ length: 8 }, () => localCertificates(folder, [], at(START)))
     for (const certificates of await Promise.all(calls)) assertSound(certificates)
@@ -306,7 +306,7 @@ describe('localCertificates read by openssl', { skip: noOpenssl }, () => {
     await localCertificates(folder, ['plinth.example.test'], Date.now)
   })
 
-  it('strictly verifies the leaf as a server', async () => {
+  it('verifies the leaf as a server certificate in strict mode', async () => {
     const checks = ['-x509_strict', '-purpose', 'sslserver', '-verify_hostname', 'plinth.example.test']
     const files = ['-CAfile', join(folder, 'authority.crt'), join(folder, 'server.pem')]
     assert.match((await run('openssl', ['verify', ...checks, ...files])).stdout, /server\.pem: OK/)
@@ -317,7 +317,7 @@ describe('localCertificates read by openssl', { skip: noOpenssl }, () => {
     await assert.rejects(run('openssl', ['verify', '-verify_hostname', 'other.example.test', ...files]), /mismatch/)
   })
 
-  it('shows the CA: path length 0, signs certificates and CRLs', async () => {
+  it('the CA has path length 0 and may sign certificates and CRLs', async () => {
     const shown = await printed(join(folder, 'authority.crt'))
     assert.match(shown, /Subject: CN ?= ?Plinth local authority/)
     assert.match(shown, /Basic Constraints: critical\s+CA:TRUE, pathlen:0/)
@@ -326,7 +326,7 @@ describe('localCertificates read by openssl', { skip: noOpenssl }, () => {
     assert.match(shown, /prime256v1/)
   })
 
-  it('shows the leaf: server only, bound to the CA by key, 397 days, a positive serial', async () => {
+  it('the leaf is for servers only, names the key of the CA, and has 397 days and a positive serial number', async () => {
     const shown = await printed(join(folder, 'server.pem'))
     assert.match(shown, /Basic Constraints: critical\s+CA:FALSE/)
     assert.match(shown, /Key Usage: critical\s+Digital Signature\n/)
@@ -361,29 +361,29 @@ describe('providedCertificates', () => {
     assert.deepEqual(providedCertificates(certFile, keyFile), { key: text(keyFile), cert: text(certFile) })
   })
 
-  it('names a missing or unreadable file', () => {
+  it('throws an error that names a missing or unreadable file', () => {
     assert.throws(() => providedCertificates(join(folder, 'no.crt'), keyFile), /no\.crt cannot be read: ENOENT/)
     assert.throws(() => providedCertificates(certFile, join(folder, 'no.key')), /no\.key cannot be read: ENOENT/)
     assert.throws(() => providedCertificates(folder, keyFile), /cannot be read: EISDIR/)
   })
 
-  it('names a file that is not PEM', () => {
-    const notCertificate = /own\.key holds no PEM certificate/
+  it('throws an error that names a file that is not PEM', () => {
+    const notCertificate = /own\.key contains no PEM certificate/
     const der = new X509Certificate(text(certFile)).raw.toString('latin1')
     assert.throws(() => providedCertificates(keyFile, keyFile), notCertificate)
-    assert.throws(() => providedCertificates(file('der.crt', der), keyFile), /der\.crt holds no PEM certificate/)
-    assert.throws(() => providedCertificates(certFile, certFile), /own\.crt holds no unencrypted PEM private key/)
+    assert.throws(() => providedCertificates(file('der.crt', der), keyFile), /der\.crt contains no PEM certificate/)
+    assert.throws(() => providedCertificates(certFile, certFile), /own\.crt contains no unencrypted PEM private key/)
   })
 
-  it('names an encrypted key', () => {
+  it('throws an error that names an encrypted key', () => {
     const encrypted = createPrivateKey(text(keyFile))
       .export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'secret' })
       .toString()
-    const refusal = /locked\.key holds no unencrypted PEM private key/
+    const refusal = /locked\.key contains no unencrypted PEM private key/
     assert.throws(() => providedCertificates(certFile, file('locked.key', encrypted)), refusal)
   })
 
-  it('names both files if the key does not match the certificate', () => {
+  it('throws an error that names both files if the key does not match the certificate', () => {
     const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' })
     for (const key of [anotherKey(), rsa.toString()]) {
       const refusal = /other\.key is not the private key of .*own\.crt/

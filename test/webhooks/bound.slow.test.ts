@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     })
     const { queue } = dispatchers
 
-    /** An owner with one webhook, and a function that turns events into deliveries under a limit. */
+    /** Creates an owner with one webhook; the returned functions add events for it and fan them out under the limit. */
     async function bounded(maxWaiting: number, owner = newOwner()) {
       const the = steps(db, queue)
       const reported: [string, number][] = []
@@ -61,15 +61,15 @@ forEachEngine((engine) => {
       await the.add(3)
       assert.deepEqual(await the.states(), [...Array(3).fill('failed'), ...Array(5).fill('pending')])
       const [first] = await the.rows()
-      const shown = await findDelivery(db.read, the.webhookId, first?.id ?? '')
+      const delivery = await findDelivery(db.read, the.webhookId, first?.id ?? '')
       assert.deepEqual(
-        [shown.status, shown.reason, shown.attempts, 'nextAttemptAt' in shown],
-        ['failed', 'Dropped: more than 5 deliveries of yours were waiting', [], false],
+        [delivery.status, delivery.reason, delivery.attempts, 'nextAttemptAt' in delivery],
+        ['failed', 'Dropped: more than 5 of your deliveries were waiting', [], false],
       )
-      assert.ok(shown.completedAt)
+      assert.ok(delivery.completedAt)
     })
 
-    it('of other owners stay, whatever one owner has waiting', async () => {
+    it('of other owners stay, however many one owner has', async () => {
       const modest = await bounded(5)
       await modest.add(3)
       const greedy = await bounded(5)
@@ -78,14 +78,14 @@ forEachEngine((engine) => {
       assert.equal((await greedy.states()).filter((status) => status === 'pending').length, 5)
     })
 
-    it('are counted when dropped, and their owner gets webhook.failing once an hour', async () => {
+    it('are counted when dropped, and reported to their owner by webhook.failing at most once an hour', async () => {
       const the = await bounded(5)
       await the.add(6)
       const [event, ...others] = await the.told()
       assert.deepEqual(others, [])
       assert.deepEqual(
         [event.webhookId, event.event, event.reason],
-        [the.webhookId, '*', 'More than 5 deliveries were waiting: of the oldest, 1 were dropped'],
+        [the.webhookId, '*', 'More than 5 of your deliveries were waiting: the oldest were dropped (1)'],
       )
       await the.add(4)
       assert.equal((await the.told()).length, 1)
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       await the.add(1)
       const told = await the.told()
       assert.equal(told.length, 2)
-      assert.equal(told[1].reason, 'More than 5 deliveries were waiting: of the oldest, 5 were dropped')
+      assert.equal(told[1].reason, 'More than 5 of your deliveries were waiting: the oldest were dropped (5)')
       const owner = `${the.owner.ownerClient} ${the.owner.ownerSubject}`
       assert.deepEqual(the.reported, [
         [owner, 1],
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.states(), ['pending', 'failed', 'pending', 'pending'])
     })
 
-    it('return to the limit in steps if far more wait and the owner adds only a few', async () => {
+    it('shrink to the limit in steps when far more are waiting and the owner adds only a few', async () => {
       const before = await bounded(100_000)
       await before.add(1)
       const [one] = await before.rows()
@@ -161,11 +161,11 @@ forEachEngine((engine) => {
       const [first] = await the.rows()
       const instant = new Date(clock.now).toISOString()
       await db.write(async (tx) => makeDue(tx, await the.webhook(the.webhookId), [first?.id ?? ''], instant))
-      const shown = await findDelivery(db.read, the.webhookId, first?.id ?? '')
-      assert.deepEqual([shown.status, 'reason' in shown], ['pending', false])
+      const delivery = await findDelivery(db.read, the.webhookId, first?.id ?? '')
+      assert.deepEqual([delivery.status, 'reason' in delivery], ['pending', false])
     })
 
-    it('of an event for more than a thousand endpoints are added in several transactions, each once', async () => {
+    it('of an event for over a thousand endpoints are added in several transactions, none twice', async () => {
       const the = steps(db, queue)
       const one = newOwner()
       const { id } = await the.subscribe(one, 'https://many.test/0')
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', one.ownerClient).execute())
     })
 
-    it('end as delivered if they are sent in time', async () => {
+    it('are delivered if they are sent before they would be dropped', async () => {
       const the = await bounded(5)
       await the.add(4)
       const node = await dispatchers.start(async () => outcomes.delivered)

@@ -10,7 +10,7 @@ import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
 const shut = { allowHttp: true, allowCidrs: [] }
 const body = Buffer.from('{}')
 
-// Every notation for an address of this machine or its network; PORT is that of the canaries.
+// Notations for addresses of this machine or its network; PORT stands for the port of the canaries.
 const spellings = [
   ...['127.0.0.1', '127.0.0.2', '127.0.0.1.', '127.1', '127.0.1', '2130706433', '2130706434', '0x7f000001', '0x7f.1'],
   ...['0x7f.0.0.0x1', '017700000001', '0177.0.0.1', '0177.0000.0000.0001', '0177.1', '0x7F.0X0.0x0.1', '127.0x0.1'],
@@ -45,7 +45,7 @@ const authorities = [
   '127.0.0.1:PORT#@example.com',
 ]
 
-// Possible results of the second DNS resolution.
+// Addresses that the second DNS lookup, at delivery, may return.
 const addresses = [
   ...[
     '127.0.0.1',
@@ -79,7 +79,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
   let packets = 0
   let sockets = 0
   const countSocket = () => void sockets++
-  const made = sender({ policy: shut, timeoutMs: 1_000, now: Date.now })
+  const client = sender({ policy: shut, timeoutMs: 1_000, now: Date.now })
 
   before(async () => {
     for (const host of ['127.0.0.1', '127.0.0.2', '::1']) {
@@ -103,11 +103,11 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
   after(async () => {
     channel('net.client.socket').unsubscribe(countSocket)
     for (const canary of canaries) canary.close()
-    await made.close()
+    await client.close()
   })
 
   /** The part of an outcome that the webhook's owner can see. */
-  const shown = ({ blocked: _, cause: _operators, durationMs, ...rest }: Outcome) => ({
+  const visible = ({ blocked: _, cause: _operators, durationMs, ...rest }: Outcome) => ({
     ...rest,
     durationMs: durationMs % 100,
   })
@@ -117,33 +117,33 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
   }
   const post = (url: string, options: Partial<SenderOptions> = {}) => {
     const one =
-      Object.keys(options).length > 0 ? sender({ policy: shut, timeoutMs: 1_000, now: Date.now, ...options }) : made
-    return one.post({ url, headers: {}, body }).finally(() => one === made || one.close())
+      Object.keys(options).length > 0 ? sender({ policy: shut, timeoutMs: 1_000, now: Date.now, ...options }) : client
+    return one.post({ url, headers: {}, body }).finally(() => one === client || one.close())
   }
 
-  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 no packet for any notation, and no difference from a closed port', async () => {
+  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 sends no packet to any notation, and responds as for a closed port', async () => {
     const texts = [...spellings.map((host) => `${host}:PORT`), ...authorities]
     for (const text of texts) {
       for (const scheme of ['http', 'https']) {
         const url = `${scheme}://${text.replace('PORT', String(port))}/hook`
         const before = sockets
-        assert.deepEqual(shown(await post(url)), unreachable, url)
+        assert.deepEqual(visible(await post(url)), unreachable, url)
         assert.equal(sockets, before, `${url} made a socket`)
       }
     }
     assert.equal(packets, 0)
   })
 
-  it('T-SSRF-04 no packet to an address that the resolver returns only at delivery', async () => {
+  it('T-SSRF-04 sends no packet to an address that the resolver returns only at delivery', async () => {
     for (const address of addresses) {
-      const answers = ['93.184.215.14', address]
-      const lookup = async () => [{ address: answers.shift() ?? address }]
+      const responses = ['93.184.215.14', address]
+      const lookup = async () => [{ address: responses.shift() ?? address }]
       const url = `http://rebind.test:${port}/hook`
       assert.equal((await checkTarget(shut, url, lookup)).ok, true)
       const before = packets
       const outcome = await post(url, { lookup })
-      assert.deepEqual([outcome.blocked, shown(outcome)], [true, unreachable], address)
-      assert.deepEqual([answers.length, packets], [0, before], address)
+      assert.deepEqual([outcome.blocked, visible(outcome)], [true, unreachable], address)
+      assert.deepEqual([responses.length, packets], [0, before], address)
     }
     assert.equal(packets, 0)
   })
@@ -156,7 +156,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
       ]) {
         const lookup = async () => both.map((one) => ({ address: one }))
         assert.equal((await checkTarget(shut, 'https://mixed.test/', lookup)).ok, false)
-        assert.deepEqual(shown(await post(`http://mixed.test:${port}/`, { lookup })), unreachable)
+        assert.deepEqual(visible(await post(`http://mixed.test:${port}/`, { lookup })), unreachable)
       }
     }
     assert.equal(packets, 0)
@@ -174,7 +174,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
       await post(`http://127.0.0.1:${free}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } }),
     ]
     assert.deepEqual([open.durationMs, shutPort.durationMs], [100, 100])
-    assert.deepEqual(shown(open), shown(refused))
+    assert.deepEqual(visible(open), visible(refused))
     assert.deepEqual([packets, open.blocked, shutPort.blocked, refused.blocked], [0, true, true, false])
   })
 

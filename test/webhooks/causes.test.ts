@@ -27,34 +27,34 @@ async function listening(t: TestContext, server: Server): Promise<number> {
 }
 
 async function outcomeOf(t: TestContext, url: string, options: Partial<SenderOptions> = {}): Promise<Outcome> {
-  const made = sender({ policy, timeoutMs: 300, now: Date.now, ...options })
-  t.after(() => made.close())
-  return made.post({ url, headers: {}, body: Buffer.from('{}') })
+  const client = sender({ policy, timeoutMs: 300, now: Date.now, ...options })
+  t.after(() => client.close())
+  return client.post({ url, headers: {}, body: Buffer.from('{}') })
 }
 
 const both = ({ error, cause }: Outcome) => [error, cause]
 
 describe('the cause of a failed call', () => {
-  it('ENOTFOUND and EAI_AGAIN for a name', async (t) => {
+  it('is ENOTFOUND or EAI_AGAIN for a name that does not resolve', async (t) => {
     for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
       const lookup = async () => Promise.reject(Object.assign(new Error('no name'), { code }))
       assert.deepEqual(both(await outcomeOf(t, 'http://receiver.test/', { lookup })), ['unreachable', code])
     }
   })
 
-  it('ECONNREFUSED for a closed port', async (t) => {
+  it('is ECONNREFUSED for a closed port', async (t) => {
     const closed = createServer()
     const port = await listening(t, closed)
     await new Promise((resolve) => closed.close(resolve))
     assert.deepEqual(both(await outcomeOf(t, `http://127.0.0.1:${port}/`)), ['unreachable', 'ECONNREFUSED'])
   })
 
-  it('CALLBACK_URL_BLOCKED for an address that may not be called', async (t) => {
+  it('is CALLBACK_URL_BLOCKED for an address that may not be called', async (t) => {
     const outcome = await outcomeOf(t, 'http://127.0.0.1:9/', { policy: { allowHttp: true, allowCidrs: [] } })
     assert.deepEqual(both(outcome), ['unreachable', 'CALLBACK_URL_BLOCKED'])
   })
 
-  it('the TLS error code for an unknown authority and an expired certificate', async (t) => {
+  it('is the TLS error code for an unknown authority and an expired certificate', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-causes-'))
     t.after(() => rmSync(folder, { recursive: true }))
     const lookup = async () => [{ address: '127.0.0.1' }]
@@ -63,18 +63,18 @@ describe('the cause of a failed call', () => {
       ['unknown', Date.now, 'SELF_SIGNED_CERT_IN_CHAIN'],
       ['expired', yearsAgo, 'CERT_HAS_EXPIRED'],
     ] as const) {
-      const made = await localCertificates(join(folder, name), ['receiver.test'], now)
+      const client = await localCertificates(join(folder, name), ['receiver.test'], now)
       const port = await listening(
         t,
-        createSecureServer(made, (_, response) => response.end()),
+        createSecureServer(client, (_, response) => response.end()),
       )
-      const ca = name === 'expired' ? { ca: readFileSync(made.authorityFile, 'utf8') } : {}
+      const ca = name === 'expired' ? { ca: readFileSync(client.authorityFile, 'utf8') } : {}
       const outcome = await outcomeOf(t, `https://receiver.test:${port}/`, { lookup, ...ca, timeoutMs: 5_000 })
       assert.deepEqual(both(outcome), ['tls', code])
     }
   })
 
-  it('the phase of a timeout: connecting, waiting for the response, reading it', async (t) => {
+  it('includes the phase of a timeout: connecting, waiting for the response, reading it', async (t) => {
     const lookup = () => new Promise<never>(() => {})
     const connecting = await outcomeOf(t, 'http://receiver.test/', { lookup })
     assert.deepEqual(both(connecting), ['unreachable', 'ETIMEDOUT while connecting'])
@@ -111,7 +111,7 @@ describe('the log of failed calls', () => {
     assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', unlogged: 0 }])
   })
 
-  it('has one line a minute for an endpoint that keeps failing the same way, with the number left out', () => {
+  it('has one line a minute for an endpoint that keeps failing the same way, with the number of lines left out', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 121; n++) {
       log(due, of('ECONNREFUSED'))
@@ -123,7 +123,7 @@ describe('the log of failed calls', () => {
     )
   })
 
-  it('has a line for a new cause, but not for each of two alternating ones', () => {
+  it('has a line for a new cause, but not for every change between two alternating ones', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 100; n++) {
       log(due, of(n % 2 === 0 ? 'ECONNREFUSED' : 'ENOTFOUND'))
@@ -161,12 +161,12 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('shows the operator the cause, and its owner only the class', async (t) => {
+    it('logs the cause for the operator, and shows its owner only the class', async (t) => {
       const closed = createServer()
       const port = await listening(t, closed)
       await new Promise((resolve) => closed.close(resolve))
-      const made = sender({ policy, timeoutMs: 2_000, now: Date.now })
-      t.after(() => made.close())
+      const client = sender({ policy, timeoutMs: 2_000, now: Date.now })
+      t.after(() => client.close())
       const lines: FailureLine[] = []
       const onCalled = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
       const the = steps(db, queue)
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       const { id: webhookId } = await the.subscribe(owner, `http://127.0.0.1:${port}/hook`)
       const event = await the.emit(owner)
       await fan(batch([{ eventId: event.id }]))
-      const node = await start(made.post, { schedule: [0], onCalled })
+      const node = await start(client.post, { schedule: [0], onCalled })
       await node.settled()
       const [delivery] = await the.deliveries(event.id)
       const deliveryId = delivery?.id ?? ''

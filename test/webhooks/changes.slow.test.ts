@@ -4,7 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { builtIn } from '../../src/catalog/service.ts'
 import type { Queue } from '../../src/queue/queue.ts'
-import { replayedAtOnce, replayTaken } from '../../src/webhooks/deliveries/replay.ts'
+import { replayedAtOnce, replaySelected } from '../../src/webhooks/deliveries/replay.ts'
 import { appOn, everyScope, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -29,16 +29,16 @@ forEachEngine((engine) => {
       const as = more.as ?? token(everyScope, owner)
       return service.send({ method, url, ...(payload && { payload }), ...(headers && { headers }), token: as })
     }
-    const made = async (more: object = {}, as?: string): Promise<Json> => {
+    const register = async (more: object = {}, as?: string): Promise<Json> => {
       const body = { event: 'report.*', callbackUrl: `http://127.0.0.1:9/${++count}`, ...more }
-      const answer = await call('POST', '/api/webhooks', body, { ...(as && { as }) })
-      assert.equal(answer.statusCode, 201, answer.body)
-      return answer.json()
+      const response = await call('POST', '/api/webhooks', body, { ...(as && { as }) })
+      assert.equal(response.statusCode, 201, response.body)
+      return response.json()
     }
     const refused = async (status: number, code: string, ...of: Parameters<typeof call>): Promise<Json> => {
-      const answer = await call(...of)
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [status, code], answer.body)
-      return answer.json()
+      const response = await call(...of)
+      assert.deepEqual([response.statusCode, response.json().errorCode], [status, code], response.body)
+      return response.json()
     }
     const rowOf = (id: string) =>
       service.db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
@@ -50,16 +50,16 @@ forEachEngine((engine) => {
       ])
     }
 
-    interface Kept {
+    interface StoredDelivery {
       status?: 'pending' | 'delivered' | 'failed'
       type?: string
       audience?: string | null
       createdAt?: string
     }
-    /** Deliveries as a fan-out creates them, one second apart. */
-    const deliver = async (webhookId: string, kept: Kept[]): Promise<string[]> => {
+    /** Adds deliveries as a fan-out does, created one second apart. */
+    const deliver = async (webhookId: string, stored: StoredDelivery[]): Promise<string[]> => {
       const { callbackUrl: url } = await rowOf(webhookId)
-      const rows = kept.map(({ status = 'failed', type = 'report.failed', audience = null, createdAt }, n) => {
+      const rows = stored.map(({ status = 'failed', type = 'report.failed', audience = null, createdAt }, n) => {
         const at = createdAt ?? new Date(Date.parse('2026-02-01T00:00:00Z') + n * 1_000).toISOString()
         const id = `${++count}`.padStart(22, '0')
         const event = { id: `msg_${id}`, type, audience, body: '{}', callbackUrl: null, createdAt: at }
@@ -99,15 +99,15 @@ forEachEngine((engine) => {
 
     describe('PATCH /api/webhooks/{id}', () => {
       it('200 with the given fields changed, all others unchanged, and a new tag', async () => {
-        const { secret: _, ...before } = await made({ description: 'Ours', headers: { 'X-A': '1', 'X-B': '2' } })
-        const place = `/api/webhooks/${before.id}`
+        const { secret: _, ...before } = await register({ description: 'Ours', headers: { 'X-A': '1', 'X-B': '2' } })
+        const path = `/api/webhooks/${before.id}`
         const patch = { event: '*', description: null, headers: { 'X-A': null, 'X-C': '3' }, payloadStyle: 'envelope' }
-        const answer = await call('PATCH', place, patch, { headers: { 'if-match': '"1"' } })
-        const { description: __, ...kept } = before
-        const after = { ...kept, event: '*', headers: { 'X-B': '2', 'X-C': '3' }, payloadStyle: 'envelope' }
-        assert.deepEqual([answer.statusCode, answer.json(), answer.headers.etag], [200, after, '"2"'])
-        assert.deepEqual((await call('GET', place)).json(), after)
-        assert.equal((await call('PATCH', place, { headers: null })).json().headers, undefined)
+        const response = await call('PATCH', path, patch, { headers: { 'if-match': '"1"' } })
+        const { description: __, ...stored } = before
+        const after = { ...stored, event: '*', headers: { 'X-B': '2', 'X-C': '3' }, payloadStyle: 'envelope' }
+        assert.deepEqual([response.statusCode, response.json(), response.headers.etag], [200, after, '"2"'])
+        assert.deepEqual((await call('GET', path)).json(), after)
+        assert.equal((await call('PATCH', path, { headers: null })).json().headers, undefined)
         assert.deepEqual((await entries(before.id)).slice(1), [
           ['webhook.updated', { changed: ['event', 'description', 'headers', 'payloadStyle'] }],
           ['webhook.updated', { changed: ['headers'] }],
@@ -115,13 +115,13 @@ forEachEngine((engine) => {
       })
 
       it('412 when the tag is outdated, without a change; of ten concurrent requests one succeeds (T-RACE-01)', async () => {
-        const { id } = await made()
-        const place = `/api/webhooks/${id}`
+        const { id } = await register()
+        const path = `/api/webhooks/${id}`
         const stale = { headers: { 'if-match': '"2"' } }
-        await refused(412, 'PRECONDITION_FAILED', 'PATCH', place, { status: 'paused' }, stale)
+        await refused(412, 'PRECONDITION_FAILED', 'PATCH', path, { status: 'paused' }, stale)
         assert.equal((await rowOf(id)).status, 'active')
         const tries = Array.from({ length: 10 }, (_, n) =>
-          call('PATCH', place, { description: `${n}` }, { headers: { 'if-match': '"1"' } }),
+          call('PATCH', path, { description: `${n}` }, { headers: { 'if-match': '"1"' } }),
         )
         const statuses = (await Promise.all(tries)).map(({ statusCode }) => statusCode)
         assert.deepEqual(statuses.sort(), [200, ...Array(9).fill(412)])
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       })
 
       it('204 with return=minimal; 415 for a body that is not JSON; unknown members are ignored', async () => {
-        const { id } = await made()
+        const { id } = await register()
         const minimal = { headers: { prefer: 'return=minimal', 'content-type': 'application/merge-patch+json' } }
         assert.equal((await call('PATCH', `/api/webhooks/${id}`, { description: 'x' }, minimal)).statusCode, 204)
         const text = { headers: { 'content-type': 'text/plain' } }
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
         await refused(400, 'INVALID_INPUT', 'PATCH', `/api/webhooks/${id}`, { secret: 'x' }, strict)
       })
 
-      it('422 naming every violation, before checking whether the webhook exists', async () => {
+      it('422 naming every violation, even if the webhook does not exist', async () => {
         const headers = { 'webhook-id': '1', gone: null }
         const wrong = { status: 'x', event: 'x', callbackUrl: 'nowhere', headers }
         const { errors } = await refused(422, 'VALIDATION_ERROR', 'PATCH', `/api/webhooks/whk_${'A'.repeat(22)}`, wrong)
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
           errors.map(({ field }: Json) => field),
           ['status', 'event', 'callbackUrl', 'headers.webhook-id'],
         )
-        const { id } = await made()
+        const { id } = await register()
         for (const [status, code, patch] of [
           [422, 'VALIDATION_ERROR', { status: 'disabled' }],
           [422, 'VALIDATION_ERROR', { description: 'x'.repeat(501) }],
@@ -173,44 +173,44 @@ forEachEngine((engine) => {
       })
 
       it('409 if another webhook has the same event and address', async () => {
-        const { event, callbackUrl } = await made()
-        const { id } = await made()
+        const { event, callbackUrl } = await register()
+        const { id } = await register()
         await refused(409, 'DUPLICATE_RESOURCE', 'PATCH', `/api/webhooks/${id}`, { event, callbackUrl })
         assert.equal((await rowOf(id)).revision, 1)
       })
 
       it('404 for another owner’s (T-WH-07), 200 for an administrator', async () => {
-        const { id } = await made()
-        const place = `/api/webhooks/${id}`
+        const { id } = await register()
+        const path = `/api/webhooks/${id}`
         await refused(
           404,
           'RESOURCE_NOT_FOUND',
           'PATCH',
-          place,
+          path,
           { status: 'paused' },
           { as: token(everyScope, 'cli_else') },
         )
         const admin = { as: token(`${everyScope} admin`, 'cli_root') }
-        assert.equal((await call('PATCH', place, { status: 'paused' }, admin)).statusCode, 200)
+        assert.equal((await call('PATCH', path, { status: 'paused' }, admin)).statusCode, 200)
       })
 
       it('403 if the token may not read the new events, or the current ones at a new address', async () => {
-        const { id, callbackUrl } = await made()
-        const place = `/api/webhooks/${id}`
+        const { id, callbackUrl } = await register()
+        const path = `/api/webhooks/${id}`
         const weak = { as: token('webhooks:write webhooks:read', owner) }
-        await refused(403, 'ACCESS_DENIED', 'PATCH', place, { event: 'user.*' }, weak)
-        assert.equal((await call('PATCH', place, { event: 'user.*' })).statusCode, 200)
-        await refused(403, 'ACCESS_DENIED', 'PATCH', place, { callbackUrl: `${callbackUrl}/mine` }, weak)
-        assert.equal((await call('PATCH', place, { status: 'paused' }, weak)).statusCode, 200)
+        await refused(403, 'ACCESS_DENIED', 'PATCH', path, { event: 'user.*' }, weak)
+        assert.equal((await call('PATCH', path, { event: 'user.*' })).statusCode, 200)
+        await refused(403, 'ACCESS_DENIED', 'PATCH', path, { callbackUrl: `${callbackUrl}/mine` }, weak)
+        assert.equal((await call('PATCH', path, { status: 'paused' }, weak)).statusCode, 200)
       })
 
-      it('a new address limits the events to those the token of that request may read', async () => {
-        const { id, callbackUrl } = await made({ event: '*' })
+      it('200 with a new address: the scopes of that request’s token now limit the events', async () => {
+        const { id, callbackUrl } = await register({ event: '*' })
         const weak = { as: token('webhooks:write', owner) }
-        const kept: Kept[] = [{ audience: 'users:read' }, { audience: 'any' }, { audience: null }]
+        const stored: StoredDelivery[] = [{ audience: 'users:read' }, { audience: 'any' }, { audience: null }]
         const [users, any, own] = await deliver(
           id,
-          kept.map((one) => ({ ...one, status: 'pending' })),
+          stored.map((one) => ({ ...one, status: 'pending' })),
         )
         assert.equal(
           (await call('PATCH', `/api/webhooks/${id}`, { callbackUrl: `${callbackUrl}/2` }, weak)).statusCode,
@@ -220,15 +220,15 @@ forEachEngine((engine) => {
         assert.equal((await stateOf(users!)).status, 'failed')
         for (const one of [any, own])
           assert.deepEqual(await stateOf(one!), { status: 'pending', url: `${callbackUrl}/2` })
-        const place = `/api/webhooks/${id}/deliveries/${users}/redeliver`
-        await refused(403, 'PERMISSION_DENIED', 'POST', place)
+        const path = `/api/webhooks/${id}/deliveries/${users}/redeliver`
+        await refused(403, 'PERMISSION_DENIED', 'POST', path)
         assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, { since: '2026-01-01T00:00:00Z' })).json(), {
           count: 0,
         })
       })
 
-      it('an administrator cannot subscribe another owner’s webhook to more than its owner may read', async () => {
-        const { id, callbackUrl } = await made({ event: '*' }, token('webhooks:write', owner))
+      it('403 for an administrator who subscribes another owner’s webhook to more than its owner may read', async () => {
+        const { id, callbackUrl } = await register({ event: '*' }, token('webhooks:write', owner))
         const admin = { as: token(`${everyScope} admin`, 'cli_root') }
         await refused(403, 'PERMISSION_DENIED', 'PATCH', `/api/webhooks/${id}`, { event: 'user.*' }, admin)
         assert.equal(
@@ -238,8 +238,8 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('pausing ends waiting deliveries; delivered ones stay unchanged', async () => {
-        const { id } = await made()
+      it('200 with status paused: waiting deliveries end, delivered ones stay unchanged', async () => {
+        const { id } = await register()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
         await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
         assert.deepEqual(
@@ -250,7 +250,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/{id}/deliveries', () => {
-      const kept: Kept[] = [
+      const stored: StoredDelivery[] = [
         { status: 'failed', type: 'report.failed' },
         { status: 'delivered', type: 'report.completed' },
         { status: 'pending', type: 'report.completed' },
@@ -259,12 +259,12 @@ forEachEngine((engine) => {
       ]
 
       it('200 newest or oldest first, filtered as requested', async () => {
-        const { id } = await made()
-        const ids = await deliver(id, kept)
-        const asked = async (query: string) => {
-          const answer = await call('GET', `/api/webhooks/${id}/deliveries?${query}`)
-          assert.equal(answer.statusCode, 200, answer.body)
-          return answer.json().map((one: Json) => ids.indexOf(one.id))
+        const { id } = await register()
+        const ids = await deliver(id, stored)
+        const listed = async (query: string) => {
+          const response = await call('GET', `/api/webhooks/${id}/deliveries?${query}`)
+          assert.equal(response.statusCode, 200, response.body)
+          return response.json().map((one: Json) => ids.indexOf(one.id))
         }
         for (const [query, expected] of [
           ['', [4, 3, 2, 1, 0]],
@@ -280,29 +280,29 @@ forEachEngine((engine) => {
           ['since=2026-02-02', []],
           ['since=2026-03-01&until=2026-02-01', []],
         ] as const) {
-          assert.deepEqual(await asked(query), expected, query)
+          assert.deepEqual(await listed(query), expected, query)
         }
         const narrowed = (await call('GET', `/api/webhooks/${id}/deliveries?fields=status,event&limit=1`)).json()
         assert.deepEqual(narrowed, [{ status: 'delivered', event: 'webhook.test' }])
       })
 
       it('200 in pages that neither skip nor repeat while deliveries are added', async () => {
-        const { id } = await made()
-        // Several share one instant: the id orders them.
+        const { id } = await register()
+        // Several share one timestamp, so the id decides their order.
         const at = '2026-02-01T00:00:00.000Z'
         const ids = await deliver(
           id,
-          [...kept, ...kept].map((one, n) => ({ ...one, ...(n < 6 && { createdAt: at }) })),
+          [...stored, ...stored].map((one, n) => ({ ...one, ...(n < 6 && { createdAt: at }) })),
         )
         const seen: string[] = []
         let url: string | undefined = `/api/webhooks/${id}/deliveries?limit=3`
         let back: string | undefined
         while (url !== undefined) {
-          const answer = await call('GET', url)
-          seen.push(...answer.json().map((one: Json) => one.id))
+          const response = await call('GET', url)
+          seen.push(...response.json().map((one: Json) => one.id))
           await deliver(id, [{ createdAt: '2026-02-03T00:00:00.000Z' }])
-          url = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1]
-          back = /<([^>]+)>; rel="prev"/.exec(String(answer.headers.link))?.[1] ?? back
+          url = /<([^>]+)>; rel="next"/.exec(String(response.headers.link))?.[1]
+          back = /<([^>]+)>; rel="prev"/.exec(String(response.headers.link))?.[1] ?? back
         }
         assert.deepEqual([seen.length, new Set(seen).size, [...seen].sort()], [10, 10, [...ids].sort()])
         assert.deepEqual(
@@ -312,10 +312,10 @@ forEachEngine((engine) => {
       })
 
       it('400 for invalid parameters, and for a cursor of another list', async () => {
-        const { id } = await made()
-        await deliver(id, kept)
-        const place = `/api/webhooks/${id}/deliveries`
-        const { headers } = await call('GET', `${place}?limit=1&status=failed`)
+        const { id } = await register()
+        await deliver(id, stored)
+        const path = `/api/webhooks/${id}/deliveries`
+        const { headers } = await call('GET', `${path}?limit=1&status=failed`)
         const cursor = /cursor=([^>&]+)>; rel="next"/.exec(String(headers.link))?.[1]
         assert.ok(cursor)
         for (const query of [
@@ -327,7 +327,7 @@ forEachEngine((engine) => {
           'limit=0',
           `cursor=${cursor}`,
         ]) {
-          await refused(400, 'INVALID_INPUT', 'GET', `${place}?${query}`)
+          await refused(400, 'INVALID_INPUT', 'GET', `${path}?${query}`)
         }
       })
     })
@@ -336,7 +336,7 @@ forEachEngine((engine) => {
       /** Runs the pending replay jobs; returns how many transactions made something due. */
       const replayed = async (some = jobs.splice(0)): Promise<number> => {
         let steps = 0
-        const work = replayTaken({ db: service.db, now: () => service.clock.now, onAdded: () => steps++ })
+        const work = replaySelected({ db: service.db, now: () => service.clock.now, onAdded: () => steps++ })
         const { signal } = new AbortController()
         for (const { queue, payload } of some) {
           assert.equal(queue, 'webhook.replay')
@@ -350,8 +350,8 @@ forEachEngine((engine) => {
         return rows.map(({ status, round }) => `${status} ${round}`)
       }
 
-      it('202 for 500 at a time, oldest first, with the start of the next replay', async () => {
-        const { id } = await made()
+      it('202 with up to 500 deliveries, oldest first, and the start of the next replay', async () => {
+        const { id } = await register()
         const ids = await deliver(
           id,
           Array.from({ length: 503 }, () => ({})),
@@ -365,7 +365,7 @@ forEachEngine((engine) => {
         const second = (await call('POST', `/api/webhooks/${id}/replay`, { since: next, status: 'failed' })).json()
         assert.deepEqual(second, { count: 3 })
         await replayed()
-        // Everything is pending: there is nothing left to send.
+        // All deliveries are pending, so there is nothing to replay.
         assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, { since })).json(), { count: 0 })
         assert.deepEqual(
           (await entries(id)).slice(1, 3).map(([event, { count: n }]) => [event, n]),
@@ -376,40 +376,40 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 without repeating a delivery when several share one instant', async () => {
-        const { id } = await made()
-        const place = `/api/webhooks/${id}/replay`
+      it('202 with no delivery sent twice when several share one timestamp', async () => {
+        const { id } = await register()
+        const path = `/api/webhooks/${id}/replay`
         const since = '2026-01-01T00:00:00.000Z'
         const [early, tied, late] = ['2026-02-01', '2026-02-02', '2026-02-03'].map((day) => `${day}T00:00:00.000Z`)
-        const kept = (count: number, createdAt = '') => Array.from({ length: count }, () => ({ createdAt }))
-        const ids = await deliver(id, [...kept(498, early), ...kept(4, tied)])
-        assert.deepEqual((await call('POST', place, { since })).json(), { count: 498, nextSince: tied })
+        const stored = (count: number, createdAt = '') => Array.from({ length: count }, () => ({ createdAt }))
+        const ids = await deliver(id, [...stored(498, early), ...stored(4, tied)])
+        assert.deepEqual((await call('POST', path, { since })).json(), { count: 498, nextSince: tied })
         await replayed()
         const sent = await Promise.all([497, 498].map(async (n) => (await stateOf(ids[n] as string)).status))
         assert.deepEqual(sent, ['pending', 'failed'])
-        await deliver(id, [...kept(499, tied), ...kept(1, late)])
+        await deliver(id, [...stored(499, tied), ...stored(1, late)])
         const next = tied?.replace('.000Z', '.001Z')
-        assert.deepEqual((await call('POST', place, { since: tied })).json(), { count: 503, nextSince: next })
+        assert.deepEqual((await call('POST', path, { since: tied })).json(), { count: 503, nextSince: next })
         await replayed()
-        assert.deepEqual((await call('POST', place, { since: next })).json(), { count: 1 })
+        assert.deepEqual((await call('POST', path, { since: next })).json(), { count: 1 })
       })
 
-      it('202 without sending any twice: when a job reruns, with a second replay, or a concurrent redelivery', async () => {
-        const { id } = await made()
-        const place = `/api/webhooks/${id}`
+      it('202 with no delivery sent twice after a job rerun, a second replay or a concurrent redelivery', async () => {
+        const { id } = await register()
+        const path = `/api/webhooks/${id}`
         const ids = await deliver(id, [{}, {}, {}])
         const since = '2026-01-01T00:00:00Z'
-        assert.deepEqual((await call('POST', `${place}/replay`, { since })).json(), { count: 3 })
-        assert.deepEqual((await call('POST', `${place}/replay`, { since })).json(), { count: 3 })
+        assert.deepEqual((await call('POST', `${path}/replay`, { since })).json(), { count: 3 })
+        assert.deepEqual((await call('POST', `${path}/replay`, { since })).json(), { count: 3 })
         const added = jobs.splice(0)
-        assert.equal((await call('POST', `${place}/deliveries/${ids[0]}/redeliver`)).statusCode, 202)
+        assert.equal((await call('POST', `${path}/deliveries/${ids[0]}/redeliver`)).statusCode, 202)
         await replayed(added)
         await replayed(added)
         assert.deepEqual(await rounds(ids), ['pending 1', 'pending 1', 'pending 1'])
       })
 
-      it('202, but a webhook that is paused before they are due gets none of them', async () => {
-        const { id } = await made()
+      it('202, but nothing is sent if the webhook is paused before the deliveries are due', async () => {
+        const { id } = await register()
         const ids = await deliver(id, [{}, {}])
         const range = { since: '2026-01-01T00:00:00Z' }
         assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, range)).json(), { count: 2 })
@@ -419,8 +419,8 @@ forEachEngine((engine) => {
       })
 
       it('422 for an invalid range, 409 while paused, 404 for another owner’s', async () => {
-        const { id } = await made()
-        const place = `/api/webhooks/${id}/replay`
+        const { id } = await register()
+        const path = `/api/webhooks/${id}/replay`
         for (const [payload, field] of [
           [{ since: 'yesterday' }, 'since'],
           [{ since: '2026-02-01T23:59:60Z' }, 'since'],
@@ -429,22 +429,22 @@ forEachEngine((engine) => {
           [{ since: '2026-02-01T00:00:00Z', event: 'report.*' }, 'event'],
           [{ since: '2026-02-01T00:00:00Z', status: 'pending' }, 'status'],
         ] as const) {
-          const { errors } = await refused(422, 'VALIDATION_ERROR', 'POST', place, payload)
+          const { errors } = await refused(422, 'VALIDATION_ERROR', 'POST', path, payload)
           assert.deepEqual(
             errors.map((one: Json) => one.field),
             [field],
           )
         }
-        await refused(400, 'MISSING_REQUIRED_FIELD', 'POST', place, {})
+        await refused(400, 'MISSING_REQUIRED_FIELD', 'POST', path, {})
         const range = { since: '2026-02-01T00:00:00Z' }
-        await refused(404, 'RESOURCE_NOT_FOUND', 'POST', place, range, { as: token(everyScope, 'cli_else') })
+        await refused(404, 'RESOURCE_NOT_FOUND', 'POST', path, range, { as: token(everyScope, 'cli_else') })
         await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
-        await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', place, range)
+        await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', path, range)
       })
     })
 
-    it('rotations are in the audit log, without the secret', async () => {
-      const { id } = await made()
+    it('adds secret rotations to the audit log, without the secret', async () => {
+      const { id } = await register()
       await call('POST', `/api/webhooks/${id}/rotate-secret`, { immediate: true })
       assert.deepEqual((await entries(id)).at(-1), ['webhook.secret_rotated', { immediate: true }])
       const all = JSON.stringify(await service.db.read.selectFrom('auditEntries').selectAll().execute())

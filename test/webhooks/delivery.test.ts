@@ -9,7 +9,7 @@ import type { Dispatch } from '../../src/webhooks/dispatch/dispatch-options.ts'
 import { startDispatch } from '../../src/webhooks/dispatch/dispatcher.ts'
 import { fanOut } from '../../src/webhooks/dispatch/fan-out.ts'
 import { type Sender, sender } from '../../src/webhooks/dispatch/http-client.ts'
-import { laneLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { defaultEndpointLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { webhookKeySet } from '../../src/webhooks/secret-routes.ts'
 import { accountSecret, type WebhookKeys, webhookKeys } from '../../src/webhooks/secrets.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     let db: Database
     let queue: Queue
     let keys: WebhookKeys
-    let made: Sender
+    let client: Sender
     let dispatch: Dispatch
     let skewMs = 0
     let the: ReturnType<typeof steps>
@@ -31,12 +31,18 @@ forEachEngine((engine) => {
       const onError = (error: unknown) => errors.push(error)
       queue = await openQueue({ db, now: Date.now, random: Math.random, onError })
       keys = await webhookKeys(db, seal)
-      made = sender({ policy, timeoutMs: 2_000, now: Date.now })
+      client = sender({ policy, timeoutMs: 2_000, now: Date.now })
       the = steps(db, queue)
       const now = () => Date.now() + skewMs
       dispatch = startDispatch({
-        ...{ db, queue, sender: made, sealer: seal, keys, now, random: randomBytes, jitter: Math.random, onError },
-        ...{ limits: laneLimits, hands: 100, leaseMs: 20_000, schedule: [0, 0.01, 0.01], version: '1.2.3' },
+        ...{ db, queue, sender: client, sealer: seal, keys, now, random: randomBytes, jitter: Math.random, onError },
+        ...{
+          limits: defaultEndpointLimits,
+          concurrency: 100,
+          leaseMs: 20_000,
+          schedule: [0, 0.01, 0.01],
+          version: '1.2.3',
+        },
       })
       const fan = fanOut({ db, now, random: randomBytes, onAdded: dispatch.wake })
       queue.work('event.fan-out', { together: fan })
@@ -44,7 +50,7 @@ forEachEngine((engine) => {
     after(async () => {
       await queue.stop(1_000)
       await dispatch.stop(1_000)
-      await made.close()
+      await client.close()
       await db.close()
       assert.deepEqual(errors, [])
     })
@@ -78,7 +84,7 @@ forEachEngine((engine) => {
       nextAttemptAt: null,
     })
 
-    it('a retry has the same id and bytes and a fresh timestamp (T-WH-01, T-WH-03)', async (t) => {
+    it('retries with the same id and bytes and a fresh timestamp (T-WH-01, T-WH-03)', async (t) => {
       const { calls, url } = await receiver(t, (n) => {
         skewMs += 5_000
         return n < 3 ? { status: n === 1 ? 500 : 302, text: 'not yet' } : ok()
@@ -106,7 +112,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(id)).failingSince, null)
     })
 
-    it('failed when the schedule is exhausted', async (t) => {
+    it('fails when the schedule is exhausted', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 503 }))
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url)
@@ -120,7 +126,7 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, still], [(await the.attempts(delivery!.id))[0]!.startedAt, 'active'])
     })
 
-    it('410 disables the webhook at once, with the reason', async (t) => {
+    it('disables the webhook at once after a 410, with the reason', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url)
@@ -128,14 +134,14 @@ forEachEngine((engine) => {
       const [delivery] = await the.settled(event.id)
       assert.deepEqual([delivery!.status, delivery!.attempts], ['failed', 1])
       const { status, statusReason, revision } = await the.webhook(id)
-      assert.deepEqual([status, statusReason, revision], ['disabled', 'The endpoint answered 410 Gone', 2])
+      assert.deepEqual([status, statusReason, revision], ['disabled', 'The endpoint responded with 410 Gone', 2])
       const other = await receiver(t, ok)
       const next = await the.emit(owner, { callbackUrl: other.url })
-      const told = (await the.settled(next.id)).map(({ webhookId }) => webhookId)
-      assert.deepEqual([told, calls.length, other.calls.length], [[null], 1, 1])
+      const webhookIds = (await the.settled(next.id)).map(({ webhookId }) => webhookId)
+      assert.deepEqual([webhookIds, calls.length, other.calls.length], [[null], 1, 1])
     })
 
-    it('410 from a one-off callback URL ends its delivery', async (t) => {
+    it('ends the delivery to a one-off callback URL after a 410', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const [delivery] = await the.settled((await the.emit(newOwner(), { callbackUrl: url })).id)
       assert.deepEqual([delivery!.status, calls.length], ['failed', 1])
@@ -164,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('calls an address that is both registered and given in the request once, with the webhook’s secret', async (t) => {
+    it('makes a single call, with the webhook’s secret, to an address that is both registered and in the request', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
@@ -176,13 +182,13 @@ forEachEngine((engine) => {
       assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
     })
 
-    it('also sends the plain body to a callback URL that is registered for envelopes', async (t) => {
+    it('also sends the plain body to a callback URL that is registered with envelope style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })
       const event = await the.emit(owner, { callbackUrl: url })
-      const told = (await the.settled(event.id)).map(({ webhookId }) => webhookId)
-      assert.deepEqual(new Set(told), new Set([id, null]))
+      const webhookIds = (await the.settled(event.id)).map(({ webhookId }) => webhookId)
+      assert.deepEqual(new Set(webhookIds), new Set([id, null]))
       const bodies = calls.map(({ bytes }) => JSON.parse(bytes.toString()))
       assert.deepEqual(
         bodies.map((body) => body.data ?? body),
@@ -191,7 +197,7 @@ forEachEngine((engine) => {
       assert.equal(bodies.filter(({ taskId }) => taskId === eventBody.taskId).length, 1)
     })
 
-    it('two owners do not receive each other’s events (T-WH-07)', async (t) => {
+    it('keeps the events of two owners apart (T-WH-07)', async (t) => {
       const mine = await receiver(t, ok)
       const theirs = await receiver(t, ok)
       const owner = newOwner()
@@ -203,7 +209,7 @@ forEachEngine((engine) => {
       assert.deepEqual([mine.calls.length, theirs.calls.length], [1, 0])
     })
 
-    it('one delivery per webhook whose pattern matches, in its payload style', async (t) => {
+    it('makes one delivery per webhook whose pattern matches, in its payload style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const styled = await the.subscribe(owner, url, { event: 'report.*', payloadStyle: 'envelope' })
@@ -218,7 +224,7 @@ forEachEngine((engine) => {
       assert.ok(isSigned(styled.secret, envelope))
     })
 
-    it('a webhook deleted during a call is not called again (T-WH-07)', async (t) => {
+    it('does not call a webhook again that was deleted during a call (T-WH-07)', async (t) => {
       const owner = newOwner()
       const { calls, url } = await receiver(t, async () => {
         await the.unsubscribe(owner, id)
@@ -230,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery!.status, delivery!.nextAttemptAt, calls.length], ['failed', null, 1])
     })
 
-    it('an address that is no longer allowed counts as a failed attempt, with a neutral error (T-SSRF-08)', async () => {
+    it('counts an address that is no longer allowed as a failed attempt, with a neutral error (T-SSRF-08)', async () => {
       const owner = newOwner()
       const event = await the.emit(owner, { callbackUrl: 'http://10.0.0.1/' })
       const [delivery] = await the.settled(event.id)

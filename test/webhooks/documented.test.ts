@@ -10,7 +10,7 @@ import { builtIn } from '../../src/catalog/service.ts'
 import { newSecret, signature } from '../../src/webhooks/dispatch/sign.ts'
 
 const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
-/** The page's programs by the names that follow their language tag. */
+/** The programs on the page, keyed by the name after their language tag. */
 const snippets = new Map(
   [...page.matchAll(/^```\w+ ([\w.-]+)\n(.*?)^```$/gms)].map(([, name, text]) => [name as string, text as string]),
 )
@@ -28,7 +28,7 @@ const jwk = publicKey.export({ format: 'jwk' })
 const body = JSON.stringify({ taskId: 'tsk_1', status: 'completed', resultUrl: '/api/é' })
 const now = Math.floor(Date.now() / 1_000)
 
-/** Headers of a call signed as the service does. */
+/** Headers of a call signed the way the service signs. */
 function signed(secrets: string[], timestampSeconds = now, privateKeys = [privateKey]): Record<string, string> {
   const message = { id: 'msg_1', timestampSeconds, body: Buffer.from(body) }
   return {
@@ -62,7 +62,7 @@ const folder = mkdtempSync(join(tmpdir(), 'plinth-snippets-'))
 after(() => rmSync(folder, { recursive: true }))
 
 /** Writes a snippet to a file; its imports resolve to this project's packages. */
-function written(name: string): string {
+function writeSnippet(name: string): string {
   const file = join(folder, name)
   const text = snippets.get(name)
   assert.ok(text, `docs/webhooks.md has no ${name}`)
@@ -74,7 +74,7 @@ function written(name: string): string {
 }
 
 const load = (name: string): Promise<{ verify: (...of: unknown[]) => unknown }> =>
-  import(pathToFileURL(written(name)).href)
+  import(pathToFileURL(writeSnippet(name)).href)
 
 const judge = (verify: () => unknown): boolean => {
   try {
@@ -85,7 +85,7 @@ const judge = (verify: () => unknown): boolean => {
   }
 }
 
-/** Why a program cannot run here, or false. */
+/** Why a program cannot run here; false if it can. */
 const missing = (command: string, ...args: string[]) =>
   spawnSync(command, args).status === 0 ? false : `${command} ${args.join(' ')} does not work here`
 
@@ -99,21 +99,21 @@ const forged = {
 describe('docs/webhooks.md', () => {
   it('standard.ts accepts valid calls and rejects invalid ones', async () => {
     const { verify } = await load('standard.ts')
-    const told = cases.map((one) => `${one.what}: ${judge(() => verify(one.secret, one.headers, one.body))}`)
-    assert.deepEqual(told, expected)
+    const results = cases.map((one) => `${one.what}: ${judge(() => verify(one.secret, one.headers, one.body))}`)
+    assert.deepEqual(results, expected)
     assert.deepEqual(verify(secret, right, body), JSON.parse(body))
   })
 
   it('crypto.ts accepts valid calls and rejects invalid ones', async () => {
     const { verify } = await load('crypto.ts')
-    const told = cases.map(
+    const results = cases.map(
       (one) => `${one.what}: ${judge(() => verify(one.secret, one.headers, Buffer.from(one.body)))}`,
     )
-    assert.deepEqual(told, expected)
+    assert.deepEqual(results, expected)
     assert.deepEqual(verify(secret, right, Buffer.from(body)), JSON.parse(body))
   })
 
-  it('public-key.ts accepts the service’s key and no other', async () => {
+  it('public-key.ts accepts the service’s key and rejects any other', async () => {
     const { verify } = await load('public-key.ts')
     const tries = [right, forged, signed([secret], now, [])].map((headers) =>
       judge(() => verify(jwk, headers, Buffer.from(body))),
@@ -122,7 +122,7 @@ describe('docs/webhooks.md', () => {
   })
 
   const python = (name: string, driver: string, input: object) => {
-    written(name)
+    writeSnippet(name)
     const run = spawnSync('python3', ['-c', driver], { cwd: folder, input: JSON.stringify(input), encoding: 'utf8' })
     assert.equal(run.status, 0, run.stderr)
     return JSON.parse(run.stdout)
@@ -138,11 +138,11 @@ def judge(case):
     except ValueError:
         return False
 print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
-    const told = python('verify.py', driver, cases).map((is: boolean, n: number) => `${cases[n]?.what}: ${is}`)
-    assert.deepEqual(told, expected)
+    const results = python('verify.py', driver, cases).map((is: boolean, n: number) => `${cases[n]?.what}: ${is}`)
+    assert.deepEqual(results, expected)
   })
 
-  it('public_key.py takes the service’s key and no other', {
+  it('public_key.py accepts the service’s key and rejects any other', {
     skip: missing('python3', '-c', 'import cryptography'),
   }, () => {
     const driver = `
@@ -166,8 +166,8 @@ print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
 
   const skip = missing('bash', '--version') || missing('openssl', 'version')
   it('verify.sh accepts valid calls and rejects invalid ones', { skip }, () => {
-    const file = written('verify.sh')
-    const told = cases.map(({ what, headers, ...one }) => {
+    const file = writeSnippet('verify.sh')
+    const results = cases.map(({ what, headers, ...one }) => {
       const call = {
         ID: headers['webhook-id'],
         TIMESTAMP: headers['webhook-timestamp'],
@@ -179,7 +179,7 @@ print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
       })
       return `${what}: ${status === 0}`
     })
-    assert.deepEqual(told, expected)
+    assert.deepEqual(results, expected)
   })
 
   it('names every event type that is not a resource’s, and contains every program', () => {

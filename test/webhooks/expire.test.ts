@@ -10,7 +10,7 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const dayMs = 86_400_000
 
 forEachEngine((engine) => {
-  describe('the delivery log', () => {
+  describe('the sweep of the delivery log', () => {
     let db: Database
     const clock = { now: start }
     const { one, fan } = dispatching(engine, clock, (opened) => {
@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     const count = async (table: 'deliveries' | 'attempts' | 'events' | 'deliveryLanes') =>
       (await db.read.selectFrom(table).selectAll().execute()).length
 
-    it('keeps ended deliveries for 30 days with attempts and events, and waiting ones indefinitely', async () => {
+    it('keeps ended deliveries for 30 days with their attempts and events, and waiting ones indefinitely', async () => {
       const the = await one(outcomes.delivered)
       await the.run()
       const { id } = await the.emit(the.owner, { callbackUrl: 'https://later.test/' })
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       assert.equal((await the.deliveries(id))[0]?.status, 'pending')
     })
 
-    it('continues until nothing is too old, however much there is', async () => {
+    it('removes everything that is too old in one run, however much there is', async () => {
       const ended = new Date(start - 31 * dayMs).toISOString()
       const rows = JSON.stringify(Array.from({ length: 1_201 }, (_, n) => [`old_${n}`]))
       await db.write(async (tx) => {
@@ -60,15 +60,19 @@ forEachEngine((engine) => {
       await the.run()
       clock.now = start + 31 * dayMs
       const [changed, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-      const anew = { status: 'pending', completedAt: null, nextAttemptAt: new Date(clock.now).toISOString() } as const
+      const redelivered = {
+        status: 'pending',
+        completedAt: null,
+        nextAttemptAt: new Date(clock.now).toISOString(),
+      } as const
       const sending = db.write(async (tx) => {
-        await tx.updateTable('deliveries').set(anew).where('id', '=', the.id).execute()
+        await tx.updateTable('deliveries').set(redelivered).where('id', '=', the.id).execute()
         changed.resolve()
         await end.promise
       })
       await changed.promise
       const expiring = expireDeliveries(db, now)
-      // Whatever looks before this waits has looked by then.
+      // Gives every query that does not wait for the transaction time to run.
       for (let n = 0; n < 20; n++) await new Promise(setImmediate)
       end.resolve()
       await Promise.all([sending, expiring])

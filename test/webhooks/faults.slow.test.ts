@@ -5,7 +5,7 @@ import { faultRun } from '../support/webhook-faults.ts'
 
 forEachEngine((engine) => {
   describe(`events to twelve hostile receivers (seed ${seed}; scripts/webhook-faults.ts has the long form)`, () => {
-    it('all arrive, with the same bytes each time, and delay no other endpoint (F-WH, T-SSRF-09)', {
+    it('all arrive, with the same bytes on each attempt, and delay no other endpoint (F-WH, T-SSRF-09)', {
       timeout: 60_000,
     }, async (t) => {
       const db = await engine.database()

@@ -152,7 +152,7 @@ const misspeltUrls = [
   'https://[1.2.3.4]/',
   'https://ex<ample.com/',
   `https://example.com/${'a'.repeat(2048)}`,
-  // A name that no TLS ClientHello can contain: trying it would end other connections.
+  // A name that no TLS ClientHello can contain: trying to connect would end other connections.
   `https://${'a.'.repeat(124)}example/`,
   `https://${'a'.repeat(300)}/`,
 ]
@@ -185,7 +185,7 @@ describe('validateUrl', () => {
     assert.equal(validateUrl(production, `${longest}a`).ok, false)
   })
 
-  it('accepts http only if the policy does', () => {
+  it('accepts http only if the policy allows it', () => {
     assert.deepEqual(validateUrl(production, 'http://example.com/'), { ok: false, reason: 'must use https' })
     assert.equal(validateUrl(plain, 'http://example.com/').ok, true)
   })
@@ -210,7 +210,7 @@ describe('validateUrl', () => {
     assert.equal(validateUrl({ allowHttp: true, allowCidrs: ['127.0.0.0/8'] }, 'http://localhost/').ok, false)
   })
 
-  it('returns the parsed URL, otherwise a reason without an address', () => {
+  it('returns the parsed URL, or a reason that contains no address', () => {
     const verdict = validateUrl(production, 'https://EXAMPLE.com/a')
     assert.equal(verdict.ok && verdict.url.href, 'https://example.com/a')
     const refused = validateUrl(production, 'https://0xa9fea9fe/')
@@ -340,7 +340,7 @@ describe('addressAllowed', () => {
     )
   })
 
-  it('T-SSRF-02 allows a mapped address only by a range in the mapped form', () => {
+  it('T-SSRF-02 allows an IPv4-mapped address only by a range in the mapped form', () => {
     assert.equal(addressAllowed({ allowHttp: false, allowCidrs: ['10.0.0.0/8'] }, '::ffff:10.0.0.1'), false)
     assert.equal(addressAllowed({ allowHttp: false, allowCidrs: ['::ffff:10.0.0.0/104'] }, '::ffff:10.0.0.1'), true)
   })
@@ -374,7 +374,7 @@ describe('addressAllowed', () => {
   })
 })
 
-describe('judgeTarget', () => {
+describe('checkTarget', () => {
   const answering =
     (...addresses: string[]) =>
     async () =>
@@ -382,13 +382,13 @@ describe('judgeTarget', () => {
   const never = async () => assert.fail('a literal address was looked up')
 
   it('accepts a name with only public addresses, after one resolution of the parsed name', async () => {
-    const asked: string[] = []
+    const lookups: string[] = []
     const verdict = await checkTarget(production, 'https://EXAMPLE.com:8443/hook', async (name) => {
-      asked.push(name)
+      lookups.push(name)
       return [{ address: '93.184.215.14' }, { address: '2606:2800:21f::1' }]
     })
     assert.equal(verdict.ok, true)
-    assert.deepEqual(asked, ['example.com'])
+    assert.deepEqual(lookups, ['example.com'])
   })
 
   for (const addresses of [
@@ -404,7 +404,7 @@ describe('judgeTarget', () => {
     })
   }
 
-  it('accepts a name that does not resolve, because delivery checks again', async () => {
+  it('accepts a name that does not resolve: delivery checks again', async () => {
     const failing = async () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))
     assert.equal((await checkTarget(production, 'https://hooks.example/', failing)).ok, true)
     assert.equal((await checkTarget(production, 'https://hooks.example/', answering())).ok, true)
@@ -429,7 +429,7 @@ describe('judgeTarget', () => {
   })
 })
 
-describe('guardedConnect', () => {
+describe('ssrfSafeConnect', () => {
   it('T-SSRF-03 rejects a literal address even if the URL was not checked before', async (t) => {
     const dispatcher = new Agent({ connect: ssrfSafeConnect({ policy: plain }) })
     t.after(() => dispatcher.close())

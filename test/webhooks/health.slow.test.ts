@@ -6,7 +6,7 @@ import type { Database } from '../../src/storage/database.ts'
 import type { Outcome, Tried } from '../../src/webhooks/dispatch/outcome.ts'
 import { record } from '../../src/webhooks/dispatch/record-attempts.ts'
 import { claimDue } from '../../src/webhooks/queue/claim.ts'
-import { laneLimits, scheduleEndpointQueues } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { defaultEndpointLimits, scheduleEndpointQueues } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { slotsOf } from '../../src/webhooks/queue/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
@@ -16,7 +16,7 @@ const { failed, delivered, gone } = outcomes
 const start = Date.parse('2026-03-01T12:00:00.000Z')
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-const limits = { ...laneLimits, breakAfter: 1_000 }
+const limits = { ...defaultEndpointLimits, breakAfter: 1_000 }
 
 /** Whether a statement waits for a row lock. */
 const isWaiting = async ({ read }: Database): Promise<boolean> => {
@@ -33,28 +33,28 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** An endpoint with a given outcome; `call` sends one more event after a delay, with a single attempt. */
+    /** Creates an endpoint with a given outcome; `call` sends one more event after a delay, with a single attempt. */
     async function endpoint(first: Outcome) {
-      let answer = first
-      const the = await one(() => answer, { schedule: [0], limits })
+      let response = first
+      const the = await one(() => response, { schedule: [0], limits })
       await the.run()
       const call = async (afterMs: number, outcome: Outcome) => {
         clock.now += afterMs
-        answer = outcome
+        response = outcome
         await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
         await the.run()
       }
-      const told = async (type: string) => {
+      const eventsOf = async (type: string) => {
         const query = db.read
           .selectFrom('events')
           .select(['body', 'exceptWebhook', 'ownerSubject'])
           .where('type', '=', type)
         return (await query.where('exceptWebhook', '=', the.webhookId).execute()).map(({ body }) => JSON.parse(body))
       }
-      const answers = (outcome: Outcome) => {
-        answer = outcome
+      const responses = (outcome: Outcome) => {
+        response = outcome
       }
-      return { ...the, call, answers, told, row: () => the.webhook(the.webhookId) }
+      return { ...the, call, responses, eventsOf, row: () => the.webhook(the.webhookId) }
     }
 
     it('shows since when it has been failing, until it succeeds', async () => {
@@ -66,25 +66,25 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, revision], [null, 1])
     })
 
-    it('is reported to the owner after a day of failing, once until it succeeds, and again the next time', async () => {
-      const { call, told, row, webhookId } = await endpoint(failed)
+    it('is reported to the owner after a day of failing, once per failing period', async () => {
+      const { call, eventsOf, row, webhookId } = await endpoint(failed)
       await call(dayMs - 1, failed)
-      assert.deepEqual(await told('webhook.failing'), [])
+      assert.deepEqual(await eventsOf('webhook.failing'), [])
       await call(1, failed)
-      const news = await told('webhook.failing')
+      const news = await eventsOf('webhook.failing')
       const since = new Date(start).toISOString()
       assert.deepEqual(news, [{ webhookId, event: '*', since, reason: 'No call has succeeded for a day' }])
       await call(dayMs, failed)
-      assert.equal((await told('webhook.failing')).length, 1)
+      assert.equal((await eventsOf('webhook.failing')).length, 1)
       await call(hourMs, delivered)
       await call(hourMs, failed)
       await call(dayMs, failed)
-      assert.equal((await told('webhook.failing')).length, 2)
+      assert.equal((await eventsOf('webhook.failing')).length, 2)
       assert.equal((await row()).status, 'active')
     })
 
-    it('disables it after five days and ten failed calls: with the reason, an event and an audit entry', async () => {
-      const { call, told, row, webhookId } = await endpoint(failed)
+    it('disables it after five days and ten failed calls, with the reason, an event and an audit entry', async () => {
+      const { call, eventsOf, row, webhookId } = await endpoint(failed)
       for (let n = 0; n < 9; n++) await call(hourMs, failed)
       assert.equal((await row()).status, 'active')
       await call(5 * dayMs - 9 * hourMs - 1, failed)
@@ -92,14 +92,14 @@ forEachEngine((engine) => {
       await call(1, failed)
       const { status, statusReason, revision } = await row()
       assert.deepEqual([status, statusReason, revision], ['disabled', 'No call has succeeded for five days', 2])
-      const [news] = await told('webhook.disabled')
+      const [news] = await eventsOf('webhook.disabled')
       assert.deepEqual([news.webhookId, news.reason], [webhookId, statusReason])
       const entries = db.read.selectFrom('auditEntries').selectAll().where('target', '=', webhookId)
       const [entry] = await entries.where('event', '=', 'webhook.disabled').execute()
       assert.deepEqual(JSON.parse(entry?.details ?? ''), { reason: statusReason })
     })
 
-    it('keeps it active if fewer than ten calls were made, or one of them succeeded', async () => {
+    it('leaves it active if fewer than ten calls were made, or one of them succeeded', async () => {
       const rare = await endpoint(failed)
       for (let n = 0; n < 8; n++) await rare.call(dayMs, failed)
       assert.equal((await rare.row()).status, 'active')
@@ -110,9 +110,9 @@ forEachEngine((engine) => {
     })
 
     it('ignores a test that fails, and counts one that succeeds', async () => {
-      const { call, row, owner, webhookId, emit, deliveries, run, answers } = await endpoint(delivered)
+      const { call, row, owner, webhookId, emit, deliveries, run, responses } = await endpoint(delivered)
       const test = async (outcome: Outcome) => {
-        answers(outcome)
+        responses(outcome)
         const { id } = await emit(owner)
         await fan(batch([{ eventId: id }]))
         const [delivery] = await deliveries(id)
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).failingSince, null)
     })
 
-    it('is good after a success, even if another worker records a failure at the same time', async () => {
+    it('recovers after a success, even if another worker records a failure at the same time', async () => {
       const the = await endpoint(delivered)
       for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
       const claims = await claimDue({ db, limits, leaseMs: 30_000, slots: slotsOf(10, []) }, clock.now)
@@ -161,11 +161,11 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).failingSince, null)
     })
 
-    it('disables it at once when it responds with 410, with an event', async () => {
-      const { told, row } = await endpoint(gone)
+    it('disables it at once after a 410, with an event', async () => {
+      const { eventsOf, row } = await endpoint(gone)
       const { status, statusReason } = await row()
-      assert.deepEqual([status, statusReason], ['disabled', 'The endpoint answered 410 Gone'])
-      const [news] = await told('webhook.disabled')
+      assert.deepEqual([status, statusReason], ['disabled', 'The endpoint responded with 410 Gone'])
+      const [news] = await eventsOf('webhook.disabled')
       assert.deepEqual([news.reason, news.since], [statusReason, new Date(start).toISOString()])
     })
   })

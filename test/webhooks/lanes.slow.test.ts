@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import type { Database } from '../../src/storage/database.ts'
 import type { OutboundPost } from '../../src/webhooks/dispatch/http-client.ts'
 import { claimDue } from '../../src/webhooks/queue/claim.ts'
-import { endpointQueueId, grant, laneLimits, nextHealth } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { defaultEndpointLimits, endpointQueueId, grant, nextHealth } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { slotsOf } from '../../src/webhooks/queue/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
@@ -18,12 +18,12 @@ const well = { failures: 0, openUntil: null, recent: [], inFlight: 0, waiting: 1
 
 describe('grant', () => {
   it('allows four calls in flight, and checks again when one ends or its lease expires', () => {
-    assert.equal(grant(well, now, laneLimits, leaseMs).count, 4)
-    const { count, floorMs } = grant({ ...well, inFlight: 4 }, now, laneLimits, leaseMs)
+    assert.equal(grant(well, now, defaultEndpointLimits, leaseMs).count, 4)
+    const { count, floorMs } = grant({ ...well, inFlight: 4 }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + leaseMs])
   })
 
-  it('allows at most ten to begin in any second, however they arrive', () => {
+  it('allows at most ten calls to start in any second, however they arrive', () => {
     const steps = fc.array(fc.record({ pauseMs: fc.nat(400), waiting: fc.nat(12), inFlight: fc.nat(4) }), {
       minLength: 20,
     })
@@ -34,7 +34,7 @@ describe('grant', () => {
         let at = now
         for (const { pauseMs, waiting, inFlight } of looks) {
           at += pauseMs
-          const admitted = grant({ ...well, recent, waiting, inFlight }, at, laneLimits, leaseMs)
+          const admitted = grant({ ...well, recent, waiting, inFlight }, at, defaultEndpointLimits, leaseMs)
           begun.push(...Array<number>(admitted.count).fill(at))
           recent = admitted.recent
         }
@@ -43,52 +43,60 @@ describe('grant', () => {
     )
   })
 
-  it('checks again when the first of ten is a second old', () => {
+  it('checks again when the first of ten calls is a second old', () => {
     const recent = Array.from({ length: 10 }, (_, n) => now - 900 + n)
-    const { count, floorMs } = grant({ ...well, recent }, now, laneLimits, leaseMs)
+    const { count, floorMs } = grant({ ...well, recent }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + 100])
   })
 
-  it('after a pause, allows one call to probe an endpoint that failed ten times', () => {
+  it('allows one call, after a pause, to probe an endpoint that failed ten times', () => {
     const openUntil = new Date(now + 3_000).toISOString()
     const open = { ...well, failures: 10, openUntil }
-    assert.deepEqual(grant(open, now, laneLimits, leaseMs), { count: 0, floorMs: now + 3_000, recent: [] })
-    assert.equal(grant(open, now + 3_000, laneLimits, leaseMs).count, 1)
-    assert.equal(grant({ ...open, inFlight: 1 }, now + 3_000, laneLimits, leaseMs).count, 0)
+    assert.deepEqual(grant(open, now, defaultEndpointLimits, leaseMs), { count: 0, floorMs: now + 3_000, recent: [] })
+    assert.equal(grant(open, now + 3_000, defaultEndpointLimits, leaseMs).count, 1)
+    assert.equal(grant({ ...open, inFlight: 1 }, now + 3_000, defaultEndpointLimits, leaseMs).count, 0)
   })
 
   it('blocks no endpoint for longer than the maximum pause when the clock is set back', () => {
     const openUntil = new Date(now + 3_600_000).toISOString()
-    const { floorMs } = grant({ ...well, failures: 10, openUntil, recent: [now + 3_600_000] }, now, laneLimits, leaseMs)
+    const { floorMs } = grant(
+      { ...well, failures: 10, openUntil, recent: [now + 3_600_000] },
+      now,
+      defaultEndpointLimits,
+      leaseMs,
+    )
     assert.equal(floorMs, now + 60_000)
-    assert.equal(grant({ ...well, recent: Array(10).fill(now + 3_600_000) }, now, laneLimits, leaseMs).count, 4)
+    assert.equal(
+      grant({ ...well, recent: Array(10).fill(now + 3_600_000) }, now, defaultEndpointLimits, leaseMs).count,
+      4,
+    )
   })
 
-  it('allows any number of calls a second if that limit is off', () => {
-    const limits = { ...laneLimits, inFlight: 50, perSecond: Number.POSITIVE_INFINITY }
+  it('allows any number of calls per second if that limit is off', () => {
+    const limits = { ...defaultEndpointLimits, inFlight: 50, perSecond: Number.POSITIVE_INFINITY }
     assert.deepEqual(grant(well, now, limits, leaseMs), { count: 50, floorMs: now + leaseMs, recent: [] })
   })
 })
 
 describe('nextHealth', () => {
-  it('counts consecutive failures, pauses from the tenth on, twice as long each time up to a minute', () => {
+  it('counts consecutive failures; from the tenth on, each doubles the pause, up to a minute', () => {
     let health = { failures: 0, openUntil: null as string | null }
     const pauses = Array.from({ length: 16 }, () => {
-      health = nextHealth(health, false, now, laneLimits)
+      health = nextHealth(health, false, now, defaultEndpointLimits)
       return health.openUntil === null ? 0 : (Date.parse(health.openUntil) - now) / 1_000
     })
     assert.deepEqual(pauses, [0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 10, 20, 40, 60, 60, 60])
-    assert.deepEqual(nextHealth(health, true, now, laneLimits), { failures: 0, openUntil: null })
+    assert.deepEqual(nextHealth(health, true, now, defaultEndpointLimits), { failures: 0, openUntil: null })
   })
 })
 
-describe('laneOf', () => {
+describe('endpointQueueId', () => {
   it('is the webhook, or the client and the origin of a one-off callback URL', () => {
     assert.equal(endpointQueueId({ webhookId: 'whk_1', url: 'https://a.test/1' }, 'cli'), 'whk_1')
-    const lane = (url: string, client: string) => endpointQueueId({ webhookId: null, url }, client)
-    assert.equal(lane('https://a.test/1', 'cli'), lane('HTTPS://A.test:443/2?x', 'cli'))
-    assert.notEqual(lane('https://a.test/1', 'cli'), lane('https://a.test/1', 'other'))
-    assert.notEqual(lane('https://a.test/1', 'cli'), lane('https://a.test:8443/1', 'cli'))
+    const queueId = (url: string, client: string) => endpointQueueId({ webhookId: null, url }, client)
+    assert.equal(queueId('https://a.test/1', 'cli'), queueId('HTTPS://A.test:443/2?x', 'cli'))
+    assert.notEqual(queueId('https://a.test/1', 'cli'), queueId('https://a.test/1', 'other'))
+    assert.notEqual(queueId('https://a.test/1', 'cli'), queueId('https://a.test:8443/1', 'cli'))
   })
 })
 
@@ -100,7 +108,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Creates events for an address without a webhook. */
+    /** Adds events for a callback URL without a webhook. */
     async function waiting(url: string, count: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -113,7 +121,7 @@ forEachEngine((engine) => {
     }
 
     /** A dispatcher whose calls stay in flight until the test ends them. */
-    function holding() {
+    function stalled() {
       const held: ((outcome: typeof failed | typeof delivered) => void)[] = []
       let begun = 0
       const post = (_: OutboundPost) => {
@@ -125,13 +133,13 @@ forEachEngine((engine) => {
       return { post, held, begun: () => begun }
     }
 
-    it('are limited to four at a time, over both nodes', async () => {
+    it('are limited to four at a time, on both nodes together', async () => {
       await waiting('https://one.test/', 9)
-      const { post, held, begun } = holding()
+      const { post, held, begun } = stalled()
       const nodes = [await start(post), await start(post)]
       await eventually('four are under way', async () => held.length >= 4)
       for (const node of nodes) node.wake()
-      await eventually('each node has looked', async () => (await lane()).every(({ dueAt }) => dueAt !== iso(now)))
+      await eventually('each node has looked', async () => (await queueId()).every(({ dueAt }) => dueAt !== iso(now)))
       assert.equal(held.length, 4)
       clock.now += 1_500
       for (let n = 0; n < 9; n++) {
@@ -145,9 +153,9 @@ forEachEngine((engine) => {
     })
 
     const iso = (ms: number) => new Date(ms).toISOString()
-    const lane = () => db.read.selectFrom('deliveryLanes').selectAll().execute()
+    const queueId = () => db.read.selectFrom('deliveryLanes').selectAll().execute()
 
-    it('are limited to ten a second, and continue in the next', async () => {
+    it('are limited to ten per second, and continue in the next one', async () => {
       const { rows } = await waiting('https://fast.test/', 25)
       let calls = 0
       const node = await start(async () => {
@@ -170,13 +178,13 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    // SQLite has a single writer: no other transaction can hold rows there.
+    // SQLite has a single writer, so no other transaction can lock rows there.
     if (engine.name === 'postgres')
-      it('count as begun only when they are; those locked by another transaction are checked again at once', async () => {
+      it('count as started only once claimed; those locked by another transaction are checked again at once', async () => {
         const { rows, webhookId } = await waiting('https://held.test/', 3)
         const [first] = await rows()
         const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-        const holding = db.write(async (tx) => {
+        const stalled = db.write(async (tx) => {
           await tx
             .updateTable('deliveries')
             .set({ attempts: 0 })
@@ -187,11 +195,11 @@ forEachEngine((engine) => {
         })
         await held.promise
         const claim = () =>
-          claimDue({ db, limits: { ...laneLimits, inFlight: 3 }, leaseMs, slots: slotsOf(100, []) }, now)
+          claimDue({ db, limits: { ...defaultEndpointLimits, inFlight: 3 }, leaseMs, slots: slotsOf(100, []) }, now)
         const begun = await claim()
         end.resolve()
-        await holding
-        const [state] = (await lane()).filter((one) => one.lane === webhookId)
+        await stalled
+        const [state] = (await queueId()).filter((one) => one.lane === webhookId)
         assert.deepEqual([begun.length, state?.dueAt, state?.recent], [2, iso(now), JSON.stringify([now, now])])
         assert.deepEqual(
           (await claim()).map(({ id }) => id),
@@ -199,17 +207,17 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures while one call at a time probes, and keep their position in the schedule', async () => {
+    it('wait after ten failures while one call at a time probes the endpoint, and stay on their schedule', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
-      let answer: typeof failed | typeof delivered = failed
+      let response: typeof failed | typeof delivered = failed
       let calls = 0
-      const options = { limits: { ...laneLimits, perSecond: 1_000 } }
+      const options = { limits: { ...defaultEndpointLimits, perSecond: 1_000 } }
       const node = await start(async () => {
         calls += 1
-        return answer
+        return response
       }, options)
       await node.settled()
-      // Four at a time: up to three calls may have run beside the tenth failure.
+      // Four run at a time, so up to three calls may have run beside the tenth failure.
       assert.ok(calls >= 10 && calls <= 13, String(calls))
       const opened = calls
       const untried = (await rows()).filter(({ attempts }) => attempts === 0)
@@ -217,7 +225,7 @@ forEachEngine((engine) => {
       clock.now += 59_000
       await node.settled()
       assert.equal(calls, opened + 1, 'one finds out')
-      answer = delivered
+      response = delivered
       clock.now += 60_000
       await node.settled()
       assert.deepEqual(
@@ -227,7 +235,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('are sent while two hundred wait for an endpoint that never responds (T-WH-04)', async () => {
+    it('are sent while two hundred others wait for an endpoint that never responds (T-WH-04)', async () => {
       clock.now = Date.now()
       await waiting('https://hole.test/', 200)
       const never = new Promise<never>(() => {})
@@ -238,7 +246,7 @@ forEachEngine((engine) => {
           arrived.set(String(headers['webhook-id']), performance.now())
           return delivered
         },
-        { hands: 8 },
+        { concurrency: 8 },
       )
       const owners = await Promise.all(
         Array.from({ length: 20 }, async (_, n) => {
@@ -262,7 +270,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('of many more endpoints than slots take turns', async () => {
+    it('to many more endpoints than slots take turns', async () => {
       const urls = Array.from({ length: 30 }, (_, n) => `https://turn-${n}.test/${randomBytes(4).toString('hex')}`)
       const all = await Promise.all(urls.map((url) => waiting(url, 1)))
       const order: string[] = []
@@ -279,7 +287,7 @@ forEachEngine((engine) => {
           clock.now += 1
           return delivered
         },
-        { hands: 3, limits: { ...laneLimits, inFlight: 1 } },
+        { concurrency: 3, limits: { ...defaultEndpointLimits, inFlight: 1 } },
       )
       await node.settled()
       assert.equal(order.length, 60)

@@ -18,21 +18,21 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** A delivery whose webhook moves during its first call, which then ends with this outcome. */
-    async function moving(outcome: Outcome, meanwhile: (eventId: string) => Promise<unknown> = async () => {}) {
-      const answer = async () => {
+    /** A delivery whose webhook moves during the first call, which then has this outcome. */
+    async function movedDuring(outcome: Outcome, meanwhile: (eventId: string) => Promise<unknown> = async () => {}) {
+      const response = async () => {
         if (the.sent.length > 1) return delivered
         await meanwhile(the.event.id)
         await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
         return outcome
       }
-      const the: Awaited<ReturnType<typeof one>> = await one(answer)
+      const the: Awaited<ReturnType<typeof one>> = await one(response)
       await the.run()
       return the
     }
 
-    it('is retried at the new one, and its health is unaffected by the old one', async () => {
-      const the = await moving(failed)
+    it('is retried at the new one, and the outcome at the old one does not affect its health', async () => {
+      const the = await movedDuring(failed)
       const { status, failingSince } = await the.webhook(the.webhookId)
       assert.deepEqual([status, failingSince], ['active', null])
       const [lane] = await db.read.selectFrom('deliveryLanes').select('failures').execute()
@@ -46,8 +46,8 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).status, 'delivered')
     })
 
-    it('is not disabled when the old one responds with 410', async () => {
-      const the = await moving(gone)
+    it('is not disabled by a 410 from the old one', async () => {
+      const the = await movedDuring(gone)
       assert.equal((await the.webhook(the.webhookId)).status, 'active')
       assert.equal((await the.row()).status, 'pending')
       clock.now += 10_000
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent[1]?.url, (await the.row()).status], [elsewhere, 'delivered'])
     })
 
-    it('also receives there what was added for the old one at the same time', async () => {
+    it('also receives at the new one deliveries that were added for the old one at the same time', async () => {
       const the = await one(delivered)
       await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
       const old = { url: 'https://receiver.test/' }
@@ -67,14 +67,14 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is not retried for events that its new scopes exclude, though a call in flight may succeed', async () => {
+    it('gets no retries of events that its new scopes exclude, though a call in flight may succeed', async () => {
       const hide = (eventId: string) =>
         db.write((tx) => tx.updateTable('events').set({ audience: 'users:read' }).where('id', '=', eventId).execute())
-      const unsuccessful = await moving(failed, hide)
+      const unsuccessful = await movedDuring(failed, hide)
       const { status, attempts, nextAttemptAt, completedAt } = await unsuccessful.row()
       assert.deepEqual([status, attempts, nextAttemptAt], ['failed', 1, null])
       assert.notEqual(completedAt, null)
-      assert.equal((await (await moving(delivered, hide)).row()).status, 'delivered')
+      assert.equal((await (await movedDuring(delivered, hide)).row()).status, 'delivered')
     })
   })
 
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       ['is enabled again', 'disabled', { status: 'active' }],
       ['has another address', 'active', { callbackUrl: elsewhere }],
     ] as const) {
-      it(`is open again once the webhook ${what}, and checks what waits`, async () => {
+      it(`resumes once the webhook ${what}, and checks its waiting deliveries`, async () => {
         const the = await one(delivered)
         const closed = { failures: 15, openUntil: iso(start + 60_000), dueAt: iso(start + 60_000) }
         await db.write(async (tx) => {
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('stays closed when another field of the webhook is changed', async () => {
+    it('stays paused when another field of the webhook is changed', async () => {
       const the = await one(delivered)
       const closed = { failures: 15, openUntil: iso(start + 60_000) }
       await db.write((tx) => tx.updateTable('deliveryLanes').set(closed).execute())

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { beforeEach, describe, it } from 'node:test'
-import { announceWebhook } from '../../src/webhooks/dispatch/health-events.ts'
+import { recordHealthEvent } from '../../src/webhooks/dispatch/health-events.ts'
 import { everyScope, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { hooksOn, isSigned } from '../support/hooks.ts'
@@ -22,28 +22,28 @@ forEachEngine((engine) => {
 
     const call = async (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, payload?: object, headers = {}) =>
       service.send({ method, url, ...(payload && { payload }), token: bearer, headers })
-    const made = async (callbackUrl: string, more: object = {}): Promise<Json> => {
-      const answer = await call('POST', '/api/webhooks', { event: 'report.*', callbackUrl, ...more })
-      assert.equal(answer.statusCode, 201, answer.body)
-      return answer.json()
+    const register = async (callbackUrl: string, more: object = {}): Promise<Json> => {
+      const response = await call('POST', '/api/webhooks', { event: 'report.*', callbackUrl, ...more })
+      assert.equal(response.statusCode, 201, response.body)
+      return response.json()
     }
     const post = async (url: string, payload?: object, status = 202): Promise<Json> => {
-      const answer = await call('POST', url, payload)
-      assert.equal(answer.statusCode, status, answer.body)
-      return answer.json()
+      const response = await call('POST', url, payload)
+      assert.equal(response.statusCode, status, response.body)
+      return response.json()
     }
     const refused = async (status: number, code: string, ...of: Parameters<typeof call>) => {
-      const answer = await call(...of)
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [status, code], answer.body)
-      return answer.json()
+      const response = await call(...of)
+      assert.deepEqual([response.statusCode, response.json().errorCode], [status, code], response.body)
+      return response.json()
     }
-    /** A delivery once it has no further attempts. */
+    /** Waits until a delivery has no further attempts, and returns it. */
     const ended = (webhookId: string, id: string): Promise<Json> =>
       eventually('a delivery ends', async () => {
         const delivery = (await call('GET', `/api/webhooks/${webhookId}/deliveries/${id}`)).json()
         return delivery.status !== 'pending' && delivery
       })
-    /** The webhook's log once it has this many deliveries and all have ended. */
+    /** Waits until the webhook's log has this many deliveries and all have ended, and returns it. */
     const log = (webhookId: string, count = 1): Promise<Json[]> =>
       eventually(`${count} deliveries`, async () => {
         const found = (await call('GET', `/api/webhooks/${webhookId}/deliveries`)).json()
@@ -54,14 +54,14 @@ forEachEngine((engine) => {
     describe('POST /api/webhooks/{id}/test', () => {
       it('202 with the delivery: signed, sent only to this webhook, and marked as a test in the log', async () => {
         const [mine, other] = [await service.receiver(), await service.receiver()]
-        const { id, secret } = await made(mine.url)
-        await made(other.url, { event: '*' })
-        const answer = await call('POST', `/api/webhooks/${id}/test`)
-        assert.equal(answer.statusCode, 202, answer.body)
-        const { id: deliveryId, event, test, status, attempts } = answer.json()
+        const { id, secret } = await register(mine.url)
+        await register(other.url, { event: '*' })
+        const response = await call('POST', `/api/webhooks/${id}/test`)
+        assert.equal(response.statusCode, 202, response.body)
+        const { id: deliveryId, event, test, status, attempts } = response.json()
         assert.deepEqual([event, test, status, attempts], ['webhook.test', true, 'pending', []])
-        assert.equal(answer.headers.location, `/api/webhooks/${id}/deliveries/${deliveryId}`)
-        assert.equal(answer.headers['retry-after'], '1')
+        assert.equal(response.headers.location, `/api/webhooks/${id}/deliveries/${deliveryId}`)
+        assert.equal(response.headers['retry-after'], '1')
         const delivery = await ended(id, deliveryId)
         assert.deepEqual([delivery.status, delivery.attempts.length], ['delivered', 1])
         const [sent] = mine.calls
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       it('202 even while paused, with a single attempt whatever its outcome', async () => {
         const { url, calls, ...receiver } = Object.assign(await service.receiver(), { status: () => 500 })
         assert.ok(receiver.called)
-        const { id } = await made(url)
+        const { id } = await register(url)
         for (const status of ['active', 'paused']) {
           await call('PATCH', `/api/webhooks/${id}`, { status })
           const delivery = await ended(id, (await post(`/api/webhooks/${id}/test`)).id)
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
 
       it('202 with the example of another event type, in the webhook’s payload style', async () => {
         const { url, calls } = await service.receiver()
-        const { id, secret } = await made(url, { payloadStyle: 'envelope' })
+        const { id, secret } = await register(url, { payloadStyle: 'envelope' })
         await ended(id, (await post(`/api/webhooks/${id}/test`, { event: 'user.created' })).id)
         const kinds = (await call('GET', '/api/event-types')).json()
         const { example } = kinds.find(({ event }: Json) => event === 'user.created')
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       })
 
       it('422 for an unknown event type, 404 for an unknown webhook', async () => {
-        const { id } = await made('http://127.0.0.1:9/')
+        const { id } = await register('http://127.0.0.1:9/')
         await refused(422, 'VALIDATION_ERROR', 'POST', `/api/webhooks/${id}/test`, { event: 'user.*' })
         await refused(400, 'INVALID_INPUT', 'POST', `/api/webhooks/${id}/test`, { event: 7 })
         await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `/api/webhooks/whk_${'A'.repeat(22)}/test`)
@@ -117,13 +117,13 @@ forEachEngine((engine) => {
 
       it('200 with a new secret, shown once; both sign for 24 hours, then only the new one (T-WH-02)', async () => {
         const receiver = await service.receiver()
-        const { id, secret: old } = await made(receiver.url)
-        const answer = await call('POST', `/api/webhooks/${id}/rotate-secret`)
+        const { id, secret: old } = await register(receiver.url)
+        const response = await call('POST', `/api/webhooks/${id}/rotate-secret`)
         assert.deepEqual(
-          [answer.statusCode, answer.headers['cache-control'], answer.headers.etag],
+          [response.statusCode, response.headers['cache-control'], response.headers.etag],
           [200, 'no-store', '"2"'],
         )
-        const { secret, previousSecretExpiresAt } = answer.json()
+        const { secret, previousSecretExpiresAt } = response.json()
         assert.ok(secret !== old && /^whsec_/.test(secret))
         assert.ok(Math.abs(Date.parse(previousSecretExpiresAt) - Date.now() - dayMs) < 60_000)
         const read = await call('GET', `/api/webhooks/${id}`)
@@ -137,9 +137,9 @@ forEachEngine((engine) => {
         assert.deepEqual([isSigned(secret, sent), isSigned(old, sent)], [true, false])
       })
 
-      it('200 with immediate: the leaked secret stops signing', async () => {
+      it('200 with immediate: the old secret stops signing at once', async () => {
         const receiver = await service.receiver()
-        const { id, secret: first } = await made(receiver.url)
+        const { id, secret: first } = await register(receiver.url)
         const { secret: second } = await post(`/api/webhooks/${id}/rotate-secret`, {}, 200)
         const third = await post(`/api/webhooks/${id}/rotate-secret`, { immediate: true }, 200)
         assert.equal(third.previousSecretExpiresAt, undefined)
@@ -150,17 +150,17 @@ forEachEngine((engine) => {
         )
       })
 
-      it('409 while the previous secret is valid, and both keep signing; 200 afterwards; secrets are encrypted at rest', async () => {
+      it('409 while the previous secret is valid, and both go on signing; then 200; secrets are encrypted at rest', async () => {
         const receiver = await service.receiver()
-        const { id, secret: first } = await made(receiver.url)
-        const place = `/api/webhooks/${id}/rotate-secret`
-        const { secret: second, previousSecretExpiresAt } = await post(place, undefined, 200)
-        const { detail } = await refused(409, 'SECRET_ROTATION_IN_PROGRESS', 'POST', place)
+        const { id, secret: first } = await register(receiver.url)
+        const path = `/api/webhooks/${id}/rotate-secret`
+        const { secret: second, previousSecretExpiresAt } = await post(path, undefined, 200)
+        const { detail } = await refused(409, 'SECRET_ROTATION_IN_PROGRESS', 'POST', path)
         assert.ok(detail.includes(previousSecretExpiresAt))
         const both = await sentTo(id, receiver)
         assert.deepEqual([isSigned(first, both), isSigned(second, both)], [true, true])
         service.ahead.ms = dayMs + 1_000
-        const { secret: third } = await post(place, undefined, 200)
+        const { secret: third } = await post(path, undefined, 200)
         const sent = await sentTo(id, receiver)
         assert.deepEqual(
           [first, second, third].map((one) => isSigned(one, sent)),
@@ -171,15 +171,15 @@ forEachEngine((engine) => {
       })
 
       it('412 when the tag is outdated; 404 for an unknown webhook', async () => {
-        const { id } = await made('http://127.0.0.1:9/')
-        const place = `/api/webhooks/${id}/rotate-secret`
-        await refused(412, 'PRECONDITION_FAILED', 'POST', place, {}, { 'if-match': '"2"' })
-        assert.equal((await call('POST', place, {}, { 'if-match': '"1"' })).statusCode, 200)
+        const { id } = await register('http://127.0.0.1:9/')
+        const path = `/api/webhooks/${id}/rotate-secret`
+        await refused(412, 'PRECONDITION_FAILED', 'POST', path, {}, { 'if-match': '"2"' })
+        assert.equal((await call('POST', path, {}, { 'if-match': '"1"' })).statusCode, 200)
         await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `/api/webhooks/whk_${'A'.repeat(22)}/rotate-secret`)
-        await refused(400, 'INVALID_INPUT', 'POST', place, { immediate: 'yes' })
+        await refused(400, 'INVALID_INPUT', 'POST', path, { immediate: 'yes' })
       })
 
-      it('the account’s secret rotates in the same way', async () => {
+      it('200, then 409, or 200 with immediate, alike for the account’s secret', async () => {
         const receiver = await service.receiver()
         const first = (await call('GET', '/api/webhooks/secret')).json().secret
         const reported = async () => {
@@ -210,14 +210,14 @@ forEachEngine((engine) => {
     describe('POST /api/webhooks/{id}/deliveries/{deliveryId}/redeliver', () => {
       it('202: the same id and bytes, a new schedule, and attempts that continue counting', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n <= 3 ? 503 : 204) })
-        const { id } = await made(receiver.url, { event: 'product.created' })
+        const { id } = await register(receiver.url, { event: 'product.created' })
         await product()
         const [failed] = await log(id)
         assert.deepEqual([failed.status, failed.attempts.length], ['failed', 2])
-        const place = `/api/webhooks/${id}/deliveries/${failed.id}/redeliver`
-        const answer = await call('POST', place)
-        assert.deepEqual([answer.statusCode, answer.json().status], [202, 'pending'])
-        assert.ok(answer.json().nextAttemptAt && !answer.json().completedAt)
+        const path = `/api/webhooks/${id}/deliveries/${failed.id}/redeliver`
+        const response = await call('POST', path)
+        assert.deepEqual([response.statusCode, response.json().status], [202, 'pending'])
+        assert.ok(response.json().nextAttemptAt && !response.json().completedAt)
         const delivery = await ended(id, failed.id)
         assert.deepEqual(
           delivery.attempts.map(({ attempt, statusCode }: Json) => [attempt, statusCode]),
@@ -235,9 +235,9 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 for a delivered one, and for a test while paused; 409 WEBHOOK_NOT_ACTIVE for any other', async () => {
+      it('202 for a delivered one, and for a test while paused; 409 WEBHOOK_NOT_ACTIVE for any other while paused', async () => {
         const receiver = await service.receiver()
-        const { id } = await made(receiver.url, { event: 'product.created' })
+        const { id } = await register(receiver.url, { event: 'product.created' })
         await product()
         const [delivered] = await log(id)
         await post(`/api/webhooks/${id}/deliveries/${delivered.id}/redeliver`)
@@ -246,35 +246,35 @@ forEachEngine((engine) => {
         await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
         await post(`/api/webhooks/${id}/deliveries/${test.id}/redeliver`)
         await receiver.called(4)
-        const place = `/api/webhooks/${id}/deliveries/${delivered.id}/redeliver`
-        const { detail } = await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', place)
+        const path = `/api/webhooks/${id}/deliveries/${delivered.id}/redeliver`
+        const { detail } = await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', path)
         assert.match(detail, /paused/)
       })
 
       it('404 for a delivery of another webhook and for malformed ids (T-WH-07)', async () => {
         const { url } = await service.receiver()
-        const [one, other] = [await made(url), await made(`${url}/2`)]
+        const [one, other] = [await register(url), await register(`${url}/2`)]
         const { id } = await post(`/api/webhooks/${one.id}/test`)
-        for (const place of [
+        for (const path of [
           `/api/webhooks/${other.id}/deliveries/${id}`,
           `/api/webhooks/${one.id}/deliveries/dlv_${'A'.repeat(22)}`,
           `/api/webhooks/${one.id}/deliveries/%00`,
         ]) {
-          await refused(404, 'RESOURCE_NOT_FOUND', 'GET', place)
-          await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `${place}/redeliver`)
+          await refused(404, 'RESOURCE_NOT_FOUND', 'GET', path)
+          await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `${path}/redeliver`)
         }
         bearer = token(everyScope, 'cli_else')
         await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `/api/webhooks/${one.id}/deliveries/${id}/redeliver`)
       })
     })
 
-    it('redelivering a pending delivery sends it once, not twice', async () => {
+    it('202 for the redelivery of a pending delivery, which is sent once, not twice', async () => {
       const receiver = Object.assign(await service.receiver(), { status: () => 500 })
-      const { id } = await made(receiver.url, { event: 'product.created' })
+      const { id } = await register(receiver.url, { event: 'product.created' })
       await product()
       await receiver.called(1)
       const [{ id: deliveryId }] = (await call('GET', `/api/webhooks/${id}/deliveries`)).json()
-      // Wherever the first two attempts are by now, at most two more follow.
+      // However far the first two attempts have come, at most two more follow.
       await post(`/api/webhooks/${id}/deliveries/${deliveryId}/redeliver`)
       const { attempts, status } = await ended(id, deliveryId)
       assert.equal(status, 'failed')
@@ -290,16 +290,16 @@ forEachEngine((engine) => {
     describe('POST /api/webhooks/{id}/replay', () => {
       it('202 with a count: deliveries of that range are sent again, once each', async () => {
         const receiver = await service.receiver()
-        const { id } = await made(receiver.url, { event: 'product.*' })
+        const { id } = await register(receiver.url, { event: 'product.*' })
         const lamp = await product()
         await log(id, 1)
         await call('DELETE', `/products/${lamp.id}`)
         await log(id, 2)
         await ended(id, (await post(`/api/webhooks/${id}/test`)).id)
         const [since, until] = [60_000, 59_999].map((ms) => new Date(Date.now() - ms).toISOString())
-        const answer = await call('POST', `/api/webhooks/${id}/replay`, { since })
-        assert.deepEqual([answer.statusCode, answer.json()], [202, { count: 2 }])
-        assert.equal(answer.headers.location, `/api/webhooks/${id}/deliveries`)
+        const response = await call('POST', `/api/webhooks/${id}/replay`, { since })
+        assert.deepEqual([response.statusCode, response.json()], [202, { count: 2 }])
+        assert.equal(response.headers.location, `/api/webhooks/${id}/deliveries`)
         await receiver.called(5)
         const all = await log(id, 3)
         assert.deepEqual(all.map(({ attempts }) => attempts.length).sort(), [1, 2, 2])
@@ -313,11 +313,11 @@ forEachEngine((engine) => {
     })
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('a paused webhook is not called, and is called once active again', async () => {
+      it('200 with status paused: not called until it is active again', async () => {
         const receiver = await service.receiver()
         const other = await service.receiver()
-        const { id } = await made(receiver.url, { event: 'product.created' })
-        const heard = await made(other.url, { event: 'product.created' })
+        const { id } = await register(receiver.url, { event: 'product.created' })
+        const heard = await register(other.url, { event: 'product.created' })
         assert.equal((await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })).json().status, 'paused')
         await product()
         await log(heard.id)
@@ -327,18 +327,18 @@ forEachEngine((engine) => {
         await receiver.called(1)
       })
 
-      it('a disabled webhook shows the reason until it is enabled, and is healthy then', async () => {
+      it('200 with status active for a disabled webhook, which then has no reason and counts as healthy', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n === 1 ? 410 : 204) })
-        const { id } = await made(receiver.url, { event: 'product.created' })
+        const { id } = await register(receiver.url, { event: 'product.created' })
         await product()
         await log(id)
         const disabled = (await call('GET', `/api/webhooks/${id}`)).json()
-        assert.deepEqual([disabled.status, disabled.statusReason], ['disabled', 'The endpoint answered 410 Gone'])
+        assert.deepEqual([disabled.status, disabled.statusReason], ['disabled', 'The endpoint responded with 410 Gone'])
         await refused(409, 'WEBHOOK_NOT_ACTIVE', 'POST', `/api/webhooks/${id}/replay`, {
           since: '2026-03-01T00:00:00Z',
         })
         const paused = (await call('PATCH', `/api/webhooks/${id}`, { description: 'x' })).json()
-        assert.equal(paused.statusReason, 'The endpoint answered 410 Gone')
+        assert.equal(paused.statusReason, 'The endpoint responded with 410 Gone')
         const enabled = (await call('PATCH', `/api/webhooks/${id}`, { status: 'active' })).json()
         assert.deepEqual([enabled.status, enabled.statusReason], ['active', undefined])
         const row = await service.db.read.selectFrom('webhooks').select('failingSince').where('id', '=', id).execute()
@@ -355,17 +355,19 @@ forEachEngine((engine) => {
         const { db, queue } = service
         const row = await db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
         const news = { kind, since, reason: 'http 500' }
-        await db.write((tx) => announceWebhook(tx, { queue, random: randomBytes }, row, news, new Date().toISOString()))
+        await db.write((tx) =>
+          recordHealthEvent(tx, { queue, random: randomBytes }, row, news, new Date().toISOString()),
+        )
       }
 
       it('are sent to the owner’s other webhooks, never to the one they are about, and to no other owner', async () => {
         const [about, all, exact, strange] = await Promise.all(Array.from({ length: 4 }, () => service.receiver()))
-        const { id } = await made(about!.url, { event: '*' })
-        const { secret } = await made(all!.url, { event: '*' })
-        await made(exact!.url, { event: 'webhook.failing' })
+        const { id } = await register(about!.url, { event: '*' })
+        const { secret } = await register(all!.url, { event: '*' })
+        await register(exact!.url, { event: 'webhook.failing' })
         const mine = bearer
         bearer = token(everyScope, 'cli_else')
-        await made(strange!.url, { event: '*' })
+        await register(strange!.url, { event: '*' })
         bearer = mine
         await tell(id, 'webhook.failing')
         await Promise.all([all!.called(1), exact!.called(1)])

@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.fromEntries(owners), { [the.webhookId]: the.owner, null: causer })
     })
 
-    /** A user who logged in with a client. */
+    /** A user who has logged in with a client. */
     async function person() {
       const key = `u${++people}@example.com`
       const user = { name: key, nameKey: key, email: key, emailKey: key, address: null, phone: null, revision: 1 }
@@ -38,24 +38,24 @@ forEachEngine((engine) => {
     }
     let people = 0
 
-    it('receives nothing after deletion as a user: own events, public ones, or waiting deliveries', async () => {
+    it('receives nothing after being deleted as a user: no own or public events, no waiting deliveries', async () => {
       const the = await one(outcomes.delivered)
       const { owner, remove } = await person()
       const other = await person()
       const { id } = await the.subscribe(owner, 'https://gone.test/')
       const { id: kept } = await the.subscribe(other.owner, 'https://kept.test/')
-      const told = async (eventId: string) => (await the.deliveries(eventId)).map(({ webhookId }) => webhookId)
+      const receivers = async (eventId: string) => (await the.deliveries(eventId)).map(({ webhookId }) => webhookId)
       const emit = async (...of: Parameters<typeof the.emit>) => {
         const event = await the.emit(...of)
         await fan(batch([{ eventId: event.id }]))
         return event.id
       }
       const waiting = await emit(owner)
-      assert.deepEqual(await told(waiting), [id])
-      assert.ok((await told(await emit(newOwner(), { audience: 'any' }))).includes(id))
+      assert.deepEqual(await receivers(waiting), [id])
+      assert.ok((await receivers(await emit(newOwner(), { audience: 'any' }))).includes(id))
       await remove()
-      assert.deepEqual(await told(await emit(owner)), [])
-      const everybody = await told(await emit(newOwner(), { audience: 'any' }))
+      assert.deepEqual(await receivers(await emit(owner)), [])
+      const everybody = await receivers(await emit(newOwner(), { audience: 'any' }))
       assert.deepEqual([everybody.includes(id), everybody.includes(kept)], [false, true])
       await the.run()
       assert.deepEqual(
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.ok(the.sent.some(({ url }) => url === 'https://kept.test/'))
     })
 
-    it('is not mistaken for a user if it is a client, whatever its id', async () => {
+    it('is not taken for a user if it is a client, whatever its id', async () => {
       const the = await one(outcomes.delivered)
       const owner = { ownerClient: '4711', ownerSubject: '4711' }
       const { id } = await the.subscribe(owner, 'https://client.test/')

@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     let nowMs = start
     const left: unknown[] = []
 
-    /** The plugins between stubs of authentication and of the error policy; records what handlers return. */
+    /** The plugins with stubs for authentication and for the error policy; records what the handlers return. */
     async function appWith(options: Partial<WebhooksOptions> = {}): Promise<FastifyInstance> {
       const made = Fastify()
       made.decorateRequest('caller', null)
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       const given = {
         events: reportEvents,
         db,
-        // No calls are made here.
+        // No webhook is called in these tests.
         queue: { enqueue: async () => {}, work: () => {}, stop: async () => {} },
         sealer: seal,
         policy,
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
     }
 
     describe('POST /api/webhooks', () => {
-      it('409 for an owner’s thousand and first, until another one is deleted', async () => {
+      it('409 for an owner’s 1,001st webhook, until another one is deleted', async () => {
         const who = someone()
         const ids: string[] = []
         for (let batch = 0; batch < 10; batch++) {
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
         assert.equal(response.headers.location, `/v1/api/webhooks/${response.json().id}`)
       })
 
-      it('stores neither the secret nor the static headers readable at rest', async () => {
+      it('201 with the secret and the static headers encrypted at rest', async () => {
         const { id, secret } = (await post(fresh({ headers: { Authorization: 'Bearer visible' } }))).json()
         const row = await db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
         assert.ok(!JSON.stringify(row).includes(secret) && !JSON.stringify(row).includes('visible'))
@@ -248,7 +248,7 @@ forEachEngine((engine) => {
         assert.ok(secret && !response.body.includes('whsec_'))
       })
 
-      it('404 for another owner, identical to an unknown id (T-WH-07)', async () => {
+      it('404 for another owner’s, identical to that for an unknown id (T-WH-07)', async () => {
         const { id } = (await post(fresh())).json()
         const unknown = await get('/api/webhooks/whk_0000000000000000000000')
         assert.equal(unknown.statusCode, 404)
@@ -268,7 +268,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('200 for an administrator, who sees the owner, which others do not, not even the owner', async () => {
+      it('200 with the owner for an administrator; no other caller sees it, not even the owner', async () => {
         const owner = { client: 'cli_app', subject: '42' }
         // The newest webhook of the suite.
         nowMs = start + 3_600_000
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
         assert.equal((await drop(id, {}, { 'if-match': '"1"' })).statusCode, 204)
       })
 
-      it('428 without a tag if one is required', async () => {
+      it('428 without If-Match if one is required', async () => {
         const strict = await appWith({ requireIfMatch: true })
         const { id } = (await post(fresh())).json()
         const url = `/api/webhooks/${id}`
@@ -381,7 +381,7 @@ forEachEngine((engine) => {
         assert.equal((await strict.inject({ method: 'DELETE', url, headers: { 'if-match': '*' } })).statusCode, 204)
       })
 
-      it('ends the pending deliveries', async () => {
+      it('204, and pending deliveries end', async () => {
         const { id } = (await post(fresh())).json()
         await addDelivery(id, 'dlv_ended', '2026-03-01T12:00:00.000Z')
         await drop(id)
@@ -401,8 +401,8 @@ forEachEngine((engine) => {
       const from = { eventId, eventType: 'report.failed' }
       const target = { webhookId, lane: webhookId, url: 'https://receiver.test/', body: '{}' }
       const state = { status: 'pending', attempts: 1, nextAttemptAt: createdAt, createdAt, completedAt: null } as const
-      const answer = { durationMs: 12, statusCode: 500, error: 'http 500', responseStart: 'oops' }
-      const attempt = { deliveryId: id, attempt: 1, startedAt: createdAt, ...answer }
+      const response = { durationMs: 12, statusCode: 500, error: 'http 500', responseStart: 'oops' }
+      const attempt = { deliveryId: id, attempt: 1, startedAt: createdAt, ...response }
       await db.write(async (tx) => {
         await tx
           .insertInto('events')
@@ -422,7 +422,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await get(`/api/webhooks/${id}/deliveries`)).json(), [])
       })
 
-      it('200 newest first, each with its attempts, at most as many as requested', async () => {
+      it('200 newest first, each with its attempts, up to the requested number', async () => {
         const { id } = (await post(fresh())).json()
         const instants = ['2026-03-01T12:00:01.000Z', '2026-03-01T12:00:03.000Z', '2026-03-01T12:00:02.000Z']
         for (const [n, instant] of instants.entries()) await addDelivery(id, `dlv_${n}`, instant)
@@ -465,10 +465,10 @@ forEachEngine((engine) => {
         assert.notEqual((await get('/api/webhooks/secret', { ...me, subject: '7' })).json().secret, secret)
       })
 
-      it('is created once, however many concurrent requests', async () => {
+      it('200 with the same secret for any number of concurrent first requests', async () => {
         const owner = { ownerClient: 'cli_race', ownerSubject: 'cli_race' }
-        const asked = Array.from({ length: 20 }, () => accountSecret(db, seal, owner, () => nowMs, randomBytes))
-        assert.equal(new Set(await Promise.all(asked)).size, 1)
+        const requests = Array.from({ length: 20 }, () => accountSecret(db, seal, owner, () => nowMs, randomBytes))
+        assert.equal(new Set(await Promise.all(requests)).size, 1)
       })
     })
 
@@ -482,7 +482,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig' })
       })
 
-      it('the key is created once, however many processes start together', async () => {
+      it('200 with a single key, however many processes start together', async () => {
         await db.write((tx) => tx.deleteFrom('settings').where('name', '=', 'webhook-ed25519').execute())
         const made = await Promise.all(Array.from({ length: 8 }, () => webhookKeys(db, seal)))
         assert.equal(new Set(made.map(({ jwks }) => jwks.keys[0]!.x)).size, 1)

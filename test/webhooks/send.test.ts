@@ -41,13 +41,13 @@ const receiver = (t: TestContext, listener: RequestListener) => listening(t, cre
 const receiverTcp = (t: TestContext, listener: (socket: Socket) => void) => listening(t, createTcpServer(listener))
 
 function sending(t: TestContext, options: Partial<SenderOptions> = {}) {
-  const made = sender({ policy: open, timeoutMs: 2000, now: Date.now, ...options })
-  t.after(() => made.close())
+  const client = sender({ policy: open, timeoutMs: 2000, now: Date.now, ...options })
+  t.after(() => client.close())
   return (url: string, more: { headers?: Record<string, string>; timeoutMs?: number } = {}) =>
-    made.post({ url, headers, body, ...more })
+    client.post({ url, headers, body, ...more })
 }
 
-// undici reuses a connection only one event loop turn after its response was read.
+// undici reuses a connection only one event-loop turn after its response has been read.
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 async function received(request: IncomingMessage): Promise<Buffer> {
@@ -61,7 +61,7 @@ const answering =
   }
 
 describe('post: the request', () => {
-  it('T-WH-03 the bytes as given, with the given headers and the host of the URL', async (t) => {
+  it('T-WH-03 sends the given bytes and headers, with the host of the URL', async (t) => {
     const seen: { request: IncomingMessage; bytes: Buffer }[] = []
     const { port, origin } = await receiver(t, async (request, response) => {
       seen.push({ request, bytes: await received(request) })
@@ -76,7 +76,7 @@ describe('post: the request', () => {
     assert.equal(request.headers['content-length'], String(body.length))
   })
 
-  it('T-SSRF-07 an endpoint’s static headers change neither the host nor the framing', async (t) => {
+  it('T-SSRF-07 lets static headers change neither the host nor the framing', async (t) => {
     const seen: IncomingMessage[] = []
     const { port, origin } = await receiver(t, (request, response) => {
       seen.push(request.resume())
@@ -95,7 +95,7 @@ describe('post: the request', () => {
     assert.deepEqual([host, length, mine, expect], [`127.0.0.1:${port}`, String(body.length), 'kept', undefined])
   })
 
-  it('a keep-alive connection serves the next call to the same endpoint', async (t) => {
+  it('reuses a keep-alive connection for the next call to the same endpoint', async (t) => {
     const server = await receiver(t, answering(200))
     const post = sending(t)
     for (let n = 0; n < 5; n += 1) {
@@ -199,7 +199,7 @@ describe('post: Retry-After', () => {
 })
 
 describe('post: hostile responses', () => {
-  it('T-SSRF-09 a body that hangs ends the call at its time limit, undelivered', async (t) => {
+  it('T-SSRF-09 ends a call whose response body hangs at its time limit, undelivered', async (t) => {
     const { origin } = await receiver(t, (_request, response) => response.writeHead(200).write('begun'))
     const result = await sending(t)(origin, { timeoutMs: 200 })
     assert.deepEqual([result.status, result.delivered, result.error], [200, false, 'timeout'])
@@ -207,13 +207,13 @@ describe('post: hostile responses', () => {
     assert.ok(result.durationMs >= 190 && result.durationMs < 1000, String(result.durationMs))
   })
 
-  it('T-SSRF-09 silence after the request ends at the sender’s own time limit', async (t) => {
+  it('T-SSRF-09 ends a call without a response at the sender’s own time limit', async (t) => {
     const { origin } = await receiverTcp(t, () => {})
     const { status, error, delivered } = await sending(t, { timeoutMs: 150 })(origin)
     assert.deepEqual([status, error, delivered], [null, 'timeout', false])
   })
 
-  it('T-SSRF-09 a body dripping a byte at a time ends at the same limit', async (t) => {
+  it('T-SSRF-09 ends a call whose response drips byte by byte at the same limit', async (t) => {
     const { origin } = await receiver(t, (_request, response) => {
       const drip = setInterval(() => response.write('.'), 5)
       response.on('close', () => clearInterval(drip))
@@ -223,7 +223,7 @@ describe('post: hostile responses', () => {
     assert.ok(durationMs < 1000)
   })
 
-  it('T-SSRF-09 an endless body is cut after 64 KiB, and the connection with it', async (t) => {
+  it('T-SSRF-09 cuts off an endless body after 64 KiB, and the connection with it', async (t) => {
     let written = 0
     const closed = Promise.withResolvers<void>()
     const { origin } = await receiver(t, (request, response) => {
@@ -242,7 +242,7 @@ describe('post: hostile responses', () => {
     assert.ok(written < 8 * 1024 * 1024, `${written} bytes left the receiver`)
   })
 
-  it('T-SSRF-09 a compressed body is stored as received, not decompressed', async (t) => {
+  it('T-SSRF-09 stores a compressed body as received, not decompressed', async (t) => {
     const bomb = gzipSync(Buffer.alloc(10_000_000, 'a'))
     const { origin } = await receiver(t, answering(200, { 'content-encoding': 'gzip' }, bomb))
     const result = await sending(t)(origin)
@@ -252,7 +252,7 @@ describe('post: hostile responses', () => {
     assert.ok(!result.responseStart!.includes('aaaa'))
   })
 
-  it('stores text without NUL, with replacement characters, and without a character split by the cut', async (t) => {
+  it('stores text without NUL, with replacement characters, and without a character that the limit splits', async (t) => {
     const bodies = [
       Buffer.from('a\0b\0'),
       Buffer.from([0x61, 0xff, 0x62]),
@@ -266,19 +266,19 @@ describe('post: hostile responses', () => {
     assert.deepEqual(texts, ['ab', 'a\ufffdb', 'a'.repeat(4095)])
   })
 
-  for (const [title, answer] of [
+  for (const [title, response] of [
     ['not HTTP at all', 'SSH-2.0-OpenSSH_9.2\r\n'],
     ['headers beyond 16 KiB', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(70_000)}\r\n\r\n`],
     ['two different lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
   ] as const) {
     it(`T-SSRF-09 a response that is ${title} is an invalid response`, async (t) => {
-      const { origin } = await receiverTcp(t, (socket) => socket.once('data', () => socket.end(answer)))
+      const { origin } = await receiverTcp(t, (socket) => socket.once('data', () => socket.end(response)))
       const result = await sending(t)(origin)
       assert.deepEqual([result.delivered, result.error], [false, 'invalid response'])
     })
   }
 
-  it('a connection reset before or during the response is a failure of that class', async (t) => {
+  it('classifies a connection reset before or during the response as one', async (t) => {
     const early = await receiverTcp(t, (socket) => socket.once('data', () => socket.resetAndDestroy()))
     const ended = await receiverTcp(t, (socket) => socket.once('data', () => socket.end()))
     const within = await receiverTcp(t, (socket) =>
@@ -295,7 +295,7 @@ describe('post: hostile responses', () => {
     }
   })
 
-  it('T-SSRF-08 a closed port is unreachable, rounded to a tenth of a second', async (t) => {
+  it('T-SSRF-08 reports a closed port as unreachable, rounded to a tenth of a second', async (t) => {
     const free = createTcpServer().listen(0, '127.0.0.1')
     await once(free, 'listening')
     const { port } = free.address() as AddressInfo
@@ -305,7 +305,7 @@ describe('post: hostile responses', () => {
     assert.equal(result.durationMs % 100, 0)
   })
 
-  it('a name that fails to resolve, or has no address, is unreachable too', async (t) => {
+  it('reports a name that fails to resolve, or has no address, as unreachable too', async (t) => {
     const failing = sending(t, {
       lookup: async () => Promise.reject(Object.assign(new Error('x'), { code: 'EAI_AGAIN' })),
     })
@@ -314,30 +314,30 @@ describe('post: hostile responses', () => {
     assert.equal((await empty('http://receiver.test/')).error, 'unreachable')
   })
 
-  it('a resolution that never ends is bounded by the time limit', async (t) => {
+  it('limits the time of a name resolution that never ends', async (t) => {
     const post = sending(t, { lookup: () => new Promise(() => {}), connectTimeoutMs: 300 })
     const { error, durationMs } = await post('http://receiver.test/', { timeoutMs: 100 })
     assert.equal(error, 'unreachable')
     assert.ok(durationMs < 400, String(durationMs))
   })
 
-  it('a TLS handshake that never ends is bounded by the connect limit', async (t) => {
+  it('limits the time of a TLS handshake that never ends', async (t) => {
     const { port } = await receiverTcp(t, (socket) => socket.resume())
     const { error, durationMs } = await sending(t, { connectTimeoutMs: 100 })(`https://127.0.0.1:${port}/`)
     assert.equal(error, 'unreachable')
     assert.ok(durationMs < 1900)
   })
 
-  it('never throws: impossible headers and a closed sender are outcomes, too', async () => {
-    const made = sender({ policy: open, timeoutMs: 1000, now: Date.now })
+  it('never throws: invalid headers and a closed sender are outcomes too', async () => {
+    const client = sender({ policy: open, timeoutMs: 1000, now: Date.now })
     const url = 'http://127.0.0.1:9/'
-    assert.equal((await made.post({ url, headers: { 'bad name': 'x' }, body })).error, 'invalid request')
-    assert.equal((await made.post({ url, headers: { x: 'a\r\nb: c' }, body })).error, 'invalid request')
-    await made.close()
-    assert.equal((await made.post({ url, headers, body })).error, 'sender closed')
+    assert.equal((await client.post({ url, headers: { 'bad name': 'x' }, body })).error, 'invalid request')
+    assert.equal((await client.post({ url, headers: { x: 'a\r\nb: c' }, body })).error, 'invalid request')
+    await client.close()
+    assert.equal((await client.post({ url, headers, body })).error, 'sender closed')
   })
 
-  it('measures with the given clock, never below zero', async (t) => {
+  it('measures durations with the given clock, never below zero', async (t) => {
     const { origin } = await receiver(t, answering(200))
     const clock = [5000, 5250, 9000, 8000]
     const post = sending(t, { now: () => clock.shift()! })
@@ -360,7 +360,7 @@ describe('post: blocked before any packet', () => {
     'not a url',
   ]
 
-  it('T-SSRF-03 literal loopback in any notation makes no connection', async (t) => {
+  it('T-SSRF-03 opens no connection to a loopback address in any notation', async (t) => {
     const canary = await receiver(t, answering(200))
     const post = sending(t, { policy: shut })
     for (const url of loopback(canary.port)) {
@@ -379,15 +379,15 @@ describe('post: blocked before any packet', () => {
     assert.equal(canary.connections(), 0)
   })
 
-  it('T-SSRF-04 a name that was public at registration and is loopback at delivery makes no connection', async (t) => {
+  it('T-SSRF-04 opens no connection to a name that was public at registration and is loopback at delivery', async (t) => {
     const canary = await receiver(t, answering(200))
     for (let round = 0; round < 100; round += 1) {
-      const answers = ['93.184.215.14', '127.0.0.1']
-      const lookup = async () => [{ address: answers.shift()! }]
+      const responses = ['93.184.215.14', '127.0.0.1']
+      const lookup = async () => [{ address: responses.shift()! }]
       const url = `http://rebind.test:${canary.port}/`
       assert.equal((await checkTarget(shut, url, lookup)).ok, true)
       const result = await sending(t, { policy: shut, lookup })(url)
-      assert.deepEqual([result.blocked, result.error, answers.length], [true, 'unreachable', 0])
+      assert.deepEqual([result.blocked, result.error, responses.length], [true, 'unreachable', 0])
     }
     assert.equal(canary.connections(), 0)
   })
@@ -398,7 +398,7 @@ describe('post: blocked before any packet', () => {
     ['2606:4700::1', '::ffff:127.0.0.1'],
     ['junk'],
   ]) {
-    it(`T-SSRF-04 one disallowed address blocks the whole name: ${addresses.join(', ')}`, async (t) => {
+    it(`T-SSRF-04 blocks a name with a single disallowed address: ${addresses.join(', ')}`, async (t) => {
       const canary = await receiver(t, answering(200))
       const post = sending(t, { policy: shut, lookup: async () => addresses.map((address) => ({ address })) })
       assert.equal((await post(`http://mixed.test:${canary.port}/`)).blocked, true)
@@ -406,19 +406,19 @@ describe('post: blocked before any packet', () => {
     })
   }
 
-  it('T-SSRF-04 one resolution per connection, pinned; the Host header stays the name', async (t) => {
+  it('T-SSRF-04 resolves once per connection and pins the address; Host is still the name', async (t) => {
     const hosts: (string | undefined)[] = []
     const server = await receiver(t, (request, response) => {
       hosts.push(request.headers.host)
       request.resume().on('end', () => response.end())
     })
-    const answers = ['127.0.0.1', '10.0.0.1', '10.0.0.1']
-    const post = sending(t, { lookup: async () => [{ address: answers.shift()! }] })
+    const responses = ['127.0.0.1', '10.0.0.1', '10.0.0.1']
+    const post = sending(t, { lookup: async () => [{ address: responses.shift()! }] })
     assert.equal((await post(`http://receiver.test:${server.port}/`)).delivered, true)
     await nextTurn()
     assert.equal((await post(`http://receiver.test:${server.port}/`)).delivered, true)
     assert.deepEqual(hosts, Array(2).fill(`receiver.test:${server.port}`))
-    assert.equal(answers.length, 2)
+    assert.equal(responses.length, 2)
   })
 
   it('T-SSRF-04 falls back to the next vetted address if one does not respond', async (t) => {
@@ -448,7 +448,7 @@ describe('post over TLS', () => {
     return { seen, ...(await listening(t, server)) }
   }
 
-  it('T-SSRF-04 verifies a pinned address under the name, over HTTP/1.1 although HTTP/2 is offered', async (t) => {
+  it('T-SSRF-04 verifies a pinned address against the name, over HTTP/1.1 although HTTP/2 is offered', async (t) => {
     const server = await secure(t)
     const post = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })
     const result = await post(`https://receiver.test:${server.port}/`)
@@ -456,13 +456,13 @@ describe('post over TLS', () => {
     assert.deepEqual(server.seen, [{ servername: 'receiver.test', alpn: 'http/1.1' }])
   })
 
-  it('verifies a literal address as such', async (t) => {
+  it('verifies a literal address against the address in the certificate', async (t) => {
     const server = await secure(t)
     const post = sending(t, { ca: [readFileSync(certificates.authorityFile, 'utf8')] })
     assert.equal((await post(`https://127.0.0.1:${server.port}/`)).delivered, true)
   })
 
-  it('an unknown authority, a wrong name and a server without TLS are tls failures', async (t) => {
+  it('reports an unknown authority, a wrong name and a server without TLS as tls', async (t) => {
     const server = await secure(t)
     const plain = await receiver(t, answering(200))
     const trusting = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })
@@ -472,7 +472,7 @@ describe('post over TLS', () => {
     assert.equal(server.seen.length, 0)
   })
 
-  it('NODE_TLS_REJECT_UNAUTHORIZED does not weaken it', async (t) => {
+  it('ignores NODE_TLS_REJECT_UNAUTHORIZED', async (t) => {
     const server = await secure(t)
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
     t.after(() => delete process.env.NODE_TLS_REJECT_UNAUTHORIZED)

@@ -4,7 +4,11 @@ import type { Queue } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { settledAtOnce, settleRest } from '../../src/webhooks/deliveries/settle.ts'
 import { claimDue, isStopped } from '../../src/webhooks/queue/claim.ts'
-import { laneLimits, resetLanes, scheduleEndpointQueues } from '../../src/webhooks/queue/endpoint-queue.ts'
+import {
+  defaultEndpointLimits,
+  resetEndpointQueues,
+  scheduleEndpointQueues,
+} from '../../src/webhooks/queue/endpoint-queue.ts'
 import { slotsOf } from '../../src/webhooks/queue/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { newOwner, steps } from '../support/webhooks.ts'
@@ -22,7 +26,7 @@ forEachEngine((engine) => {
     after(() => db.close())
 
     const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
-    /** A webhook with waiting deliveries; one in ten requires a scope that its owner's token lacks. */
+    /** Adds a webhook with waiting deliveries; one in ten requires a scope that its owner's token lacks. */
     const waiting = async () => {
       const take = steps(db, { enqueue })
       const owner = newOwner()
@@ -53,14 +57,14 @@ forEachEngine((engine) => {
             .execute()
         ).length
       const claim = async () => {
-        await db.write((tx) => resetLanes(tx, db, id))
-        const options = { db, limits: laneLimits, leaseMs: 30_000, slots: slotsOf(4, []) }
+        await db.write((tx) => resetEndpointQueues(tx, db, id))
+        const options = { db, limits: defaultEndpointLimits, leaseMs: 30_000, slots: slotsOf(4, []) }
         return (await claimDue(options, Date.now())).filter(({ webhookId }) => webhookId === id)
       }
       return { ...take, owner, id, count, claim }
     }
     /** Runs the pending jobs. */
-    const workOff = async () => {
+    const runJobs = async () => {
       const work = settleRest({ db, now: Date.now })
       const { signal } = new AbortController()
       for (const { queue, payload } of jobs.splice(0)) {
@@ -69,27 +73,27 @@ forEachEngine((engine) => {
       }
     }
 
-    it('is paused at once: a few end with it, the rest in steps, and those claimed meanwhile are not sent', async () => {
+    it('is paused at once: a few deliveries end with it, the rest in steps, and those claimed meanwhile are not sent', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       assert.equal(await the.count('status', 'failed'), settledAtOnce)
       const claimed = await the.claim()
       assert.ok(claimed.length > 0 && claimed.every(isStopped))
-      await workOff()
+      await runJobs()
       assert.equal(await the.count('status', 'failed'), many - claimed.length)
     })
 
-    it('sends none of the waiting ones if it is enabled again before all of them have ended', async () => {
+    it('gets none of the waiting deliveries if it is enabled again before all of them have ended', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       await the.change(the.owner, the.id, { status: 'active' })
       const claimed = await the.claim()
       assert.ok(claimed.length > 0 && claimed.every(isStopped))
-      await workOff()
+      await runJobs()
       assert.equal(await the.count('status', 'pending'), claimed.length)
     })
 
-    it('calls only its new address, and only with events its scopes cover', async () => {
+    it('is called only at its new address, and only with events that its scopes cover', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { callbackUrl: there })
       assert.equal(await the.count('status', 'failed'), settledAtOnce / 10)
@@ -100,23 +104,26 @@ forEachEngine((engine) => {
         assert.equal(isStopped(due), audience !== null)
         if (audience === null) assert.equal(due.url, there)
       }
-      await workOff()
-      assert.equal(await the.count('url', here), (await the.count('status', 'failed')) + (await leftBehind(the.id)))
+      await runJobs()
+      assert.equal(
+        await the.count('url', here),
+        (await the.count('status', 'failed')) + (await stillAtOldAddress(the.id)),
+      )
     })
-    /** Claimed before they were moved: a claim uses the webhook's address, not the row's. */
-    const leftBehind = async (id: string) => {
+    /** The deliveries claimed before they were moved: a claim uses the webhook's address, not the row's. */
+    const stillAtOldAddress = async (id: string) => {
       const claimed = db.read.selectFrom('deliveries').select('id').where('webhookId', '=', id)
       const rows = claimed.where('leaseUntil', 'is not', null).where('url', '=', here).where('status', '=', 'pending')
       return (await rows.execute()).length
     }
 
-    it('is deleted at once: a few end with it, the rest in steps, and those claimed meanwhile are not sent', async () => {
+    it('is deleted at once: a few deliveries end with it, the rest in steps, and those claimed meanwhile are not sent', async () => {
       const the = await waiting()
       await the.unsubscribe(the.owner, the.id)
       assert.equal(await the.count('status', 'failed'), settledAtOnce)
       const claimed = await the.claim()
       assert.ok(claimed.length > 0 && claimed.every(isStopped))
-      await workOff()
+      await runJobs()
       assert.equal(await the.count('status', 'failed'), many - claimed.length)
     })
   })

@@ -7,8 +7,8 @@ import fc from 'fast-check'
 import type { Database } from '../../src/storage/database.ts'
 import { sender } from '../../src/webhooks/dispatch/http-client.ts'
 import { claimDue, type Due } from '../../src/webhooks/queue/claim.ts'
-import { laneLimits, shortLimitMs } from '../../src/webhooks/queue/endpoint-queue.ts'
-import { forgetOwners, reviveOwners } from '../../src/webhooks/queue/owners.ts'
+import { defaultEndpointLimits, shortLimitMs } from '../../src/webhooks/queue/endpoint-queue.ts'
+import { removeIdleOwners, reviveOwners } from '../../src/webhooks/queue/owners.ts'
 import { mayTake, type Rank, ranks, roomFor, share, slotsOf } from '../../src/webhooks/queue/shares.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
@@ -28,38 +28,38 @@ describe('share', () => {
     const underWay = fc.array(owners, { maxLength: 200 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
-        const wish = new Map(wanted)
+        const unmet = new Map(wanted)
         const held = slotsOf(
           slots,
           calls.map((owner) => ({ owner, rank: of })),
         )
-        const { granted } = share(held, of, wish)
+        const { granted } = share(held, of, unmet)
         const gets = (owner: string) => granted.get(owner) ?? 0
         const total = (owner: string) => calls.filter((one) => one === owner).length + gets(owner)
-        for (const [owner, count] of wish) {
+        for (const [owner, count] of unmet) {
           assert.ok(gets(owner) <= count)
           if (gets(owner) === count) continue
-          for (const other of wish.keys()) if (gets(other) > 0) assert.ok(total(other) <= total(owner) + 1)
+          for (const other of unmet.keys()) if (gets(other) > 0) assert.ok(total(other) <= total(owner) + 1)
         }
       }),
     )
   })
 
-  it('never gives more than there is, and never takes the last slot for an owner that occupies another', () => {
+  it('never grants more slots than are free, and never the last one to an owner that has another', () => {
     const underWay = fc.array(fc.record({ owner: owners, rank }), { maxLength: 100 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
         const before = slotsOf(slots, calls)
         const { granted, left } = share(before, of, new Map(wanted))
-        const given = [...granted.values()].reduce((sum, count) => sum + count, 0)
-        assert.ok(given <= roomFor(before, of))
+        const grantedInAll = [...granted.values()].reduce((sum, count) => sum + count, 0)
+        assert.ok(grantedInAll <= roomFor(before, of))
         const holders = [...granted].filter(([, count]) => count > 1)
         if (holders.length > 0) assert.ok(mayTake(left, 'a newcomer', of))
       }),
     )
   })
 
-  it('leaves a slot for the next owner, with few owners and with many', () => {
+  it('leaves a slot for the next owner, whether owners are few or many', () => {
     for (const owners of [1, 2, 4, 20, 100, 255]) {
       const wanted = new Map(Array.from({ length: owners }, (_, n) => [`owner ${n}`, 1_000]))
       const { granted, left } = share(slotsOf(512, []), 0, wanted)
@@ -80,7 +80,7 @@ describe('share', () => {
     assert.ok((granted.get('greedy') ?? 0) > 200)
   })
 
-  it('gives failing endpoints at most half of the slots, failing and untried ones at most three quarters, for one owner or many', () => {
+  it('gives failing endpoints at most half of the slots, failing and untried ones at most three quarters, for any number of owners', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const sum = (of: ReadonlyMap<string, number>) => [...of.values()].reduce((one, other) => one + other, 0)
     const failing = share(slotsOf(512, []), 2, many)
@@ -91,7 +91,7 @@ describe('share', () => {
     assert.equal(roomFor(unknown.left, 0), 128)
   })
 
-  it('leaves some slots to failing and untried endpoints however many respond', () => {
+  it('leaves some slots to failing and untried endpoints, however many others respond', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const { left } = share(slotsOf(512, []), 0, many)
     assert.deepEqual([roomFor(left, 0), roomFor(left, 1), roomFor(left, 2)], [0, 32, 64])
@@ -100,7 +100,7 @@ describe('share', () => {
 
 describe('the time limit of a call', () => {
   it('is shorter after ten failures, except for every fourth call', () => {
-    const of = (failures: number) => shortLimitMs({ failures }, laneLimits)
+    const of = (failures: number) => shortLimitMs({ failures }, defaultEndpointLimits)
     assert.deepEqual([0, 9, 10, 11, 12, 13, 14].map(of), [null, null, 5_000, 5_000, 5_000, null, 5_000])
   })
 })
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
     })
     const never = new Promise<never>(() => {})
 
-    /** An owner with this many endpoints, each with one waiting delivery. */
+    /** Adds an owner with this many endpoints, each with one waiting delivery. */
     async function waitingFor(host: string, endpoints: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -137,13 +137,13 @@ forEachEngine((engine) => {
     async function claimAll(hands: number, flying: Due[] = []): Promise<Due[]> {
       for (;;) {
         const slots = slotsOf(hands, flying)
-        const claimed = await claimDue({ db, limits: laneLimits, leaseMs: 30_000, slots }, clock.now)
+        const claimed = await claimDue({ db, limits: defaultEndpointLimits, leaseMs: 30_000, slots }, clock.now)
         if (claimed.length === 0) return flying
         flying.push(...claimed)
       }
     }
 
-    it('are left for a healthy endpoint of another owner while four owners have enough dead ones for all', async () => {
+    it('are left for one owner’s healthy endpoint while four others have enough dead ones for all slots', async () => {
       for (let n = 0; n < 4; n++) await waitingFor(`dead-${n}.test`, 12)
       const begun: string[] = []
       const node = await start(
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
           begun.push(url)
           return url.includes('dead') ? never : delivered
         },
-        { hands: 32 },
+        { concurrency: 32 },
       )
       await eventually('what may be sent is under way', async () => begun.length >= 16)
       await waitingFor('healthy.test', 1)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       await node.stop(0)
     })
 
-    it('are left for a responding endpoint while more owners than slots have dead ones never called before', async () => {
+    it('are left for a responding endpoint while more owners than slots have dead, never-called ones', async () => {
       const healthy = await waitingFor('answers.test', 1)
       const first = await start(async () => delivered)
       await first.settled()
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('go to the owner with the fewest calls when one is freed', async () => {
+    it('go to the owner with the fewest calls when one becomes free', async () => {
       const large = await waitingFor('large.test', 40)
       const flying = await claimAll(16)
       const small = await waitingFor('small.test', 3)
@@ -202,13 +202,13 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are claimed in one pass although a thousand queues of an owner without a share are due before', async () => {
+    it('are claimed in one pass although a thousand queues of an owner with no share left are due earlier', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
       await waitingFor('late.test', 1)
       const slots = slotsOf(8, flying)
-      const claimed = await claimDue({ db, limits: laneLimits, leaseMs: 30_000, slots }, clock.now)
+      const claimed = await claimDue({ db, limits: defaultEndpointLimits, leaseMs: 30_000, slots }, clock.now)
       assert.deepEqual(
         claimed.map(({ url }) => url),
         ['https://late.test/0'],
@@ -243,7 +243,7 @@ forEachEngine((engine) => {
       assert.deepEqual(limits.slice(0, 15), expected)
     })
 
-    it('find queues again that an earlier release made due, once they are overdue for a minute', async () => {
+    it('also go to queues that an earlier release scheduled, once these are overdue for a minute', async () => {
       await waitingFor('revived.test', 2)
       await db.write((tx) => tx.deleteFrom('deliveryOwners').execute())
       assert.equal((await claimAll(8)).length, 0)
@@ -252,23 +252,23 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 2)
     })
 
-    it('need no rows for owners that have nothing to send', async () => {
+    it('leave no rows for owners that have nothing to send', async () => {
       await waitingFor('brief.test', 1)
       const node = await start(async () => delivered)
       await node.settled()
-      await db.write((tx) => forgetOwners(tx, db))
+      await db.write((tx) => removeIdleOwners(tx, db))
       assert.deepEqual(await db.read.selectFrom('deliveryOwners').selectAll().execute(), [])
       await waitingFor('again.test', 1)
       assert.equal((await claimAll(8)).length, 1)
     })
 
-    it('call a real endpoint while four owners wait for sockets that never respond', async (t) => {
+    it('are left for a real endpoint while four owners wait for sockets that never respond', async (t) => {
       clock.now = Date.now()
       const sockets = new Set<Socket>()
       const hole = createServer((socket) => void sockets.add(socket.on('error', () => {})))
       await once(hole.listen(0, '127.0.0.1'), 'listening')
       const { port } = hole.address() as AddressInfo
-      const made = sender({ policy, timeoutMs: 60_000, now: Date.now })
+      const client = sender({ policy, timeoutMs: 60_000, now: Date.now })
       t.after(() => {
         for (const socket of sockets) socket.destroy()
         hole.close()
@@ -282,7 +282,7 @@ forEachEngine((engine) => {
         }
         await fan(batch([{ eventId: (await the.emit(owner)).id }]))
       }
-      const node = await start(made.post, { hands: 32 })
+      const node = await start(client.post, { concurrency: 32 })
       await eventually('the dead ones are called', async () => sockets.size >= 16)
       const owner = newOwner()
       await the.subscribe(owner, url)

@@ -28,7 +28,7 @@ function flipped(bytes: Buffer, bit: number): Buffer {
 }
 
 describe('webhook secrets', () => {
-  it('are whsec_ and the base64 of exactly the 32 random bytes', () => {
+  it('are whsec_ and exactly the 32 random bytes in base64', () => {
     const drawn: number[] = []
     const secret = newSecret((size) => {
       drawn.push(size)
@@ -43,7 +43,7 @@ describe('webhook secrets', () => {
   })
 
   for (const bad of ['', 'whsec_', 'whsec_c2hvcnQ=', randomBytes(32).toString('base64'), 'WHSEC_AAAA']) {
-    it(`do not sign when malformed: ${JSON.stringify(bad.slice(0, 14))}`, () => {
+    it(`cannot sign when malformed: ${JSON.stringify(bad.slice(0, 14))}`, () => {
       assert.throws(() => signature({ secrets: [bad] }, message), TypeError)
     })
   }
@@ -58,7 +58,7 @@ describe('webhook-signature, v1', () => {
     assert.ok(reads(secret, message, value))
   })
 
-  it('equals what the standardwebhooks library itself signs', () => {
+  it('equals the signature that the standardwebhooks library creates', () => {
     assert.equal(value, new Webhook(secret).sign(message.id, new Date(timestampSeconds * 1000), body))
   })
 
@@ -72,19 +72,19 @@ describe('webhook-signature, v1', () => {
     assert.equal(signed, 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=')
   })
 
-  it('T-WH-01 fails after any of 200 bit flips in the body', () => {
+  it('T-WH-01 is invalid after any of 200 bit flips in the body', () => {
     const bits = Array.from({ length: 200 }, (_, n) => (n * 3) % (body.length * 8))
     assert.equal(new Set(bits).size, 200)
     assert.equal(bits.filter((bit) => reads(secret, { ...message, body: flipped(body, bit) }, value)).length, 0)
   })
 
-  it('T-WH-01 fails after any bit flip in the signature', () => {
+  it('T-WH-01 is invalid after any bit flip in the signature', () => {
     const mac = Buffer.from(value.slice(3), 'base64')
     const forged = Array.from({ length: 256 }, (_, bit) => `v1,${flipped(mac, bit).toString('base64')}`)
     assert.equal(forged.filter((attempt) => reads(secret, message, attempt)).length, 0)
   })
 
-  it('T-WH-01 fails under another id, another time and another secret', () => {
+  it('T-WH-01 is invalid for another id, another time and another secret', () => {
     assert.equal(reads(secret, { ...message, id: 'msg_2' }, value), false)
     assert.equal(reads(secret, { ...message, timestampSeconds: timestampSeconds + 1 }, value), false)
     assert.equal(reads(newSecret(randomBytes), message, value), false)
@@ -98,7 +98,7 @@ describe('webhook-signature, v1', () => {
     assert.ok(reads(next, message, both))
   })
 
-  it('T-WH-03 covers the bytes unchanged, valid UTF-8 or not', () => {
+  it('T-WH-03 covers the exact bytes, valid UTF-8 or not', () => {
     const signed = (bytes: Buffer) => signature({ secrets: [secret] }, { ...message, body: bytes })
     assert.notEqual(signed(Buffer.from([0xff])), signed(Buffer.from([0xfe])))
     assert.equal(signed(Buffer.from([0xff, 0])), signed(Buffer.from([0xff, 0])))
@@ -121,7 +121,7 @@ describe('webhook-signature, v1a', () => {
     assert.ok(reads(secret, message, parts.join(' ')))
   })
 
-  it('T-WH-01 fails after any of 200 bit flips', () => {
+  it('T-WH-01 is invalid after any of 200 bit flips', () => {
     const bits = Array.from({ length: 200 }, (_, n) => (n * 41) % (content.length * 8))
     assert.equal(bits.filter((bit) => verify(null, flipped(content, bit), publicKey, ed25519)).length, 0)
   })

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { LeaseLost } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import type { Delivery } from '../../src/storage/tables/tables.ts'
-import { sendSoon } from '../../src/webhooks/deliveries/enqueue.ts'
+import { enqueueManual } from '../../src/webhooks/deliveries/enqueue.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, outcomes } from '../support/webhooks.ts'
 
@@ -23,7 +23,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('is followed by another after the delay of the schedule, until that is exhausted', async () => {
+    it('is followed by another after the scheduled delay, until the schedule is exhausted', async () => {
       const the = await one(failed)
       await the.run()
       assert.equal(secondsAfterStart((await the.row()).nextAttemptAt), 10)
@@ -64,11 +64,11 @@ forEachEngine((engine) => {
 
     it('is repeated, as the same attempt, if its sender died before recording it', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
-      let answer: () => typeof delivered | Promise<typeof delivered> = () => never
-      const the = await one(() => answer())
+      let response: () => typeof delivered | Promise<typeof delivered> = () => never
+      const the = await one(() => response())
       const lost = await dispatch(the.post)
       while (the.sent.length === 0) await new Promise(setImmediate)
-      answer = () => delivered
+      response = () => delivered
       await the.run()
       assert.equal(the.sent.length, 1, 'it is still leased')
       clock.now += 30_000
@@ -81,14 +81,14 @@ forEachEngine((engine) => {
       await lost.stop(0)
     })
 
-    it('that ends after its lease was lost changes nothing (F-ZOMBIE)', async () => {
+    it('changes nothing if it ends after its lease was lost (F-ZOMBIE)', async () => {
       const stale = Promise.withResolvers<typeof failed>()
-      let answer: () => typeof failed | Promise<typeof failed> = () => stale.promise
-      const the = await one(() => answer())
+      let response: () => typeof failed | Promise<typeof failed> = () => stale.promise
+      const the = await one(() => response())
       const zombie = await dispatch(the.post)
       while (the.sent.length === 0) await new Promise(setImmediate)
       clock.now += 30_000
-      answer = () => ({ ...delivered, error: null as never })
+      response = () => ({ ...delivered, error: null as never })
       await the.run()
       const before = [await the.row(), await the.attempts(the.id), await the.webhook(the.webhookId)]
       stale.resolve(failed)
@@ -104,21 +104,21 @@ forEachEngine((engine) => {
       assert.equal(the.sent.length, 1)
     })
 
-    it('is not started by a stopping service, which releases at once what it cannot finish', async () => {
+    it('is not started by a stopping service, which releases at once what it cannot finish in time', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
-      let answer: () => typeof delivered | Promise<typeof delivered> = () => never
-      const the = await one(() => answer())
+      let response: () => typeof delivered | Promise<typeof delivered> = () => never
+      const the = await one(() => response())
       const stopping = await dispatch(the.post)
       while (the.sent.length === 0) await new Promise(setImmediate)
       await stopping.stop(20)
       stopping.wake()
       assert.deepEqual([(await the.row()).leaseUntil, (await the.row()).attempts], [null, 0])
-      answer = () => delivered
+      response = () => delivered
       await the.run()
       assert.deepEqual([the.sent.length, (await the.row()).status], [2, 'delivered'])
     })
 
-    it('in flight when the service stops is finished and recorded', async () => {
+    it('is finished and recorded if it is in flight when the service stops', async () => {
       const slow = Promise.withResolvers<typeof delivered>()
       const the = await one(() => slow.promise)
       const stopping = await dispatch(the.post)
@@ -143,9 +143,9 @@ forEachEngine((engine) => {
       }
     })
 
-    it('that the service cannot make does not count: logged for the operator, and made a minute later', async () => {
-      const told: unknown[] = []
-      const the = await one(delivered, { onError: (error) => told.push(error), limits: { ...limitsOfOne } })
+    it('does not count if an internal error prevents it: the error is logged, and the attempt made a minute later', async () => {
+      const reported: unknown[] = []
+      const the = await one(delivered, { onError: (error) => reported.push(error), limits: { ...limitsOfOne } })
       const other = await the.emit(the.owner)
       await fan(batch([{ eventId: other.id }]))
       const { secretSealed } = await the.webhook(the.webhookId)
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
         )
       await seal('v1.AAAA')
       await the.run()
-      assert.deepEqual([the.sent.length, told.length], [0, 1], 'what waits beside it is not tried either')
+      assert.deepEqual([the.sent.length, reported.length], [0, 1], 'what waits beside it is not tried either')
       const { status, attempts, leaseUntil } = await the.row()
       assert.deepEqual([status, attempts, leaseUntil, await the.attempts(the.id)], ['pending', 0, null, []])
       const [lane] = await db.read.selectFrom('deliveryLanes').selectAll().execute()
@@ -164,10 +164,10 @@ forEachEngine((engine) => {
       await seal(secretSealed)
       clock.now = start + 60_000
       await the.run()
-      assert.deepEqual([the.sent.length, told.length, (await the.row()).status], [2, 1, 'delivered'])
+      assert.deepEqual([the.sent.length, reported.length, (await the.row()).status], [2, 1, 'delivered'])
     })
 
-    it('that gets 410 ends the other deliveries of the webhook, too', async () => {
+    it('ends the other deliveries of the webhook, too, if it gets a 410', async () => {
       const the = await one(gone, { limits: { ...limitsOfOne } })
       const other = await the.emit(the.owner)
       await fan(batch([{ eventId: other.id }]))
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(the.webhookId)).failingSince, null)
     })
 
-    it('and deleting its webhook at the same time both succeed in either order (T-WH-07)', async () => {
+    it('succeeds, as does the deletion of its webhook at the same time, in either order (T-WH-07)', async () => {
       for (const outcome of [failed, delivered, gone]) {
         const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
         const sender = await dispatch(async () => outcome)
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('fan-out running twice adds nothing (P4)', async () => {
+    it('is not duplicated when the fan-out runs twice (P4)', async () => {
       const the = await one(delivered)
       const event = await the.emit(the.owner, { callbackUrl: 'https://elsewhere.test/' })
       await fan(batch([{ eventId: event.id }]))
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
       assert.equal((await the.deliveries(event.id)).length, 2)
     })
 
-    it('fan-out that lost its lease leaves nothing', async () => {
+    it('is not added by a fan-out that lost its lease', async () => {
       const the = await one(delivered)
       const event = await the.emit(the.owner)
       const lost = { finish: async () => Promise.reject(new LeaseLost()) }
@@ -210,26 +210,28 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.deliveries(event.id), [])
     })
 
-    it('is made for a delivery that was redelivered manually, with the full schedule again', async () => {
+    it('is made again, with the full schedule, for a delivery that was redelivered manually', async () => {
       const the = await one(failed, { schedule: [0] })
       await the.run()
       assert.equal((await the.row()).status, 'failed')
-      const anew = { status: 'pending', nextAttemptAt: new Date(start).toISOString(), completedAt: null } as const
+      const dueAgain = { status: 'pending', nextAttemptAt: new Date(start).toISOString(), completedAt: null } as const
       const change = (tx: Database['read']) =>
         tx
           .updateTable('deliveries')
-          .set({ ...anew, round: 1, triesBefore: 1, lane: '' })
+          .set({ ...dueAgain, round: 1, triesBefore: 1, lane: '' })
           .where('id', '=', the.id)
           .execute()
       await db.write(async (tx) => void (await change(tx)))
-      let told = 0
-      await sendSoon({ db, onAdded: () => told++ })(batch([{ deliveryId: the.id }, { deliveryId: 'dlv_unknown' }]))
+      let reported = 0
+      await enqueueManual({ db, onAdded: () => reported++ })(
+        batch([{ deliveryId: the.id }, { deliveryId: 'dlv_unknown' }]),
+      )
       await the.run()
       const { status, attempts } = await the.row()
-      assert.deepEqual([told, the.sent.length, status, attempts], [1, 2, 'failed', 2])
+      assert.deepEqual([reported, the.sent.length, status, attempts], [1, 2, 'failed', 2])
     })
 
-    it('counts for a delivery that is redelivered meanwhile, which continues on its own schedule', async () => {
+    it('counts for a delivery that is redelivered in the meantime, which continues on its own schedule', async () => {
       const slow = Promise.withResolvers<typeof delivered>()
       const the = await one(() => (the.sent.length === 1 ? slow.promise : delivered))
       const sender = await dispatch(the.post)
@@ -241,7 +243,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, status, attempts], [2, 'delivered', 2])
     })
 
-    it('of a test is the only one, and is made although the webhook is paused', async () => {
+    it('is the only one of a test, and is made although the webhook is paused', async () => {
       const the = await one(failed)
       await db.write((tx) =>
         tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),

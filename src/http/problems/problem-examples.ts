@@ -36,8 +36,8 @@ const examples: Record<ProblemCode, Example> = {
     detail: 'This needs an access token with the scope products:write',
     headers: { 'WWW-Authenticate': `${bearer}, error="insufficient_scope", scope="products:write"` },
   },
-  PERMISSION_DENIED: { detail: 'The owner of this webhook may not read what the event tells' },
-  QUOTA_EXCEEDED: { detail: 'The quota of 10000000 requests a month is used up until 2026-04-01' },
+  PERMISSION_DENIED: { detail: 'The owner of this webhook does not have the scope that the event requires' },
+  QUOTA_EXCEEDED: { detail: 'The monthly quota of 10000000 requests is used up: it resets on 2026-04-01' },
   RESOURCE_NOT_FOUND: { detail: 'There is no product 7' },
   METHOD_NOT_ALLOWED: {
     detail: 'DELETE is not supported at this path',
@@ -55,17 +55,17 @@ const examples: Record<ProblemCode, Example> = {
   },
   TASK_NOT_COMPLETED: { detail: 'The result is not ready yet', headers: { 'Retry-After': '2' } },
   TASK_FAILED: { detail: 'The task has failed and has no result' },
-  TASK_ALREADY_FINISHED: { detail: 'The task has ended already, there is nothing to cancel' },
+  TASK_ALREADY_FINISHED: { detail: 'The task has already ended: there is nothing to cancel' },
   WEBHOOK_NOT_ACTIVE: { detail: 'The webhook is paused: enable it first' },
-  WEBHOOK_LIMIT_REACHED: { detail: 'There are 1000 webhooks of yours already: delete one first' },
+  WEBHOOK_LIMIT_REACHED: { detail: 'You already have 1000 webhooks, the maximum: delete one first' },
   SECRET_ROTATION_IN_PROGRESS: {
     detail:
-      'The secret before this one signs until 2026-03-02T12:00:00.000Z: rotate after that, or end both with "immediate"',
+      'The previous secret is still valid until 2026-03-02T12:00:00.000Z: wait until then, or set `immediate` to end both',
   },
   LAST_ADMINISTRATOR: {
     detail: 'This is the last administrator who can log in: another one must have a password first',
   },
-  RESULT_EXPIRED: { detail: 'The result is no longer kept, create a new report' },
+  RESULT_EXPIRED: { detail: 'The result has expired: request the report again' },
   VERSION_RETIRED: {
     detail: 'API version v1 is no longer available: use v2',
     headers: { Link: '</v2/users>; rel="successor-version"' },

@@ -22,7 +22,7 @@ export interface ApiKeySettings {
   expiresAt: string | null
 }
 
-/** Storage of keys, and the actor for the audit log. */
+/** Where keys are stored, and the actor for the audit log. */
 export interface ApiKeyStore {
   db: Database
   sealer: Sealer
@@ -42,7 +42,7 @@ const namePattern = /^\P{C}{1,200}$/u
 const endOf = (text: string) => (Format.IsDateTime(text) ? instantOf(text) : undefined)
 
 /** Throws VALIDATION_ERROR naming every invalid field and its rule. */
-function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: number): void {
+function validateSettings({ name, rate, quota, expiresAt }: ApiKeySettings, now: number): void {
   const seconds = Number(ratePattern.exec(rate ?? '')?.[2])
   const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(endOf(expiresAt) ?? '')
   const rules: [broken: boolean, field: string, message: string][] = [
@@ -64,8 +64,8 @@ function refuseWrong({ name, rate, quota, expiresAt }: ApiKeySettings, now: numb
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
 }
 
-/** Trims the name and normalizes `expiresAt`; leaves an unreadable one as it is, for validation to reject. */
-const settled = (settings: ApiKeySettings): ApiKeySettings => {
+/** Trims the name and normalizes `expiresAt`; leaves an unreadable one unchanged for validation to reject. */
+const normalized = (settings: ApiKeySettings): ApiKeySettings => {
   const expiresAt = endOf(settings.expiresAt ?? '') ?? settings.expiresAt
   return { ...settings, name: settings.name.trim(), expiresAt }
 }
@@ -84,14 +84,14 @@ export function draftApiKey(
   { now, random }: ApiKeyStore,
   { name, rate = null, quota = null, expiresAt = null }: Partial<ApiKeySettings> & { name: string },
 ): DraftApiKey {
-  const settings = settled({ name, rate, quota, expiresAt })
-  refuseWrong(settings, now())
+  const settings = normalized({ name, rate, quota, expiresAt })
+  validateSettings(settings, now())
   const key = newApiKey(random)
   const at = new Date(now()).toISOString()
-  const kept = { id: newId('key', random), keyHash: apiKeyHash(key), hint: apiKeyHint(key) }
+  const identity = { id: newId('key', random), keyHash: apiKeyHash(key), hint: apiKeyHint(key) }
   const apiKey: ApiKey = {
     ...settings,
-    ...kept,
+    ...identity,
     lastUsedAt: null,
     revokedAt: null,
     ...firstRevision(at),
@@ -103,7 +103,7 @@ export function draftApiKey(
 export async function addApiKey(tx: Queryable, { sealer, now, actor }: ApiKeyStore, { apiKey }: DraftApiKey) {
   await tx.insertInto('apiKeys').values(apiKey).execute()
   const { id, name, rate, quota, expiresAt } = apiKey
-  const details = told({ name, rate, quota, expiresAt })
+  const details = auditDetails({ name, rate, quota, expiresAt })
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'key.created', target: id, details })
 }
 
@@ -117,7 +117,7 @@ export async function createApiKey(
   return draft
 }
 
-const told = (settings: ApiKeySettings): Record<string, string | number> =>
+const auditDetails = (settings: ApiKeySettings): Record<string, string | number> =>
   Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null))
 
 /** The key with this id, unless it is revoked. */
@@ -132,31 +132,31 @@ export function listApiKeys({ read }: Database): Promise<ApiKey[]> {
   return keys.orderBy('createdAt').orderBy('id').execute()
 }
 
-/** Changes the fields given. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or VALIDATION_ERROR. */
+/** Changes the given fields. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or VALIDATION_ERROR. */
 export async function updateApiKey(
   store: ApiKeyStore,
   id: string,
   settings: Partial<ApiKeySettings>,
-  demands: Precondition = {},
+  precondition: Precondition = {},
 ): Promise<ApiKey> {
-  // Validation errors of the change itself precede those of the key's state.
-  refuseWrong(settled({ ...unlimited, ...settings }), store.now())
-  return change(store, id, demands, 'key.updated', (row) => {
-    const { name, rate, quota, expiresAt } = settled({ ...row, ...settings })
+  // Errors in the change itself take precedence over a missing key and a failed precondition.
+  validateSettings(normalized({ ...unlimited, ...settings }), store.now())
+  return change(store, id, precondition, 'key.updated', (row) => {
+    const { name, rate, quota, expiresAt } = normalized({ ...row, ...settings })
     return { name, rate, quota, expiresAt }
   })
 }
 
-/** Revokes a key for good: after at most 30 seconds it is no longer recognized. Throws like `updateApiKey`. */
-export async function revokeApiKey(store: ApiKeyStore, id: string, demands: Precondition = {}): Promise<void> {
+/** Revokes a key permanently: after at most 30 seconds it is no longer recognized. Throws like `updateApiKey`. */
+export async function revokeApiKey(store: ApiKeyStore, id: string, precondition: Precondition = {}): Promise<void> {
   const revokedAt = new Date(store.now()).toISOString()
-  await change(store, id, demands, 'key.revoked', () => ({ revokedAt }))
+  await change(store, id, precondition, 'key.revoked', () => ({ revokedAt }))
 }
 
 async function change(
   { db, sealer, now, actor }: ApiKeyStore,
   id: string,
-  demands: Precondition,
+  precondition: Precondition,
   event: AuditEvent,
   decide: (row: ApiKey) => Partial<ApiKey>,
 ): Promise<ApiKey> {
@@ -165,16 +165,16 @@ async function change(
   return db.write(async (tx) => {
     const row = await locked(tx, id)
     if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such key')
-    assertPrecondition(row, demands)
+    assertPrecondition(row, precondition)
     const values = decide(row)
     const changing = tx.updateTable('apiKeys').set({ ...values, ...nextRevision('apiKeys', updatedAt) })
     const changed = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
-    await record(tx, { ...actor, event, target: id, details: told(values as ApiKeySettings) })
+    await record(tx, { ...actor, event, target: id, details: auditDetails(values as ApiKeySettings) })
     return changed
   })
 }
 
-/** Updating a row, even to the value it has, locks it until the end of this transaction. */
+/** Updates the row to its current values, which locks it until the end of the transaction. */
 async function locked(tx: Queryable, id: string): Promise<ApiKey | undefined> {
   const touch = tx.updateTable('apiKeys').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

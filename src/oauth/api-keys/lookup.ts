@@ -11,7 +11,7 @@ export interface ApiKeyReaderOptions {
   onError: (error: unknown) => void
 }
 
-/** Looks up keys by their text and records when each was last used. */
+/** Looks up API keys and records when each was last used. */
 export interface ApiKeyReader {
   read: ReadApiKey
   /** Flushes pending last-use timestamps; call on shutdown. */
@@ -20,7 +20,7 @@ export interface ApiKeyReader {
 
 interface Known {
   identity: ApiKeyIdentity | null
-  /** Milliseconds until which the cached entry is valid. */
+  /** The end of the entry's validity, in epoch ms. */
   freshUntil: number
 }
 
@@ -28,14 +28,14 @@ const recheckMs = 30_000
 const useGrainMs = 60_000
 
 /**
- * Creates the lookup for `X-API-Key`. A key selects whose limits apply and authenticates nothing, so an unknown, expired or
- * revoked key is treated like none. Returns synchronously for a cached key; the last use is recorded to the minute.
+ * Creates the lookup for `X-API-Key`. A key selects whose limits apply and does not authenticate, so an unknown, expired or
+ * revoked key is ignored. Returns synchronously for a cached key. The time of the last use is recorded to the minute.
  */
 export function apiKeyReader({ db, now, cacheSize = 10_000, onError }: ApiKeyReaderOptions): ApiKeyReader {
   const known = new Map<string, Known>()
   const used = new Map<string, number>()
   const live = db.read.selectFrom('apiKeys').where('revokedAt', 'is', null)
-  // Prepared statements return snake_case columns: a one-word alias is the same in both cases.
+  // Prepared statements return snake_case columns; a one-word alias is the same in snake_case and camelCase.
   const find = db.prepare(live.select(['id', 'rate', 'quota', 'expiresAt as ends']).where('keyHash', '=', ''))
   let timer: NodeJS.Timeout | undefined
 
@@ -44,7 +44,7 @@ export function apiKeyReader({ db, now, cacheSize = 10_000, onError }: ApiKeyRea
     timer = undefined
     const due = [...used]
     used.clear()
-    if (due.length > 0) await noteUses(db, due)
+    if (due.length > 0) await recordUses(db, due)
   }
   const use = (identity: ApiKeyIdentity | null, at: number) => {
     if (identity === null) return null
@@ -69,7 +69,7 @@ export function apiKeyReader({ db, now, cacheSize = 10_000, onError }: ApiKeyRea
   return { read, flush }
 }
 
-async function noteUses(db: Database, uses: [id: string, at: number][]): Promise<void> {
+async function recordUses(db: Database, uses: [id: string, at: number][]): Promise<void> {
   await db.write(async (tx) => {
     for (const [id, at] of uses) {
       const lastUsedAt = new Date(at).toISOString()

@@ -22,31 +22,31 @@ const reads = { scope: 'admin', cache: 'private', fields: true } as const
 const writes = { scope: 'admin', cache: 'none' } as const
 
 /**
- * API keys: they select whose limits a request counts against and grant no access. `plinth keys` calls the same functions.
+ * API keys, which select whose limits a request counts against and grant no access. `plinth keys` calls the same functions.
  */
 export const apiKeyRoutes: Plugin = async (app, options) => {
   for (const routes of [creating, listing, reading, changing, removing]) await routes(app, options)
 }
 
-const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ApiKeyStore => ({
+const storeFor = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ApiKeyStore => ({
   ...{ db, sealer, now, random },
   actor: auditActor(request),
 })
 
-/** A key as administrators see it; keeps the revision, from which the validators are computed. */
-const shown = ({ keyHash: _, revokedAt: __, ...key }: ApiKey) => key
+/** The representation of a key; includes the revision, from which ETag and Last-Modified are computed. */
+const representation = ({ keyHash: _, revokedAt: __, ...key }: ApiKey) => key
 
 const creating: Plugin = async (app, options) => {
-  const about = { tags, operationId: 'createApiKey', summary: 'Make an API key' }
+  const about = { tags, operationId: 'createApiKey', summary: 'Create an API key' }
   const schema = { ...about, body: schemas.NewApiKey, response: { 201: schemas.CreatedApiKey } }
   app.post(path, { config: writes, schema }, async (request, reply) => {
-    const store = by(options, request)
+    const store = storeFor(options, request)
     const draft = draftApiKey(store, request.body)
     checkPostPreconditions(request)
     return idempotentWrite(request, reply, options.db.write, async (tx) => {
       await addApiKey(tx, store, draft)
       const headers = { location: `${app.prefix}${path}/${draft.apiKey.id}` }
-      return { status: 201, headers, body: { ...shown(draft.apiKey), key: draft.key } }
+      return { status: 201, headers, body: { ...representation(draft.apiKey), key: draft.key } }
     })
   })
 }
@@ -57,7 +57,7 @@ const listing: Plugin = async (app, { db }) => {
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await unrevokedPage<ApiKey>(db, 'apiKeys', 'keys', request.query)
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
-    return rows.map(shown)
+    return rows.map(representation)
   })
 }
 
@@ -67,7 +67,7 @@ const reading: Plugin = async (app, { db }) => {
   app.get(`${path}/:id`, { config: reads, schema }, async (request) => {
     const key = await findApiKey(db, request.params.id)
     if (key === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such key')
-    return shown(key)
+    return representation(key)
   })
 }
 
@@ -76,17 +76,19 @@ const changing: Plugin = async (app, options) => {
   const schema = { ...about, body: schemas.ApiKeyPatch, response: { 200: schemas.ApiKeyView } }
   app.patch(`${path}/:id`, { config: { ...writes, accepts: [mergePatch], minimal: true }, schema }, async (request) => {
     const { name, rate, quota, expiresAt } = request.body
-    const said = Object.entries({ name, rate, quota, expiresAt }).filter(([, value]) => value !== undefined)
-    const demands = preconditionOf(request, options.requireIfMatch)
-    return shown(await updateApiKey(by(options, request), request.params.id, Object.fromEntries(said), demands))
+    const changes = Object.entries({ name, rate, quota, expiresAt }).filter(([, value]) => value !== undefined)
+    const precondition = preconditionOf(request, options.requireIfMatch)
+    return representation(
+      await updateApiKey(storeFor(options, request), request.params.id, Object.fromEntries(changes), precondition),
+    )
   })
 }
 
 const removing: Plugin = async (app, options) => {
-  const schema = { tags, operationId: 'deleteApiKey', summary: 'Revoke an API key for good', params: schemas.ById }
+  const schema = { tags, operationId: 'deleteApiKey', summary: 'Revoke an API key permanently', params: schemas.ById }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
-    const demands = preconditionOf(request, options.requireIfMatch)
-    await revokeApiKey(by(options, request), request.params.id, demands)
+    const precondition = preconditionOf(request, options.requireIfMatch)
+    await revokeApiKey(storeFor(options, request), request.params.id, precondition)
     return reply.code(204).send()
   })
 }

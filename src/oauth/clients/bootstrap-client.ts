@@ -5,12 +5,12 @@ import { firstRevision, nextRevision } from '../../storage/rows/revision.ts'
 import type { Client } from '../../storage/tables/tables.ts'
 import type { Scopes } from '../tokens/scopes.ts'
 import { toRow } from './client-rows.ts'
-import { auditDetails, type ClientDeps, clientSecretPlace } from './clients.ts'
+import { auditDetails, type ClientDeps, clientSecretContext } from './clients.ts'
 import { validateClient, withDefaults } from './validate.ts'
 
 /**
- * Ensures that the client named in the settings exists as configured: confidential, with every scope, client_credentials.
- * Call on each start; throws VALIDATION_ERROR if the id or secret is invalid.
+ * Ensures that the client named in the settings exists as configured: confidential, with every scope and the grant
+ * client_credentials. Call on each start; throws VALIDATION_ERROR if the id or secret is invalid.
  */
 export async function ensureBootstrapClient(
   db: Database,
@@ -23,7 +23,7 @@ export async function ensureBootstrapClient(
   const grants = ['client_credentials']
   const settings = withDefaults({ name: 'Bootstrap client', scopes: Object.keys(known), grants })
   validateClient({ ...settings, id, secret }, known)
-  const values = { ...toRow(settings), secretHash: sealer.digest(secret, clientSecretPlace(id)), revokedAt: null }
+  const values = { ...toRow(settings), secretHash: sealer.digest(secret, clientSecretContext(id)), revokedAt: null }
   const at = new Date(now()).toISOString()
   const record = auditRecorder(sealer, now)
   await db.write(async (tx) => {

@@ -22,7 +22,7 @@ export const randomToken = (random: (size: number) => Uint8Array, bytes: number)
   Buffer.from(random(bytes)).toString('base64url')
 
 /** The context that a client secret's digest is bound to (`sealer.digest`). */
-export const clientSecretPlace = (id: string) => `client:${id}`
+export const clientSecretContext = (id: string) => `client:${id}`
 
 /** A client that is not registered yet, with its secret; the row contains only a digest. */
 export interface DraftClient {
@@ -37,14 +37,14 @@ export interface DraftClient {
 export function draftClient(
   sealer: Sealer,
   known: Scopes,
-  { secret: given, ...wanted }: NewClient,
+  { secret: givenSecret, ...wanted }: NewClient,
   { now = Date.now, random = randomBytes }: ClientDeps = {},
 ): DraftClient {
   const id = wanted.id ?? `cli_${randomToken(random, 16)}`
-  const secret = given === undefined ? randomToken(random, 32) : given
+  const secret = givenSecret === undefined ? randomToken(random, 32) : givenSecret
   const settings = withDefaults(wanted)
   validateClient({ ...settings, id, secret }, known)
-  const secretHash = secret === null ? null : sealer.digest(secret, clientSecretPlace(id))
+  const secretHash = secret === null ? null : sealer.digest(secret, clientSecretContext(id))
   const at = new Date(now()).toISOString()
   const row = { ...toRow(settings), id, secretHash, ...firstRevision(at), revokedAt: null }
   return { row, settings, secret }
@@ -63,18 +63,18 @@ export async function addClient(
 }
 
 /**
- * Registers a client and returns it with its secret, which cannot be shown again: only a digest is stored. Throws like
- * `draftClient`, and DUPLICATE_RESOURCE if the id is taken.
+ * Registers a client and returns it with its secret, of which only a digest is stored. Throws like `draftClient`, and
+ * DUPLICATE_RESOURCE if the id is taken.
  */
 export async function createClient(
   db: Database,
   sealer: Sealer,
   known: Scopes,
   wanted: NewClient,
-  sources: ClientDeps = {},
+  deps: ClientDeps = {},
 ): Promise<{ client: RegisteredClient; secret: string | null }> {
-  const draft = draftClient(sealer, known, wanted, sources)
-  const add = db.write((tx) => addClient(tx, sealer, draft, sources))
+  const draft = draftClient(sealer, known, wanted, deps)
+  const add = db.write((tx) => addClient(tx, sealer, draft, deps))
   await add.catch((error) => refuseTakenId(db, draft.row.id, error))
   return { client: fromRow(draft.row), secret: draft.secret }
 }
@@ -83,7 +83,7 @@ export async function createClient(
 export function refuseTakenId(db: Database, id: string, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   const errors = [{ field: 'id', message: 'is in use already' }]
-  throw new Problem('DUPLICATE_RESOURCE', `There is a client "${id}" already`, { errors, cause: error })
+  throw new Problem('DUPLICATE_RESOURCE', `The client id "${id}" is already in use`, { errors, cause: error })
 }
 
 /** A client's settings as the audit log records them. */
@@ -104,12 +104,12 @@ const columns: (keyof Client)[] = [
   ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
 ]
 
-/** Finds a client by its id, unless it is revoked; the query is compiled once, as every token request needs it. */
+/** Finds a client by its id, unless it is revoked. The query is compiled once, because every token request runs it. */
 export function clientFinder({ read, prepare }: Database): (id: string) => Promise<RegisteredClient | undefined> {
-  const shown = columns.map((name) => sql<never>`${sql.ref(snake(name))}`.as(name))
-  const alive = sql<boolean>`revoked_at is null`
+  const selected = columns.map((name) => sql<never>`${sql.ref(snake(name))}`.as(name))
+  const unrevoked = sql<boolean>`revoked_at is null`
   const find = prepare<Client>(
-    read.withoutPlugins().selectFrom('clients').select(shown).where('id', '=', '').where(alive),
+    read.withoutPlugins().selectFrom('clients').select(selected).where('id', '=', '').where(unrevoked),
   )
   return async (id) => {
     const [row] = await find.all([id])

@@ -8,7 +8,7 @@ import { createClient, findClient } from './clients.ts'
 import { isRedirectUri } from './redirect-uris.ts'
 import { revokeClient, updateClient } from './update.ts'
 
-/** The client used to log in from the API reference. */
+/** Id of the client with which users log in from the API reference. */
 export const docsClientId = 'docs'
 
 export interface DocsClientOptions {
@@ -17,33 +17,33 @@ export interface DocsClientOptions {
   /** All scopes of the service: the client may have all of them, limited by the user's role. */
   scopes: Scopes
   baseUrl: string
-  /** Whether users can log in from the reference at all. */
-  isWanted: boolean
+  /** Whether users can log in from the reference. */
+  isEnabled: boolean
 }
 
 /**
- * Keeps the API reference's client up to date: public, with redirects only to `/docs` of this origin. If it is not wanted,
- * as in production, it is revoked. Returns its id, or null if there is none. Call on each start.
+ * Registers or updates the API reference's client: public, with redirects only to `/docs` of this origin. Revokes it if
+ * users cannot log in from the reference, as in production. Returns its id, or null if there is none. Call on each start.
  */
-export async function keepDocsClient(options: DocsClientOptions): Promise<string | null> {
+export async function syncDocsClient(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, baseUrl } = options
-  // If clients may not register this host, such as one with an underscore, the reference has no login.
-  const isWanted = options.isWanted && isRedirectUri(redirectUri(baseUrl))
+  // The reference has no login at a host that clients may not register, such as one with an underscore.
+  const isEnabled = options.isEnabled && isRedirectUri(redirectUri(baseUrl))
   const found = await findClient(db, docsClientId)
   const change = { db, sealer, actor: theService }
-  if (!isWanted) {
+  if (!isEnabled) {
     if (found) await revokeClient(change, docsClientId)
     return null
   }
-  const wanted = wantedOf(options)
+  const settings = settingsOf(options)
   if (found === undefined) return register(options)
-  if (!isAsWanted(found, wanted)) await updateClient(change, options.scopes, docsClientId, wanted)
+  if (!isUpToDate(found, settings)) await updateClient(change, options.scopes, docsClientId, settings)
   return docsClientId
 }
 
 const redirectUri = (baseUrl: string) => `${baseUrl}/docs`
 
-const wantedOf = ({ scopes, baseUrl }: DocsClientOptions) => ({
+const settingsOf = ({ scopes, baseUrl }: DocsClientOptions) => ({
   name: 'API reference',
   scopes: Object.keys(scopes),
   grants: ['authorization_code', 'refresh_token'],
@@ -51,16 +51,16 @@ const wantedOf = ({ scopes, baseUrl }: DocsClientOptions) => ({
   firstParty: true,
 })
 
-type Wanted = ReturnType<typeof wantedOf>
+type DocsSettings = ReturnType<typeof settingsOf>
 
-const isAsWanted = (client: RegisteredClient, wanted: Wanted): boolean =>
-  Object.entries(wanted).every(([name, value]) => String(client[name as keyof Wanted]) === String(value))
+const isUpToDate = (client: RegisteredClient, settings: DocsSettings): boolean =>
+  Object.entries(settings).every(([name, value]) => String(client[name as keyof DocsSettings]) === String(value))
 
-/** Null if an administrator revoked it: an id is never registered twice. */
+/** Returns null if an administrator revoked the client, because an id is never registered twice. */
 async function register(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, scopes } = options
   try {
-    await createClient(db, sealer, scopes, { ...wantedOf(options), id: docsClientId, secret: null })
+    await createClient(db, sealer, scopes, { ...settingsOf(options), id: docsClientId, secret: null })
     return docsClientId
   } catch (error) {
     if (!(error instanceof Problem && error.code === 'DUPLICATE_RESOURCE')) throw error

@@ -1,6 +1,6 @@
 const loopback = /^http:\/\/(127\.0\.0\.1|\[::1\]|localhost)([:/?]|$)/
 const privateUse = /^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+:/
-/** A host name or IP address (RFC 1123 §2.1): `URL` accepts more characters. */
+/** A host name or IP address (RFC 1123 §2.1); `URL` accepts more characters. */
 const host = /^([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])$/
 
 /** Whether a client may register the URI: https, http to a loopback host, or a private-use scheme (RFC 8252 §7). */

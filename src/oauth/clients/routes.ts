@@ -44,15 +44,16 @@ export const clientRoutes: Plugin = async (app, options) => {
   for (const routes of [creating, listing, reading, changing, rotating, removing]) await routes(app, options)
 }
 
-const by = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ClientChange => ({
+const changeFor = ({ db, sealer, now, random }: AdminOptions, request: FastifyRequest): ClientChange => ({
   ...{ db, sealer, now, random },
   actor: auditActor(request),
 })
 
-const demandsOf = (request: FastifyRequest, { requireIfMatch }: AdminOptions) => preconditionOf(request, requireIfMatch)
+const preconditionFor = (request: FastifyRequest, { requireIfMatch }: AdminOptions) =>
+  preconditionOf(request, requireIfMatch)
 
-/** A client as administrators see it; keeps the revision, from which the validators are computed. */
-function shown({ secretHash, revokedAt: _, ...client }: RegisteredClient) {
+/** The representation of a client; includes the revision, from which ETag and Last-Modified are computed. */
+function representation({ secretHash, revokedAt: _, ...client }: RegisteredClient) {
   const type = secretHash === null ? ('public' as const) : ('confidential' as const)
   return { ...client, type, responseTypes: responseTypesOf(client.grants) as string[] }
 }
@@ -63,15 +64,15 @@ const creating: Plugin = async (app, options) => {
   const config = { ...writes, problems: ['DUPLICATE_RESOURCE'] } as const
   app.post(path, { config, schema }, async (request, reply) => {
     const { type, ...wanted } = request.body
-    const { db, sealer, ...sources } = by(options, request)
-    const asked = { ...wanted, ...(type === 'public' && { secret: null }) }
-    const draft = draftClient(sealer, options.scopes, asked, sources)
+    const { db, sealer, ...sources } = changeFor(options, request)
+    const input = { ...wanted, ...(type === 'public' && { secret: null }) }
+    const draft = draftClient(sealer, options.scopes, input, sources)
     const { row, secret } = draft
     checkPostPreconditions(request)
     const write: InTransaction<Queryable> = (unit) => db.write(unit).catch((error) => refuseTakenId(db, row.id, error))
     return idempotentWrite(request, reply, write, async (tx) => {
       await addClient(tx, sealer, draft, sources)
-      const body = { ...shown(fromRow(row)), ...(secret !== null && { secret }) }
+      const body = { ...representation(fromRow(row)), ...(secret !== null && { secret }) }
       return { status: 201, headers: { location: `${app.prefix}${path}/${row.id}` }, body }
     })
   })
@@ -83,7 +84,7 @@ const listing: Plugin = async (app, { db }) => {
   app.get(path, { config: reads, schema }, async (request, reply) => {
     const { rows, cursors } = await unrevokedPage<Client>(db, 'clients', 'clients', request.query)
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
-    return rows.map((row) => shown(fromRow(row)))
+    return rows.map((row) => representation(fromRow(row)))
   })
 }
 
@@ -93,7 +94,7 @@ const reading: Plugin = async (app, { db }) => {
   app.get(`${path}/:id`, { config: reads, schema }, async (request) => {
     const client = await findClient(db, request.params.id)
     if (client === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such client')
-    return shown(client)
+    return representation(client)
   })
 }
 
@@ -102,13 +103,13 @@ const changing: Plugin = async (app, options) => {
   const schema = { ...about, body: schemas.ClientPatch, response: { 200: schemas.ClientView } }
   app.patch(`${path}/:id`, { config: { ...writes, accepts: [mergePatch], minimal: true }, schema }, async (request) => {
     const settings = withDefaults(request.body)
-    return shown(
+    return representation(
       await updateClient(
-        by(options, request),
+        changeFor(options, request),
         options.scopes,
         request.params.id,
         settings,
-        demandsOf(request, options),
+        preconditionFor(request, options),
       ),
     )
   })
@@ -122,7 +123,7 @@ const defaults: Partial<ClientSettings> = {
   introspectsOthers: false,
 }
 
-/** Merge patch (RFC 7396): null removes a value and restores its default. */
+/** Applies merge patch semantics (RFC 7396): null removes a value and restores its default. */
 function withDefaults(patch: Static<typeof schemas.ClientPatch>): Partial<ClientSettings> {
   const known = Object.keys(schemas.ClientPatch.properties).filter((name) => name in patch)
   const values = known.map((name) => [
@@ -136,24 +137,34 @@ const rotating: Plugin = async (app, options) => {
   const about = {
     tags,
     operationId: 'rotateOAuthClientSecret',
-    summary: 'Give a client a new secret; the old one ends',
+    summary: 'Give a client a new secret; the old one stops working',
   }
   const schema = { ...about, params: schemas.ById, response: { 200: schemas.CreatedClient } }
   const config = { ...writes, problems: ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'VALIDATION_ERROR'] } as const
   app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
-    const demands = demandsOf(request, options)
+    const precondition = preconditionFor(request, options)
     return idempotentWrite(request, reply, options.db.write, async (tx) => {
       const within: typeof options.db.write = (unit) => unit(tx)
-      const { client, secret } = await rotateClientSecret(by(options, request), request.params.id, demands, within)
-      return { status: 200, headers: {}, body: { ...shown(client), secret } }
+      const { client, secret } = await rotateClientSecret(
+        changeFor(options, request),
+        request.params.id,
+        precondition,
+        within,
+      )
+      return { status: 200, headers: {}, body: { ...representation(client), secret } }
     })
   })
 }
 
 const removing: Plugin = async (app, options) => {
-  const schema = { tags, operationId: 'deleteOAuthClient', summary: 'Revoke a client for good', params: schemas.ById }
+  const schema = {
+    tags,
+    operationId: 'deleteOAuthClient',
+    summary: 'Revoke a client permanently',
+    params: schemas.ById,
+  }
   app.delete(`${path}/:id`, { config: writes, schema }, async (request, reply) => {
-    await revokeClient(by(options, request), request.params.id, demandsOf(request, options))
+    await revokeClient(changeFor(options, request), request.params.id, preconditionFor(request, options))
     return reply.code(204).send()
   })
 }

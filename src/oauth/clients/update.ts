@@ -9,10 +9,10 @@ import { nextRevision } from '../../storage/rows/revision.ts'
 import type { Client } from '../../storage/tables/tables.ts'
 import type { Scopes } from '../tokens/scopes.ts'
 import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
-import { auditDetails, type ClientDeps, clientSecretPlace, randomToken } from './clients.ts'
-import { type ClientSettings, refuseWrongSettings } from './validate.ts'
+import { auditDetails, type ClientDeps, clientSecretContext, randomToken } from './clients.ts'
+import { type ClientSettings, validateClientSettings } from './validate.ts'
 
-/** Storage of clients, and the actor for the audit log. */
+/** Where clients are stored, and the actor for the audit log. */
 export interface ClientChange extends ClientDeps {
   db: Database
   sealer: Sealer
@@ -20,41 +20,41 @@ export interface ClientChange extends ClientDeps {
 }
 
 /**
- * Changes the settings given. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or VALIDATION_ERROR naming each invalid field.
- * New tokens follow the new settings; existing tokens stay valid until they expire.
+ * Changes the given settings. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or VALIDATION_ERROR naming each invalid
+ * field. New tokens follow the new settings; existing tokens stay valid until they expire.
  */
 export async function updateClient(
   options: ClientChange,
   known: Scopes,
   id: string,
   settings: Partial<ClientSettings>,
-  demands: Precondition = {},
+  precondition: Precondition = {},
 ): Promise<RegisteredClient> {
-  return change(options.db.write, options, id, demands, (row) => {
+  return change(options.db.write, options, id, precondition, (row) => {
     const wanted: ClientSettings = { ...fromRow(row), ...settings }
-    refuseWrongSettings(wanted, row.secretHash === null, known)
+    validateClientSettings(wanted, row.secretHash === null, known)
     return { values: toRow(wanted), entry: { event: 'client.updated', details: auditDetails(wanted) } }
   })
 }
 
 /**
- * Gives a confidential client a new secret; the old one ends at once. Throws like `updateClient`. Runs in the transaction of
- * `write`.
+ * Gives a confidential client a new secret; the old one stops working at once. Throws like `updateClient`. `write` selects
+ * the transaction.
  */
 export async function rotateClientSecret(
   options: ClientChange,
   id: string,
-  demands: Precondition = {},
+  precondition: Precondition = {},
   write: Write = options.db.write,
 ): Promise<{ client: RegisteredClient; secret: string }> {
   const secret = randomToken(options.random ?? randomBytes, 32)
-  const client = await change(write, options, id, demands, (row) => {
+  const client = await change(write, options, id, precondition, (row) => {
     if (row.secretHash === null) {
       const errors = [{ field: 'id', message: 'names a public client, which has no secret' }]
       throw new Problem('VALIDATION_ERROR', 'A public client has no secret', { errors })
     }
     return {
-      values: { secretHash: options.sealer.digest(secret, clientSecretPlace(id)) },
+      values: { secretHash: options.sealer.digest(secret, clientSecretContext(id)) },
       entry: { event: 'client.secret_rotated' },
     }
   })
@@ -62,12 +62,12 @@ export async function rotateClientSecret(
 }
 
 /**
- * Revokes a client for good: it gets no new tokens, and its existing ones are refused soon after. Throws like
+ * Revokes a client permanently: it gets no new tokens, and its existing tokens are rejected soon after. Throws like
  * `updateClient`.
  */
-export async function revokeClient(options: ClientChange, id: string, demands: Precondition = {}): Promise<void> {
+export async function revokeClient(options: ClientChange, id: string, precondition: Precondition = {}): Promise<void> {
   const revokedAt = instant(options)
-  await change(options.db.write, options, id, demands, () => ({
+  await change(options.db.write, options, id, precondition, () => ({
     values: { revokedAt },
     entry: { event: 'client.revoked' },
   }))
@@ -83,12 +83,12 @@ interface Changed {
   entry: Pick<AuditEntry, 'event' | 'details'>
 }
 
-/** Locks, validates and changes the row and adds the audit entry, all in one transaction. */
+/** Locks, checks and changes the row and adds the audit entry, all in one transaction. */
 async function change(
   write: Write,
   options: ClientChange,
   id: string,
-  demands: Precondition,
+  precondition: Precondition,
   decide: (row: Client) => Changed,
 ): Promise<RegisteredClient> {
   const { sealer, actor, now = Date.now } = options
@@ -97,7 +97,7 @@ async function change(
   return write(async (tx) => {
     const row = await locked(tx, id)
     if (row === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such client')
-    assertPrecondition(row, demands)
+    assertPrecondition(row, precondition)
     const { values, entry } = decide(row)
     const changing = tx.updateTable('clients').set({ ...values, ...nextRevision('clients', updatedAt) })
     const changed = await changing.where('id', '=', id).returningAll().executeTakeFirstOrThrow()
@@ -106,7 +106,7 @@ async function change(
   })
 }
 
-/** Updating a row, even to the value it has, locks it until the end of this transaction. */
+/** Updates the row to its current values, which locks it until the end of the transaction. */
 async function locked(tx: Queryable, id: string): Promise<Client | undefined> {
   const touch = tx.updateTable('clients').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

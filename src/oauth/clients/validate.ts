@@ -2,7 +2,7 @@ import { type FieldError, Problem } from '../../http/problems/problem.ts'
 import { type Scopes, unknownScopes } from '../tokens/scopes.ts'
 import { isPrivateUse, isPublicHttps, isRedirectUri } from './redirect-uris.ts'
 
-/** Settings of a client, at registration and later. */
+/** The settings of a client that can be changed after its registration. */
 export interface ClientSettings {
   name: string
   scopes: readonly string[]
@@ -38,7 +38,7 @@ const maxAddress = 2_048
 const namePattern = /^\P{C}{1,200}$/u
 const secretPattern = /^[\x20-\x7e]{1,256}$/
 
-/** The settings with defaults filled in. */
+/** Fills in the defaults of a new client's settings. */
 export function withDefaults({ name, scopes, grants, ...rest }: NewClient): ClientSettings {
   const { redirectUris = [], postLogoutRedirectUris = [] } = rest
   const { firstParty = false, trusted = false, introspectsOthers = false } = rest
@@ -53,15 +53,15 @@ export function validateClient(client: ClientSettings & { id: string; secret: st
     [!clientIdPattern.test(id), 'id', `must be ${clientIdRule}`],
     [secret !== null && !secretPattern.test(secret), 'secret', 'must be 1 to 256 printable ASCII characters'],
   ])
-  refuse([...identity, ...mistakes(client, secret === null, known)])
+  throwIfAny([...identity, ...settingErrors(client, secret === null, known)])
 }
 
-/** Same for a change of an existing client, whose type (public or confidential) cannot change. */
-export function refuseWrongSettings(settings: ClientSettings, isPublic: boolean, known: Scopes): void {
-  refuse(mistakes(settings, isPublic, known))
+/** Same for a change to an existing client, whose type (public or confidential) is fixed. */
+export function validateClientSettings(settings: ClientSettings, isPublic: boolean, known: Scopes): void {
+  throwIfAny(settingErrors(settings, isPublic, known))
 }
 
-function refuse(errors: FieldError[]): void {
+function throwIfAny(errors: FieldError[]): void {
   const detail = errors.map(({ field, message }) => `${field} ${message}`).join('; ')
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
 }
@@ -71,23 +71,27 @@ type Rule = [broken: boolean, field: string, message: string]
 const broken = (rules: Rule[]): FieldError[] =>
   rules.filter(([isBroken]) => isBroken).map(([, field, message]) => ({ field, message }))
 
-function mistakes(client: ClientSettings, isPublic: boolean, known: Scopes): FieldError[] {
+function settingErrors(client: ClientSettings, isPublic: boolean, known: Scopes): FieldError[] {
   const { name, scopes, grants } = client
   const unknown = unknownScopes(known, scopes)
   const unknownGrants = grants.filter((grant) => !grantTypes.includes(grant))
   return broken([
     [!namePattern.test(name), 'name', 'must be 1 to 200 characters without control characters'],
-    [scopes.length === 0, 'scopes', 'must name at least one scope'],
-    [unknown.length > 0, 'scopes', `must not name ${unknown}; the scopes are ${Object.keys(known).join(', ')}`],
-    [grants.length === 0, 'grants', 'must name at least one grant type'],
+    [scopes.length === 0, 'scopes', 'must contain at least one scope'],
+    [unknown.length > 0, 'scopes', `must not contain ${unknown}; the scopes are ${Object.keys(known).join(', ')}`],
+    [grants.length === 0, 'grants', 'must contain at least one grant type'],
     [
       unknownGrants.length > 0,
       'grants',
-      `must not name ${unknownGrants}; the grant types are ${grantTypes.join(', ')}`,
+      `must not contain ${unknownGrants}; the grant types are ${grantTypes.join(', ')}`,
     ],
-    [isPublic && grants.includes('client_credentials'), 'grants', 'must not name client_credentials without a secret'],
-    [!client.trusted && grants.includes('password'), 'grants', 'may name password only for a trusted client'],
-    [isPublic && client.introspectsOthers, 'introspectsOthers', 'must not be set for a client without a secret'],
+    [
+      isPublic && grants.includes('client_credentials'),
+      'grants',
+      'must not contain client_credentials for a client without a secret',
+    ],
+    [!client.trusted && grants.includes('password'), 'grants', 'may contain password only for a trusted client'],
+    [isPublic && client.introspectsOthers, 'introspectsOthers', 'must not be true for a client without a secret'],
     ...addressRules(client, isPublic),
   ])
 }
@@ -99,17 +103,17 @@ function addressRules({ grants, redirectUris, postLogoutRedirectUris }: ClientSe
     const apps = isPublic ? [] : uris.filter((uri) => isRedirectUri(uri) && isPrivateUse(uri))
     const open = grants.includes('implicit') ? uris.filter((uri) => isRedirectUri(uri) && !isPublicHttps(uri)) : []
     return [
-      [wrong.length > 0, field, `must be https, loopback http or private-use addresses, not ${shown(wrong)}`],
-      [apps.length > 0, field, `must not name the scheme of an app for a client with a secret: ${shown(apps)}`],
-      [open.length > 0, field, `must be https addresses of other hosts for the implicit grant, not ${shown(open)}`],
-      [uris.length > maxAddresses, field, `must hold ${maxAddresses} addresses at most`],
+      [wrong.length > 0, field, `must be https, loopback http or private-use URIs, not ${shortened(wrong)}`],
+      [apps.length > 0, field, `must not have a private-use scheme for a client with a secret: ${shortened(apps)}`],
+      [open.length > 0, field, `must be https URIs not on localhost for the implicit grant, not ${shortened(open)}`],
+      [uris.length > maxAddresses, field, `must contain at most ${maxAddresses} URIs`],
     ]
   })
   const needsAddress = grants.some((grant) => redirectGrants.includes(grant))
-  return [...perField, [redirectUris.length === 0 && needsAddress, 'redirectUris', 'must hold an address']]
+  return [...perField, [redirectUris.length === 0 && needsAddress, 'redirectUris', 'must contain at least one URI']]
 }
 
-const shown = (uris: readonly string[]) => uris.map((uri) => uri.slice(0, 100))
+const shortened = (uris: readonly string[]) => uris.map((uri) => uri.slice(0, 100))
 
 /**
  * A valid client_id. User ids are digits: a numeric client_id would be mistaken for a user in `sub`, which is one or the

@@ -4,7 +4,7 @@ import type { JWK } from 'jose'
 /** Public keys that may change while the service runs. */
 export interface PublicKeys {
   readonly publicKeys: ReadonlyMap<string, KeyObject>
-  /** Fetches newer keys, when a token names an unknown one; at most every 30 seconds. */
+  /** Fetches new keys when a token names an unknown one, at most every 30 seconds. */
   refresh?: () => Promise<void>
 }
 
@@ -19,10 +19,10 @@ export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: K
   return bits >= minModulusBits ? 'RS256' : undefined
 }
 
-/** The usable keys of a JWK set (RFC 7517 §5) by `kid`: signature keys of a supported type and size. */
+/** The usable keys of a JWK set (RFC 7517 §5) by `kid`: signing keys of a supported type and size. */
 export function usableKeys(set: unknown): Map<string, KeyObject> {
   const keys = (set as { keys?: unknown } | null)?.keys
-  if (!Array.isArray(keys)) throw new Error('There is no JWK set')
+  if (!Array.isArray(keys)) throw new Error('The document is not a JWK set')
   return new Map(keys.flatMap((jwk) => usable(jwk as JWK)))
 }
 
@@ -34,7 +34,7 @@ function usable(jwk: JWK | null): [string, KeyObject][] {
   return algorithm !== undefined && (jwk.alg ?? algorithm) === algorithm ? [[jwk.kid, key as KeyObject]] : []
 }
 
-/** Ignores keys of unknown types, as RFC 7517 §5 says. */
+/** Undefined for a key of an unknown type, which RFC 7517 §5 says to ignore. */
 function imported({ kty, n, e, crv, x, y }: JWK): KeyObject | undefined {
   try {
     return createPublicKey({ key: { kty, n, e, crv, x, y } as Record<string, string>, format: 'jwk' })

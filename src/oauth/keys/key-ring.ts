@@ -3,7 +3,7 @@ import { theService } from '../../audit/chain.ts'
 import type { AuthorizationServerOptions } from '../provider/configuration.ts'
 import { authorizationServer } from '../provider/provider.ts'
 import type { PublicKeys } from './key-algorithms.ts'
-import { rotateByTime } from './rotation.ts'
+import { rotateOnSchedule } from './rotation.ts'
 import { type KeySources, type SigningKeys, signingKeys } from './signing-keys.ts'
 
 /** The signing keys of a running service. */
@@ -11,12 +11,12 @@ export interface KeyRing extends PublicKeys {
   /** The current keys: the same object until they change. */
   readonly current: SigningKeys
   refresh: () => Promise<void>
-  /** Reads the keys again. */
+  /** Reads the keys from the database again. */
   reload: () => Promise<void>
 }
 
 const refreshMs = 30_000
-const careMs = 15_000
+const maintenanceMs = 15_000
 
 /** Loads the keys, creating them on the first run. */
 export async function keyRing(sources: KeySources): Promise<KeyRing> {
@@ -43,33 +43,34 @@ export async function keyRing(sources: KeySources): Promise<KeyRing> {
           refreshing = undefined
         })
       }
-      // Tokens verified while the keys are read wait for them.
+      // Verifications that need a key wait for a reload that is under way.
       await refreshing
     },
   }
 }
 
 /**
- * Every 15 seconds, rotates the keys that are due by `time` and loads changes made by other processes. Returns a function
- * that stops it.
+ * Every 15 seconds, rotates the keys that are due at `time` (epoch ms) and loads changes made by other processes. Returns a
+ * function that stops it.
  */
-export function tendKeys(
+export function maintainKeys(
   ring: KeyRing,
   sources: Omit<KeySources, 'now'>,
   time: () => Promise<number>,
   onError: (error: unknown) => void,
 ): () => void {
-  const tend = async () => {
+  const maintain = async () => {
     const at = await time()
-    await rotateByTime({ ...sources, now: () => at, actor: theService })
+    await rotateOnSchedule({ ...sources, now: () => at, actor: theService })
     await ring.reload()
   }
-  const timer = setInterval(() => tend().catch(onError), careMs)
+  const timer = setInterval(() => maintain().catch(onError), maintenanceMs)
   return () => clearInterval(timer)
 }
 
 /**
- * The authorization server for the current keys: oidc-provider fixes them at construction, so new keys need a new instance.
+ * The authorization server with the current keys. oidc-provider fixes its keys at construction, so new keys need a new
+ * instance.
  */
 export interface CurrentServer {
   readonly current: Provider

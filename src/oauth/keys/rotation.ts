@@ -5,10 +5,10 @@ import type { Sealer } from '../../storage/encryption.ts'
 import { iso } from '../../storage/ids.ts'
 import { unsealed } from './signing-keys.ts'
 import {
+  cookieKeysContext,
   cookieKeysName,
-  cookieKeysPlace,
+  createKey,
   lockKeys,
-  makeKey,
   newCookieKey,
   type StoredKey,
   storedCookieKeys,
@@ -19,10 +19,10 @@ const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 /** How long a key signs. */
 const lifeMs = 90 * dayMs
-/** How long a key is in the JWKS before it signs: longer than clients cache a JWKS, and than any token lives. */
+/** How long a key is in the JWKS before it signs: longer than clients cache the JWKS and than any token lives. */
 const publishedAheadMs = dayMs
-/** How long a key verifies after it last signed: the longest configurable token lifetime plus an hour. */
-const keptAfterMs = dayMs + hourMs
+/** How long a key still verifies after it stops signing: the longest configurable token lifetime plus an hour. */
+const verifiesAfterMs = dayMs + hourMs
 
 export interface RotationSources {
   db: Database
@@ -34,42 +34,46 @@ export interface RotationSources {
 }
 
 /** Options of a requested rotation. */
-export interface RotationWish {
+export interface RotationRequest {
   /** Sign with a new key at once, even before clients have fetched it; otherwise after a day. */
   immediately: boolean
-  /** Remove all other keys, so that every token they signed is refused: for a leaked key. */
+  /** Remove all other keys, so that the tokens they signed become invalid; for a leaked key. */
   discard: boolean
 }
 
 /** The changes to make to the keys. */
 interface Plan {
-  /** When a new key begins to sign; undefined if none is needed. */
+  /** When a new key starts to sign; undefined if none is needed. */
   activeFrom?: string
   retired: StoredKey[]
 }
 
-/** The resulting keys, and what was done. */
+/** The `kid` of the key that was published, if any, and of those that were retired. */
 export interface Rotated {
   published: { kid: string; activeFrom: string } | undefined
   retired: string[]
 }
 
 /** Scheduled changes: publish a successor a day before it signs, and remove keys whose last token has expired. */
-export function planByTime(keys: readonly StoredKey[], now: number): Plan {
+export function planScheduled(keys: readonly StoredKey[], now: number): Plan {
   const at = iso(now)
   const current = keys.find(({ activeFrom }) => activeFrom <= at)
   const hasSuccessor = keys.some(({ activeFrom }) => activeFrom > at)
   const retired = keys.filter((key) => {
     const successor = keys.findLast(({ activeFrom }) => activeFrom > key.activeFrom)
-    return successor !== undefined && Date.parse(successor.activeFrom) + keptAfterMs <= now
+    return successor !== undefined && Date.parse(successor.activeFrom) + verifiesAfterMs <= now
   })
-  const turn = Date.parse(current?.activeFrom ?? at) + lifeMs
-  if (hasSuccessor || now < turn - publishedAheadMs) return { retired }
-  return { activeFrom: iso(Math.max(turn, now + publishedAheadMs)), retired }
+  const rotatesAt = Date.parse(current?.activeFrom ?? at) + lifeMs
+  if (hasSuccessor || now < rotatesAt - publishedAheadMs) return { retired }
+  return { activeFrom: iso(Math.max(rotatesAt, now + publishedAheadMs)), retired }
 }
 
-/** Requested changes. A key that has not signed yet is replaced by an immediate new one. */
-export function planByWish(keys: readonly StoredKey[], now: number, { immediately, discard }: RotationWish): Plan {
+/** Requested changes. A key that signs immediately also replaces one that has not signed yet. */
+export function planRequested(
+  keys: readonly StoredKey[],
+  now: number,
+  { immediately, discard }: RotationRequest,
+): Plan {
   const at = iso(now)
   const waiting = keys.filter(({ activeFrom }) => activeFrom > at)
   if (!immediately && !discard)
@@ -77,25 +81,26 @@ export function planByWish(keys: readonly StoredKey[], now: number, { immediatel
   return { activeFrom: at, retired: discard ? [...keys] : waiting }
 }
 
-/** Applies the scheduled changes; one of several processes does it. Usually there are none, which costs one read. */
-export async function rotateByTime(sources: RotationSources): Promise<Rotated> {
+/** Applies the scheduled changes, in only one of several processes. Usually there are none, which costs one read. */
+export async function rotateOnSchedule(sources: RotationSources): Promise<Rotated> {
   const { db, now } = sources
-  const { activeFrom, retired } = planByTime(await storedKeys(db.read), now())
+  const { activeFrom, retired } = planScheduled(await storedKeys(db.read), now())
   if (activeFrom === undefined && retired.length === 0) return { published: undefined, retired: [] }
-  return rotate(sources, (keys) => planByTime(keys, now()))
+  return rotate(sources, (keys) => planScheduled(keys, now()))
 }
 
-/** Applies a requested rotation; running services follow within 15 seconds. */
-export function rotateByWish(sources: RotationSources, wish: RotationWish): Promise<Rotated> {
-  return rotate(sources, (keys) => planByWish(keys, sources.now(), wish))
+/** Applies a requested rotation; running services load the new keys within 15 seconds. */
+export function rotateOnRequest(sources: RotationSources, request: RotationRequest): Promise<Rotated> {
+  return rotate(sources, (keys) => planRequested(keys, sources.now(), request))
 }
 
 async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Plan): Promise<Rotated> {
   const { db, sealer, now } = sources
   const cookieKeys = await storedCookieKeys(db)
-  if (cookieKeys === undefined) throw new Error('There are no keys yet: the first start makes them')
+  if (cookieKeys === undefined)
+    throw new Error('There are no signing keys yet; the first start of the service creates them')
   // Generated outside the transaction, which must await only the database; discarded if no rotation is due.
-  const spare = await makeKey(sealer, iso(now()), '')
+  const spare = await createKey(sealer, iso(now()), '')
   return db.write(async (tx) => {
     await lockKeys(tx, cookieKeys)
     const keys = await storedKeys(tx)
@@ -104,14 +109,14 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
     if (kids.length > 0) await tx.deleteFrom('signingKeys').where('kid', 'in', kids).execute()
     const key = activeFrom === undefined ? undefined : { ...spare, activeFrom }
     if (key) await tx.insertInto('signingKeys').values(key).execute()
-    await turnCookieKeys(tx, sources, keys, kids, key)
-    await told(tx, sources, key, kids)
+    await rotateCookieKeys(tx, sources, keys, kids, key)
+    await auditRotation(tx, sources, key, kids)
     return { published: key, retired: kids }
   })
 }
 
-/** Adds and removes cookie keys with the signing keys, in the same order. */
-async function turnCookieKeys(
+/** Adds and removes cookie keys along with the signing keys, in the same order. */
+async function rotateCookieKeys(
   tx: Queryable,
   { sealer, random = randomBytes }: RotationSources,
   keys: StoredKey[],
@@ -120,17 +125,17 @@ async function turnCookieKeys(
 ): Promise<void> {
   const settings = tx.selectFrom('settings').select('value').where('name', '=', cookieKeysName)
   const { value } = await settings.executeTakeFirstOrThrow()
-  const cookieKeys = unsealed<string[]>(sealer, value, cookieKeysPlace)
+  const cookieKeys = unsealed<string[]>(sealer, value, cookieKeysContext)
   const pairs = keys.map((key, at) => ({ ...key, cookieKey: cookieKeys[at] ?? newCookieKey(random) }))
-  const kept = pairs.filter(({ kid }) => !retired.includes(kid))
-  const all = added ? [...kept, { ...added, cookieKey: newCookieKey(random) }] : kept
+  const remaining = pairs.filter(({ kid }) => !retired.includes(kid))
+  const all = added ? [...remaining, { ...added, cookieKey: newCookieKey(random) }] : remaining
   const order = new Map((await storedKeys(tx)).map(({ kid }, at) => [kid, at]))
-  const turned = all.sort((one, other) => Number(order.get(one.kid)) - Number(order.get(other.kid)))
-  const sealed = sealer.seal(JSON.stringify(turned.map(({ cookieKey }) => cookieKey)), cookieKeysPlace)
+  const ordered = all.sort((one, other) => Number(order.get(one.kid)) - Number(order.get(other.kid)))
+  const sealed = sealer.seal(JSON.stringify(ordered.map(({ cookieKey }) => cookieKey)), cookieKeysContext)
   await tx.updateTable('settings').set({ value: sealed }).where('name', '=', cookieKeysName).execute()
 }
 
-async function told(
+async function auditRotation(
   tx: Queryable,
   { sealer, now, actor }: RotationSources,
   key: StoredKey | undefined,

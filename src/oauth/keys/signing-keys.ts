@@ -3,19 +3,19 @@ import type { JWK } from 'jose'
 import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import {
-  cookieKeysPlace,
-  keyPlace,
+  cookieKeysContext,
+  createKey,
+  keyContext,
   lockKeys,
-  makeKey,
   newCookieKey,
   type StoredKey,
   storedCookieKeys,
   storedKeys,
 } from './stored-keys.ts'
 
-/** The keys of the authorization server at one moment, the same on all nodes. */
+/** A snapshot of the authorization server's keys; the same on all nodes. */
 export interface SigningKeys {
-  /** The private keys: first the one that signs, then those published ahead or still verifying. */
+  /** The private keys: first the one that signs, then those published in advance or still used to verify. */
   jwks: { keys: JWK[] }
   /** Cookie signing keys, in the same order: one per signing key. */
   cookieKeys: string[]
@@ -32,13 +32,13 @@ export interface KeySources {
 }
 
 /**
- * Reads the signing and cookie keys and creates them on the first run, once even if several processes start together. Throws
+ * Reads the signing and cookie keys. The first run creates them, only once even if several processes start together. Throws
  * if they were encrypted under another master key.
  */
 export async function signingKeys(sources: KeySources): Promise<SigningKeys> {
   const found = await stored(sources.db)
   if (isComplete(found)) return opened(found, sources)
-  await makeMissing(sources)
+  await createMissing(sources)
   return opened(await stored(sources.db), sources)
 }
 
@@ -54,10 +54,10 @@ const stored = async (db: Database): Promise<Stored> => ({
 
 const isComplete = ({ keys, cookieKeys }: Stored) => keys.length > 0 && cookieKeys !== undefined
 
-async function makeMissing({ db, sealer, now, random = randomBytes }: KeySources): Promise<void> {
+async function createMissing({ db, sealer, now, random = randomBytes }: KeySources): Promise<void> {
   const at = new Date(now()).toISOString()
-  const key = await makeKey(sealer, at, at)
-  const cookieKeys = sealer.seal(JSON.stringify([newCookieKey(random)]), cookieKeysPlace)
+  const key = await createKey(sealer, at, at)
+  const cookieKeys = sealer.seal(JSON.stringify([newCookieKey(random)]), cookieKeysContext)
   await db.write(async (tx) => {
     await lockKeys(tx, cookieKeys)
     const existing = await tx.selectFrom('signingKeys').select('kid').executeTakeFirst()
@@ -68,15 +68,15 @@ async function makeMissing({ db, sealer, now, random = randomBytes }: KeySources
 function opened({ keys, cookieKeys }: Stored, { sealer, now }: KeySources): SigningKeys {
   const at = signer(keys, new Date(now()).toISOString())
   const ordered = firstOf(keys, at)
-  const jwks = { keys: ordered.map(({ kid, privateSealed }) => unsealed<JWK>(sealer, privateSealed, keyPlace(kid))) }
+  const jwks = { keys: ordered.map(({ kid, privateSealed }) => unsealed<JWK>(sealer, privateSealed, keyContext(kid))) }
   return {
     jwks,
-    cookieKeys: firstOf(unsealed<string[]>(sealer, cookieKeys ?? '', cookieKeysPlace), at),
+    cookieKeys: firstOf(unsealed<string[]>(sealer, cookieKeys ?? '', cookieKeysContext), at),
     publicKeys: new Map(jwks.keys.map((key) => [key.kid as string, publicKey(key)])),
   }
 }
 
-/** Index of the key that signs: the newest one already active. */
+/** Index of the key that signs: the newest one that is already active. */
 function signer(keys: StoredKey[], now: string): number {
   const found = keys.findIndex(({ activeFrom }) => activeFrom <= now)
   return found < 0 ? keys.length - 1 : found
@@ -90,8 +90,8 @@ const firstOf = <T>(list: T[], at: number): T[] => [
 ]
 
 /** Decrypts a text. Throws, naming its AAD, if it was encrypted under another master key. */
-export const unsealed = <T>(sealer: Sealer, sealed: string, place: string): T =>
-  JSON.parse(sealer.open(sealed, place)) as T
+export const unsealed = <T>(sealer: Sealer, sealed: string, context: string): T =>
+  JSON.parse(sealer.open(sealed, context)) as T
 
 function publicKey({ kty, n, e, crv, x, y }: JWK): KeyObject {
   return createPublicKey({ key: { kty, n, e, crv, x, y } as Record<string, string>, format: 'jwk' })

@@ -10,20 +10,20 @@ export interface StoredKey {
   alg: string
   privateSealed: string
   createdAt: string
-  /** When it begins to sign, as fixed-width ISO text. */
+  /** When it starts to sign, as fixed-width ISO text. */
   activeFrom: string
 }
 
 export const cookieKeysName = 'cookie_keys'
-export const cookieKeysPlace = `settings:${cookieKeysName}`
-export const keyPlace = (kid: string) => `signing_keys:${kid}`
+export const cookieKeysContext = `settings:${cookieKeysName}`
+export const keyContext = (kid: string) => `signing_keys:${kid}`
 
 /** Creates a key: RSA 2048 for RS256, which every client can verify. Takes about 100 ms off the main thread. */
-export async function makeKey(sealer: Sealer, createdAt: string, activeFrom: string): Promise<StoredKey> {
+export async function createKey(sealer: Sealer, createdAt: string, activeFrom: string): Promise<StoredKey> {
   const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })
   const key = privateKey.export({ format: 'jwk' }) as JWK
   const kid = await calculateJwkThumbprint(key)
-  const sealed = sealer.seal(JSON.stringify({ ...key, kid, alg: 'RS256', use: 'sig' }), keyPlace(kid))
+  const sealed = sealer.seal(JSON.stringify({ ...key, kid, alg: 'RS256', use: 'sig' }), keyContext(kid))
   return { kid, alg: 'RS256', privateSealed: sealed, createdAt, activeFrom }
 }
 
@@ -45,8 +45,8 @@ export async function storedCookieKeys({ read }: Database): Promise<string | und
 }
 
 /**
- * Locks the keys until the end of this transaction by updating their row, even to the value it has. The first caller inserts
- * the given cookie keys.
+ * Locks the keys until the end of the transaction by updating the settings row to its current value. The first caller
+ * inserts the given cookie keys instead.
  */
 export async function lockKeys(tx: Queryable, cookieKeys: string): Promise<void> {
   await tx

@@ -3,9 +3,9 @@ import type { HandwrittenOperations } from '../../openapi/document.ts'
 import type { Operation } from '../../openapi/operation-types.ts'
 import type { Schema } from '../../openapi/schemas.ts'
 import { failed, failure, ofJson, ref, tags } from './parts.ts'
-import { aToken, oauthSchemas, tokenRequest } from './schemas.ts'
+import { oauthSchemas, tokenForm, tokenRequest } from './schemas.ts'
 
-/** The paths of an authorization server that clients call directly; browsers are redirected to the others. */
+/** The authorization server's paths that clients call directly; browsers are redirected to the others. */
 export interface OauthPaths {
   token: string
   revocation: string
@@ -14,16 +14,16 @@ export interface OauthPaths {
   jwks: string
 }
 
-/** The OpenAPI operations of an authorization server, whose routes declare no schemas. */
+/** The OpenAPI operations of the authorization server, whose routes declare no schemas. */
 export function oauthOperations(at: OauthPaths): HandwrittenOperations {
   return {
     schemas: oauthSchemas,
     responses: { OauthFailure: failure },
     paths: {
       [at.token]: { post: form('createToken', 'Get an access token (RFC 6749)', tokenRequest, 'Token', ['Pragma']) },
-      [at.revocation]: { post: form('revokeToken', 'Revoke a token (RFC 7009)', aToken, undefined) },
+      [at.revocation]: { post: form('revokeToken', 'Revoke a token (RFC 7009)', tokenForm, undefined) },
       [at.introspection]: {
-        post: form('introspectToken', 'Ask what a token is worth (RFC 7662)', aToken, 'Introspection'),
+        post: form('introspectToken', 'Introspect a token (RFC 7662)', tokenForm, 'Introspection'),
       },
       [at.userinfo]: { get: userInfo('readUserInfo'), post: userInfo('postUserInfo') },
       [at.jwks]: { get: jsonWebKeys },
@@ -34,29 +34,29 @@ export function oauthOperations(at: OauthPaths): HandwrittenOperations {
   }
 }
 
-/** An endpoint that reads a form from a client, which authenticates in the form or by HTTP Basic. */
+/** An endpoint that takes a form from a client, which authenticates in the form or with HTTP Basic. */
 function form(
   operationId: string,
   summary: string,
   request: Schema,
-  answer: string | undefined,
+  responseSchema: string | undefined,
   headers: readonly HeaderName[] = [],
 ): Operation {
   return {
     operationId,
     summary,
-    description: 'For registered clients, which say who they are in the form or by HTTP Basic.',
+    description: 'For registered clients, which authenticate in the form or with HTTP Basic.',
     tags,
     security: [{ clientBasic: [] }, {}],
     requestBody: { required: true, content: { 'application/x-www-form-urlencoded': { schema: request } } },
     responses: {
       '200': {
-        description: answer ? 'OK' : 'The token is of no use any more',
+        description: responseSchema ? 'OK' : 'The token is no longer valid, or never was',
         headers: headerReferences(headers),
-        ...(answer && ofJson(ref(answer))),
+        ...(responseSchema && ofJson(ref(responseSchema))),
       },
-      '400': failed('The request was refused (RFC 6749 §5.2)', headers),
-      '401': failed('The client is not known or its secret is wrong', ['WWW-Authenticate', ...headers]),
+      '400': failed('The request is invalid or not allowed (RFC 6749 §5.2)', headers),
+      '401': failed('The client is unknown or its secret is wrong', ['WWW-Authenticate', ...headers]),
       '413': failed('The body is larger than 56 KiB'),
       default: { $ref: '#/components/responses/OauthFailure' },
     },
@@ -65,14 +65,14 @@ function form(
 
 const userInfo = (operationId: string): Operation => ({
   operationId,
-  summary: 'Read who logged in (OpenID Connect Core §5.3)',
-  description: 'Requires the scope `openid`; `profile` and `email` add the members of these names.',
+  summary: 'Read the claims of the logged-in user (OpenID Connect Core §5.3)',
+  description: 'Requires the scope `openid`; `profile` adds `name`, and `email` adds `email`.',
   tags,
   security: [{ bearer: [] }, { oauth2: ['openid'] }],
   responses: {
     '200': { description: 'OK', ...ofJson(ref('UserInfo')) },
-    '400': failed('The request was refused (RFC 6750 §3.1)', ['WWW-Authenticate']),
-    '401': { ...failed('The token is missing or wrong', ['WWW-Authenticate']), ...ofJson(ref('BearerError')) },
+    '400': failed('The request is invalid (RFC 6750 §3.1)', ['WWW-Authenticate']),
+    '401': { ...failed('The token is missing or invalid', ['WWW-Authenticate']), ...ofJson(ref('BearerError')) },
     '403': failed('The token lacks the scope openid', ['WWW-Authenticate']),
     default: { $ref: '#/components/responses/OauthFailure' },
   },
@@ -81,7 +81,7 @@ const userInfo = (operationId: string): Operation => ({
 const document = (operationId: string, summary: string, schema: string, type = 'application/json'): Operation => ({
   operationId,
   summary,
-  description: 'Open to everybody, and the same for all.',
+  description: 'Public, and the same for every client.',
   tags,
   security: [],
   responses: {
@@ -92,11 +92,15 @@ const document = (operationId: string, summary: string, schema: string, type = '
 })
 
 const keySet = 'application/jwk-set+json'
-const jsonWebKeys = document('readKeys', 'Read the public keys of tokens (RFC 7517)', 'JsonWebKeySet', keySet)
-const discovery = document('readDiscovery', 'Read the metadata (OpenID Connect Discovery)', 'ServerMetadata')
-const serverMetadata = document('readServerMetadata', 'Read the metadata (RFC 8414)', 'ServerMetadata')
+const jsonWebKeys = document('readKeys', 'Read the public keys that verify tokens (RFC 7517)', 'JsonWebKeySet', keySet)
+const discovery = document('readDiscovery', 'Read the provider metadata (OpenID Connect Discovery)', 'ServerMetadata')
+const serverMetadata = document(
+  'readServerMetadata',
+  'Read the authorization server metadata (RFC 8414)',
+  'ServerMetadata',
+)
 const resourceMetadata = document(
   'readResourceMetadata',
-  'Read where tokens for this service come from (RFC 9728)',
+  'Read the protected resource metadata (RFC 9728)',
   'ResourceMetadata',
 )

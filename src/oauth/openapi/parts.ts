@@ -14,9 +14,9 @@ export const failed = (description: string, headers: readonly HeaderName[] = [])
   ...ofJson(ref('OauthError')),
 })
 
-/** An error of the authorization server, or one that the service returns before the server sees the request. */
+/** An error of the authorization server, or one that the service returns before the request reaches it. */
 export const failure: Response = {
-  description: 'The server failed (500) or cannot take the request now (503), or the request is malformed as HTTP',
+  description: 'An internal error (500), an overload (503) or a malformed HTTP request',
   headers: headerReferences(['Retry-After']),
   content: {
     'application/json': { schema: ref('ErrorBody') },

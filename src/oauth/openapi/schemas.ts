@@ -11,8 +11,8 @@ const object = (properties: Record<string, Schema>, required: string[]): Schema 
 })
 
 const client = {
-  client_id: { type: 'string', description: 'Unless it is sent by HTTP Basic' },
-  client_secret: { type: 'string', description: 'Of a confidential client' },
+  client_id: { type: 'string', description: 'Required unless sent with HTTP Basic' },
+  client_secret: { type: 'string', description: 'For confidential clients, unless sent with HTTP Basic' },
 }
 
 /** The form of a token request. */
@@ -21,12 +21,12 @@ export const tokenRequest: Schema = {
     {
       grant_type: { type: 'string', enum: ['client_credentials', 'authorization_code', 'refresh_token', 'password'] },
       ...client,
-      scope: { type: 'string', description: 'Scopes, separated by spaces; without it, all that the client may have' },
+      scope: { type: 'string', description: 'Space-separated scopes; by default all that the client may have' },
       code: { type: 'string', description: 'For authorization_code' },
-      redirect_uri: { type: 'string', description: 'For authorization_code, as it was sent before' },
+      redirect_uri: { type: 'string', description: 'For authorization_code: the same as in the authorization request' },
       code_verifier: { type: 'string', description: 'For authorization_code with PKCE' },
       refresh_token: { type: 'string', description: 'For refresh_token' },
-      username: { type: 'string', description: 'For password, which only trusted clients may use: an e-mail address' },
+      username: { type: 'string', description: 'For password, which only trusted clients may use: the e-mail address' },
       password: { type: 'string', description: 'For password' },
     },
     ['grant_type'],
@@ -35,7 +35,7 @@ export const tokenRequest: Schema = {
 }
 
 /** The form of a request that passes a token. */
-export const aToken: Schema = {
+export const tokenForm: Schema = {
   ...object(
     {
       token: text,
@@ -76,14 +76,14 @@ const serverMetadata = object(
 
 const jsonWebKey = object({ kty: text, kid: text, use: text, alg: text, n: text, e: text }, ['kty', 'kid'])
 
-/** The response schemas of an authorization server. */
+/** The response schemas of the authorization server. */
 export const oauthSchemas: Record<string, Schema> = {
   Token: {
     ...object(
       {
         access_token: text,
         token_type: { type: 'string', const: 'Bearer' },
-        expires_in: { type: 'integer', description: 'Seconds' },
+        expires_in: { type: 'integer', description: 'Lifetime in seconds' },
         scope: text,
         refresh_token: text,
         id_token: { type: 'string', description: 'A JWT; only with the scope openid' },
@@ -97,7 +97,7 @@ export const oauthSchemas: Record<string, Schema> = {
     examples: [{ error: 'invalid_client', error_description: 'client authentication failed' }],
   },
   BearerError: {
-    ...object({ error: { ...text, description: 'Absent where no token was sent' }, error_description: text }, [
+    ...object({ error: { ...text, description: 'Absent if no token was sent' }, error_description: text }, [
       'error_description',
     ]),
     examples: [{ error: 'invalid_token', error_description: 'the access token is not valid' }],

@@ -14,7 +14,7 @@ export interface ConsentView {
 
 export const consentTitle = ({ clientName }: ConsentView) => `Allow ${clientName}?`
 
-/** Shows which client requests access, for which user, the scopes in plain words, and where the response goes. */
+/** Shows the client, the user, the requested scopes in plain words, and where the response is sent. */
 export function consentBody({ uid, clientName, redirectUri, name, email, asks }: ConsentView): Markup {
   const lines = asks.map((text) => html`<li>${text}</li>`)
   const { host, protocol } = new URL(redirectUri)
@@ -27,5 +27,5 @@ ${lines}
 <button type="submit" name="decision" value="allow">Allow</button>
 <button class="second" type="submit" name="decision" value="deny">Do not allow</button>
 </form>
-<p class="small">Your answer goes to <strong>${host || protocol}</strong>. Your password does not.</p>`
+<p class="small">Your decision is sent to <strong>${host || protocol}</strong>. Your password is not.</p>`
 }

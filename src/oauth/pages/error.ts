@@ -1,16 +1,17 @@
 import { html, type Markup } from '../../http/pages/html.ts'
 
-export const errorTitle = 'This did not work'
+export const errorTitle = 'Something went wrong'
 
-/** What a user can do about an error, by its code. */
+/** What the user can do about an error, by error code. */
 const advice: Record<string, string> = {
-  invalid_client: 'The app that sent you here is not registered with this service, or not any more.',
-  invalid_redirect_uri: 'The app asks to send you to an address that is not registered for it, so nothing was sent.',
-  server_error: 'The fault is on our side and was recorded. Try again later.',
-  temporarily_unavailable: 'Too much is going on at the moment. Try again in a few seconds.',
+  invalid_client: 'The app that sent you here is not registered with this service, or no longer is.',
+  invalid_redirect_uri:
+    'The app asked to send you to an address that is not registered for it, so you were not redirected.',
+  server_error: 'The error is on our side and has been logged. Try again later.',
+  temporarily_unavailable: 'The service is busy. Try again in a few seconds.',
 }
 
-const otherwise = 'Go back to the app and start again. If it happens once more, tell its makers what stands below.'
+const otherwise = 'Go back to the app and start again. If it happens again, send the details below to its developers.'
 
 /** An error of an authorization request (RFC 6749 §4.1.2.1): a plain sentence, then the error code. */
 export function errorBody(error: Record<string, unknown>): Markup {

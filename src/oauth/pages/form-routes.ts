@@ -19,7 +19,7 @@ export interface PageFailures {
   report: (error: unknown, requestId: string) => void
 }
 
-/** Sends a page that is never cached. Referrer-Policy is part of every response already. */
+/** Sends a page that is never cached. Every response already has a Referrer-Policy. */
 export function sendPage(reply: FastifyReply, status: number, { html, policy }: Page): FastifyReply {
   return reply
     .code(status)
@@ -30,8 +30,8 @@ export function sendPage(reply: FastifyReply, status: number, { html, policy }: 
 }
 
 /**
- * Turns the routes of this scope into pages for users: they accept only forms, reject cross-site requests (RFC 6749 §10.12),
- * and render every error as a page.
+ * Makes the routes of this scope serve pages: they accept only forms, reject cross-site requests (RFC 6749 §10.12), and
+ * render every error as a page.
  */
 export function servePages(app: FastifyInstance, { frame, isUnavailable, report }: PageFailures): void {
   app.removeAllContentTypeParsers()
@@ -41,7 +41,7 @@ export function servePages(app: FastifyInstance, { frame, isUnavailable, report 
   })
   app.addHook('onRequest', async ({ method, headers }) => {
     if (method === 'POST' && headers['sec-fetch-site'] === 'cross-site') {
-      throw new Problem('PERMISSION_DENIED', 'Another site sent this form. Nothing was done.')
+      throw new Problem('PERMISSION_DENIED', 'Another site submitted this form, so it was ignored.')
     }
   })
   app.setErrorHandler((error, request, reply) => {
@@ -55,7 +55,7 @@ export function servePages(app: FastifyInstance, { frame, isUnavailable, report 
   })
 }
 
-const expired = 'This sign-in was finished already, or took too long. Go back to the app and start again.'
+const expired = 'This sign-in is already complete or took too long. Go back to the app and start again.'
 
 function visible(error: unknown, isUnavailable: (error: unknown) => boolean): Problem {
   if (error instanceof errors.SessionNotFound) return new Problem('INVALID_INPUT', expired, { cause: error })

@@ -9,7 +9,7 @@ import type { Sealer } from '../../storage/encryption.ts'
 import type { CurrentServer } from '../keys/key-ring.ts'
 import { fillGrant, rememberConsent } from '../provider/consent.ts'
 import { interactionPath } from '../provider/http/endpoints.ts'
-import { grantableScopes, inPlainWords, knownScopes, type Scopes } from '../tokens/scopes.ts'
+import { isGrantable, knownScopes, type Scopes, scopeDescriptions } from '../tokens/scopes.ts'
 import { accountBySubject } from '../users/accounts.ts'
 import type { Login } from '../users/login.ts'
 import { deviceCookie } from '../users/login-throttle.ts'
@@ -25,7 +25,7 @@ export interface InteractionOptions extends PageFailures {
   login: Login
   sealer: Sealer
   now: () => number
-  /** Counts what was denied. */
+  /** Counts denied consents. */
   audit?: Pick<Audit, 'tally'>
 }
 
@@ -33,12 +33,12 @@ type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
 type Result = Parameters<Provider['interactionResult']>[2]
 
 const config = { scope: 'own' }
-const wrong = 'The e-mail address or the password is wrong.'
-const denied = { error: 'access_denied', error_description: 'the user did not allow it' }
+const wrongCredentials = 'The e-mail address or password is wrong.'
+const denied = { error: 'access_denied', error_description: 'the user denied access' }
 
 /**
  * The pages between an authorization request and its response: login and consent. Each belongs to one interaction, whose
- * signed cookie only the requesting browser has; every form redirects with 303 (RFC 9700 §4.11).
+ * signed cookie only the requesting browser has. Every form redirects with 303 (RFC 9700 §4.11).
  */
 export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, options) => {
   servePages(app, options)
@@ -57,7 +57,7 @@ export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, 
 /** The interaction of this browser; the path must match its cookie. */
 async function current({ provider }: InteractionOptions, { raw, params }: FormRequest, reply: FastifyReply) {
   const interaction = await provider.current.interactionDetails(raw, reply.raw)
-  if (interaction.uid !== params.uid) throw new errors.SessionNotFound('the interaction is of another browser')
+  if (interaction.uid !== params.uid) throw new errors.SessionNotFound('the interaction belongs to another browser')
   return interaction
 }
 
@@ -78,17 +78,17 @@ async function show(options: InteractionOptions, request: FormRequest, reply: Fa
     const hint = interaction.params.login_hint
     return showLogin(options, interaction, reply, 200, typeof hint === 'string' ? hint : '')
   }
-  const { account, scopes, redirectUri } = await asked(options, interaction)
+  const { account, scopes, redirectUri } = await consentRequest(options, interaction)
   const clientName = await clientNameOf(options, interaction)
   const { name, email } = account
-  const asks = inPlainWords(options.scopes, scopes)
+  const asks = scopeDescriptions(options.scopes, scopes)
   const view = { uid: interaction.uid, clientName, redirectUri, name, email, asks }
   return sendPage(reply, 200, options.frame(consentTitle(view), consentBody(view), { targets: [redirectUri] }))
 }
 
 async function clientNameOf({ provider }: InteractionOptions, { params }: Interaction): Promise<string> {
   const client = await provider.current.Client.find(String(params.client_id))
-  if (!client) throw new Problem('INVALID_INPUT', 'The app that sent you here is not registered any more.')
+  if (!client) throw new Problem('INVALID_INPUT', 'The app that sent you here is no longer registered.')
   return client.clientName ?? client.clientId
 }
 
@@ -98,17 +98,17 @@ async function showLogin(
   reply: FastifyReply,
   status: number,
   email: string,
-  mistake?: string,
+  error?: string,
 ): Promise<FastifyReply> {
   const clientName = await clientNameOf(options, interaction)
-  const body = loginBody({ uid: interaction.uid, clientName, email, mistake })
+  const body = loginBody({ uid: interaction.uid, clientName, email, error })
   const targets = [String(interaction.params.redirect_uri)]
   return sendPage(reply, status, options.frame(loginTitle, body, { targets }))
 }
 
 async function logIn(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {
   const interaction = await current(options, request, reply)
-  if (interaction.prompt.name !== 'login') throw new errors.SessionNotFound('the login is done already')
+  if (interaction.prompt.name !== 'login') throw new errors.SessionNotFound('the login is already complete')
   const { email = '', password = '' } = request.body ?? {}
   const device = deviceCookie(options.provider.current.issuer)
   const deviceToken = device.tokenIn(request.headers.cookie)
@@ -120,43 +120,44 @@ async function logIn(options: InteractionOptions, request: FormRequest, reply: F
     return finish(options, request, reply, { login })
   }
   const { waitSeconds } = result
-  if (waitSeconds === 0) return showLogin(options, interaction, reply, 422, email, wrong)
+  if (waitSeconds === 0) return showLogin(options, interaction, reply, 422, email, wrongCredentials)
   reply.header('retry-after', String(waitSeconds))
   const wait = waitSeconds === 1 ? '1 second' : `${waitSeconds} seconds`
-  return showLogin(options, interaction, reply, 429, email, `There were too many tries. Wait ${wait}, then try again.`)
+  return showLogin(options, interaction, reply, 429, email, `Too many attempts. Wait ${wait}, then try again.`)
 }
 
-/** The submitter of a form, as the audit log records it before any login. */
+/** The actor for audit entries about a form; the user is not known before the login. */
 const actorOf = ({ params }: Interaction, { ip, id }: FormRequest) => ({
   ...{ clientId: String(params.client_id), address: ip, requestId: id },
 })
 
 /** The client, the user, and the requested scopes that the user's role can grant. */
-async function asked({ db, scopes: known }: InteractionOptions, { params, session, prompt }: Interaction) {
+async function consentRequest({ db, scopes: known }: InteractionOptions, { params, session, prompt }: Interaction) {
   const account = session && (await accountBySubject(db, session.accountId))
-  if (prompt.name !== 'consent' || !account) throw new errors.SessionNotFound('nothing is asked of anybody')
+  if (prompt.name !== 'consent' || !account)
+    throw new errors.SessionNotFound('the interaction does not ask for consent')
   const requested = knownScopes(known, String(params.scope).split(' '))
-  const scopes = requested.filter((scope) => grantableScopes(account.role, scope))
+  const scopes = requested.filter((scope) => isGrantable(account.role, scope))
   return { account, requested, scopes, redirectUri: String(params.redirect_uri) }
 }
 
 async function decide(options: InteractionOptions, request: FormRequest, reply: FastifyReply): Promise<FastifyReply> {
   const interaction = await current(options, request, reply)
-  const question = await asked(options, interaction)
-  const actor = { ...actorOf(interaction, request), subject: String(question.account.userId) }
+  const requested = await consentRequest(options, interaction)
+  const actor = { ...actorOf(interaction, request), subject: String(requested.account.userId) }
   if (request.body?.decision !== 'allow') {
-    options.audit?.tally({ ...actor, event: 'consent.denied', details: { scopes: question.scopes } })
+    options.audit?.tally({ ...actor, event: 'consent.denied', details: { scopes: requested.scopes } })
     return finish(options, request, reply, denied)
   }
-  const grantId = await consent(options, interaction, question, actor)
+  const grantId = await consent(options, interaction, requested, actor)
   return finish(options, request, reply, { consent: { grantId } }, true)
 }
 
-/** Stores only the scopes that were shown; those the role cannot grant are requested once it can. */
+/** Remembers only the scopes that were shown; the others are asked for once the user's role can grant them. */
 async function consent(
   options: InteractionOptions,
   interaction: Interaction,
-  { account, requested, scopes }: Awaited<ReturnType<typeof asked>>,
+  { account, requested, scopes }: Awaited<ReturnType<typeof consentRequest>>,
   actor: AuditActor,
 ): Promise<string> {
   const { db, sealer, now } = options

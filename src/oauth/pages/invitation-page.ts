@@ -11,10 +11,10 @@ export interface InvitationPageOptions extends PageFailures {
 }
 
 const config = { scope: 'own' }
-const worthless = 'This link was used already, or is older than half an hour. Ask for a new one.'
-const different = 'The two passwords are not the same.'
+const invalidLink = 'This link has already been used or is older than half an hour. Ask for a new one.'
+const mismatch = 'The two passwords do not match.'
 
-/** The page where an invited user sets a password; the link alone authenticates, so it needs no cookie. */
+/** The page where an invited user sets a password. The token in the link authenticates, so no cookie is needed. */
 export const invitationPage: FastifyPluginAsync<InvitationPageOptions> = async (app, options) => {
   servePages(app, options)
   app.get<{ Querystring: Record<string, unknown> }>(invitationPath, { config }, async ({ query }, reply) =>
@@ -22,11 +22,11 @@ export const invitationPage: FastifyPluginAsync<InvitationPageOptions> = async (
   )
   app.post(invitationPath, { config }, async (request, reply) => {
     const { token = '', password = '', repeated = '' } = (request as FormRequest).body ?? {}
-    if (password !== repeated) return showForm(options, reply, 422, token, different)
+    if (password !== repeated) return showForm(options, reply, 422, token, mismatch)
     const outcome = await options.invitations.accept(token, password, auditActor(request))
     if (outcome === 'set') return sendPage(reply, 200, options.frame(passwordSetTitle, passwordSetBody))
-    if (outcome === 'void') return showForm(options, reply, 422, token)
-    return showForm(options, reply, 422, token, `The password ${outcome.mistake}.`)
+    if (outcome === 'invalid') return showForm(options, reply, 422, token)
+    return showForm(options, reply, 422, token, `The password ${outcome.error}.`)
   })
 }
 
@@ -35,10 +35,10 @@ async function showForm(
   reply: FastifyReply,
   status: number,
   token: string,
-  mistake?: string,
+  error?: string,
 ): Promise<FastifyReply> {
   const invited = await invitations.read(token)
-  if (!invited) return sendPage(reply, 404, frame(errorTitle, plainErrorBody(worthless)))
-  const body = invitationBody({ action: invitationPath, token, ...invited, mistake })
+  if (!invited) return sendPage(reply, 404, frame(errorTitle, plainErrorBody(invalidLink)))
+  const body = invitationBody({ action: invitationPath, token, ...invited, error })
   return sendPage(reply, status, frame(invitationTitle, body))
 }

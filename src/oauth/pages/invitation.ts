@@ -5,17 +5,17 @@ export interface InvitationView {
   token: string
   name: string
   email: string
-  mistake?: string | undefined
+  error?: string | undefined
 }
 
 export const invitationTitle = 'Choose a password'
 
 /** The form to set a password; it shows the e-mail address, read-only, for password managers. */
-export function invitationBody({ action, token, name, email, mistake }: InvitationView): Markup {
-  const invalid = mistake !== undefined && html` aria-invalid="true"`
-  const described = mistake === undefined ? 'hint' : 'mistake hint'
-  return html`<p class="lead">Welcome, <strong>${name}</strong>. With it you can sign in.</p>
-${mistake !== undefined && html`<p class="alert" role="alert" id="mistake">${mistake}</p>`}
+export function invitationBody({ action, token, name, email, error }: InvitationView): Markup {
+  const invalid = error !== undefined && html` aria-invalid="true"`
+  const described = error === undefined ? 'hint' : 'error hint'
+  return html`<p class="lead">Welcome, <strong>${name}</strong>. You will sign in with this password.</p>
+${error !== undefined && html`<p class="alert" role="alert" id="error">${error}</p>`}
 <form method="post" action="${action}">
 <input type="hidden" name="token" value="${token}">
 <label for="email">E-mail address</label>
@@ -23,7 +23,7 @@ ${mistake !== undefined && html`<p class="alert" role="alert" id="mistake">${mis
 <label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="new-password" required minlength="12" autofocus
  aria-describedby="${described}"${invalid}>
-<p class="hint" id="hint">At least 12 characters. Several unrelated words make a good one.</p>
+<p class="hint" id="hint">At least 12 characters. Several unrelated words make a good password.</p>
 <label for="repeated">Password again</label>
 <input id="repeated" name="repeated" type="password" autocomplete="new-password" required minlength="12"${invalid}>
 <button type="submit">Set password</button>
@@ -32,4 +32,4 @@ ${mistake !== undefined && html`<p class="alert" role="alert" id="mistake">${mis
 
 export const passwordSetTitle = 'Your password is set'
 
-export const passwordSetBody = html`<p class="lead">You can sign in with it now. This page may be closed.</p>`
+export const passwordSetBody = html`<p class="lead">You can now sign in with it. You may close this page.</p>`

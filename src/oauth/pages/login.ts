@@ -6,18 +6,18 @@ export interface LoginView {
   clientName: string
   email: string
   /** Why the last attempt failed. */
-  mistake?: string | undefined
+  error?: string | undefined
 }
 
 export const loginTitle = 'Sign in'
 
-/** The form for e-mail address and password; after a failure, focuses the field to correct. */
-export function loginBody({ uid, clientName, email, mistake }: LoginView): Markup {
+/** The form for e-mail address and password; focuses the password field if the address is filled in. */
+export function loginBody({ uid, clientName, email, error }: LoginView): Markup {
   const onPassword = email !== ''
-  const invalid = mistake !== undefined && html` aria-invalid="true" aria-describedby="mistake"`
+  const invalid = error !== undefined && html` aria-invalid="true" aria-describedby="error"`
   const focus = html` autofocus`
   return html`<p class="lead">to continue to <strong>${clientName}</strong></p>
-${mistake !== undefined && html`<p class="alert" role="alert" id="mistake">${mistake}</p>`}
+${error !== undefined && html`<p class="alert" role="alert" id="error">${error}</p>`}
 <form method="post" action="${interactionPath}/${uid}/login">
 <label for="email">E-mail address</label>
 <input id="email" name="email" type="email" autocomplete="username" autocapitalize="none" spellcheck="false" maxlength="254"

@@ -6,8 +6,8 @@ export const logoutTitle = 'Sign out?'
 export function logoutBody(providerForm: string, clientName: string | undefined): Markup {
   return html`<p class="lead">${
     clientName === undefined
-      ? 'You will have to sign in again here.'
-      : html`<strong>${clientName}</strong> asks to sign you out here.`
+      ? 'You will have to sign in again next time.'
+      : html`<strong>${clientName}</strong> asks to sign you out.`
   }</p>
 ${{ markup: providerForm }}
 <button type="submit" form="op.logoutForm" name="logout" value="yes" autofocus>Sign out</button>`
@@ -15,4 +15,4 @@ ${{ markup: providerForm }}
 
 export const loggedOutTitle = 'You are signed out'
 
-export const loggedOutBody = html`<p class="lead">This page may be closed.</p>`
+export const loggedOutBody = html`<p class="lead">You may close this page.</p>`

@@ -11,7 +11,7 @@ export interface RecordSources {
   /** Milliseconds since the epoch. */
   now: () => number
   /** Counts revocations of tokens and grants. */
-  endings?: RevocationEpoch
+  revocations?: RevocationEpoch
 }
 
 /** Access tokens are verified by their signature; revoking one marks its record, which stays until the token expires. */
@@ -21,15 +21,15 @@ export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 const secretKinds = ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']
 
 const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
-/** For this long, a client that lost the response to a refresh may repeat the request and gets the same successor. */
+/** A client that lost the response to a refresh may repeat the request for this long and gets the same successor. */
 const refreshGraceMs = 10_000
 const sweepBatch = 1_000
 /**
- * A revocation must outlast the token on every node: it is accepted 30 s after its expiry, by a clock that may be 30 s
- * behind on a ready node, and for five more seconds on a node whose clock was just changed.
+ * A revocation must outlast its token on every node: a token is accepted until 30 s after its expiry, the clock of a ready
+ * node may be 30 s behind, and a node whose clock has just changed stays ready for up to 5 s.
  */
 const sweepDelayMs = 5 * 60_000
-/** Later than every instant. */
+/** Sorts after every ISO timestamp. */
 const never = '9999'
 
 /** The oidc-provider adapter: stores its models in `auth_records`; clients come from `clients` and are read-only. */
@@ -53,7 +53,7 @@ export async function sweepExpired(db: Database, now: () => number): Promise<num
   }
 }
 
-function recordsOf(kind: string, { db, now, endings = { count: 0 } }: RecordSources): Adapter {
+function recordsOf(kind: string, { db, now, revocations = { count: 0 } }: RecordSources): Adapter {
   const find = async (column: 'id' | 'uid' | 'userCode', value: string) => {
     const row = await db.read
       .selectFrom('authRecords')
@@ -72,11 +72,11 @@ function recordsOf(kind: string, { db, now, endings = { count: 0 } }: RecordSour
     consume: (id) => consume(db, kind, id, now()),
     destroy: async (id) => {
       await (accessTokenKinds.includes(kind) ? mark(db, kind, id, now(), never) : remove(db, kind, id))
-      if (kind === 'Grant' || accessTokenKinds.includes(kind)) endings.count++
+      if (kind === 'Grant' || accessTokenKinds.includes(kind)) revocations.count++
     },
     revokeByGrantId: async (grantId) => {
       await revokeByGrantId(db, grantId, iso(now()))
-      endings.count++
+      revocations.count++
     },
   }
 }
@@ -93,7 +93,7 @@ function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPay
   return { ...payload, consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
 }
 
-/** A refresh token consumed at or after this instant may be used again; `never` allows no reuse for other kinds. */
+/** A refresh token consumed after this instant may be used again; for other kinds, `never` allows no reuse. */
 const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? iso(nowMs - refreshGraceMs) : never)
 const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)
 
@@ -131,7 +131,7 @@ async function upsert(
   )
 }
 
-/** Drops the session that an interaction copies from its start, since nothing reads it there. */
+/** Drops the session cookie from the copy of the session in an interaction, since nothing reads it there. */
 function storedText({ session, ...payload }: AdapterPayload): string {
   return JSON.stringify(session ? { ...payload, session: { ...session, cookie: undefined } } : payload)
 }
@@ -142,12 +142,12 @@ function userIdOf(accountId: string | undefined): number | null {
 }
 
 /**
- * Of several concurrent callers exactly one succeeds, the others get `invalid_grant` (RFC 6749 §4.1.2). A refresh token may
- * be used again within its grace period, as each use leads to the same successor.
+ * Exactly one of several concurrent callers succeeds; the others get `invalid_grant` (RFC 6749 §4.1.2). A refresh token may
+ * be used again within its grace period, because each use returns the same successor.
  */
 async function consume(db: Database, kind: string, id: string, nowMs: number): Promise<void> {
   if (!(await mark(db, kind, id, nowMs, graceStart(kind, nowMs))))
-    throw new errors.InvalidGrant(`${kind} was used already`)
+    throw new errors.InvalidGrant(`${kind} has already been used`)
 }
 
 async function mark(db: Database, kind: string, id: string, nowMs: number, since: string): Promise<boolean> {
@@ -177,7 +177,7 @@ async function revokeByGrantId(db: Database, grantId: string, consumedAt: string
   })
 }
 
-/** Ends all logins of a user and all access granted in the user's name. */
+/** Ends all of a user's logins and revokes all access granted by the user. */
 export async function endAccess(tx: Queryable, userId: number, nowMs: number): Promise<void> {
   const own = tx.deleteFrom('authRecords').where('userId', '=', userId)
   await own.where('kind', 'not in', accessTokenKinds).execute()

@@ -4,7 +4,7 @@ import type { Audit } from '../../audit/buffer.ts'
 import { requestIdOf } from './http/http-bodies.ts'
 
 /** A token that the provider reports as revoked. */
-interface EndedToken {
+interface RevokedToken {
   kind: string
   jti?: string
   clientId?: string | undefined
@@ -12,8 +12,8 @@ interface EndedToken {
 }
 
 /**
- * Audits each grant and revocation; client-credentials grants and rejected requests are only counted, because anyone can
- * trigger them.
+ * Audits each grant and revocation. Client-credentials grants and rejected requests are only counted, because they can be
+ * triggered at will.
  */
 export function auditTokens(
   provider: Provider,
@@ -26,8 +26,8 @@ export function auditTokens(
     const grant = String(params?.grant_type)
     const scope = String((ctx.body as { scope?: string } | undefined)?.scope ?? '')
     const subject = entities.Account?.accountId ?? ctx.oidc.client?.clientId ?? null
-    const tell = grant === 'client_credentials' ? audit.repeated : audit.note
-    tell({ ...sender(ctx), subject, event: 'token.granted', details: { grant, scope } })
+    const record = grant === 'client_credentials' ? audit.repeated : audit.note
+    record({ ...sender(ctx), subject, event: 'token.granted', details: { grant, scope } })
   })
   provider.on('authorization.success', (ctx) => {
     const { params, session } = ctx.oidc
@@ -41,18 +41,18 @@ export function auditTokens(
   provider.on('grant.revoked', (ctx, grantId) => {
     audit.note({ ...sender(ctx), event: 'grant.revoked', target: grantId })
   })
-  const ended = ({ kind, jti, clientId, accountId }: EndedToken) => {
-    // A refresh token's id is the token itself.
+  const revoked = ({ kind, jti, clientId, accountId }: RevokedToken) => {
+    // The id of a refresh token is the token itself, so it is left out.
     const target = kind === 'RefreshToken' ? null : (jti ?? null)
-    const whose = { clientId: clientId ?? null, subject: accountId ?? null }
-    audit.note({ ...whose, event: 'token.revoked', target, details: { kind } })
+    const owner = { clientId: clientId ?? null, subject: accountId ?? null }
+    audit.note({ ...owner, event: 'token.revoked', target, details: { kind } })
   }
-  provider.on('access_token.destroyed', (token) => ended(token))
-  provider.on('client_credentials.destroyed', (token) => ended(token))
-  provider.on('refresh_token.destroyed', (token) => ended(token))
+  provider.on('access_token.destroyed', (token) => revoked(token))
+  provider.on('client_credentials.destroyed', (token) => revoked(token))
+  provider.on('refresh_token.destroyed', (token) => revoked(token))
 }
 
-/** The requesting client and the request, for audit entries. */
+/** The client and the request id, for audit entries. */
 export function requestOf(ctx: KoaContextWithOIDC) {
   return { clientId: ctx.oidc?.client?.clientId ?? null, requestId: requestIdOf(ctx.res) }
 }

@@ -4,7 +4,7 @@ import { auditActor } from '../../http/policies/authenticate.ts'
 import type { Plaintext } from '../../http/policies/https.ts'
 import type { Problem } from '../../http/problems/problem.ts'
 
-/** Audits a credential that was sent over plain HTTP. */
+/** Audits credentials sent over plain HTTP. */
 export const auditPlaintextCredential =
   (audit: Pick<Audit, 'tally'>) =>
   ({ address, header }: Plaintext): void =>

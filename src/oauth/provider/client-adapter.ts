@@ -4,9 +4,9 @@ import type { RegisteredClient } from '../clients/client-rows.ts'
 import { clientFinder } from '../clients/clients.ts'
 import { isNativeUri } from '../clients/redirect-uris.ts'
 
-const clientsKept = 1_000
+const maxClients = 1_000
 
-/** The read-only client adapter of oidc-provider. */
+/** oidc-provider's adapter for clients; read-only. */
 export function clientRecords(db: Database): Adapter {
   const none = async () => undefined
   const readOnly = async () => {
@@ -16,11 +16,11 @@ export function clientRecords(db: Database): Adapter {
   const known = new Map<string, { generation: number; found: AdapterPayload }>()
   const find = async (id: string) => {
     const generation = db.generation()
-    const before = known.get(id)
-    if (before !== undefined && before.generation === generation) return before.found
+    const cached = known.get(id)
+    if (cached !== undefined && cached.generation === generation) return cached.found
     const client = await lookUp(id)
     const found = client && metadata(client)
-    if (known.size >= clientsKept) known.clear()
+    if (known.size >= maxClients) known.clear()
     if (found && generation !== null) known.set(id, { generation, found })
     return found
   }
@@ -35,10 +35,10 @@ export function clientRecords(db: Database): Adapter {
   }
 }
 
-/** Client metadata beyond that of RFC 7591. */
+/** Client metadata in addition to that of RFC 7591. */
 export const ownMetadata = ['is_first_party', 'is_trusted', 'introspects_others']
 
-/** Client metadata (RFC 7591 §2); the provider accepts a secret sent by either method. */
+/** Client metadata (RFC 7591 §2). The provider accepts a secret by HTTP Basic or in the form, whichever is named here. */
 function metadata(client: RegisteredClient): AdapterPayload {
   const { id, name, secretHash, scopes, grants, redirectUris, postLogoutRedirectUris, firstParty, trusted } = client
   return {

@@ -12,8 +12,8 @@ export function namesApi(resource: unknown, { audience }: Api): boolean {
 }
 
 /**
- * The grant of RFC 6749 §4.4. Differs from the provider's in two ways: a request without `scope` gets all of the client's
- * scopes (§3.3), and one with any other scope gets `invalid_scope` instead of a token without it.
+ * The client credentials grant (RFC 6749 §4.4). Differs from the provider's in two ways: a request without `scope` gets all
+ * of the client's scopes (§3.3), and a scope that the client lacks is rejected with `invalid_scope` instead of dropped.
  */
 export function allowClientCredentials(provider: Provider, api: Api): void {
   const handle = async (ctx: TokenEndpointGrantContext): Promise<void> => {
@@ -28,12 +28,12 @@ export function allowClientCredentials(provider: Provider, api: Api): void {
   provider.registerGrantType('client_credentials', handle, ['scope', 'resource'], ['resource'])
 }
 
-/** The requested scope, by default all of the client's; throws `invalid_scope` for any other (RFC 6749 §3.3). */
+/** The requested scopes, by default all of the client's; throws `invalid_scope` for any other (RFC 6749 §3.3). */
 export function requestedScope(requested: string | undefined, own: string): string {
   if (requested === undefined) return own
   const allowed = new Set(own.split(' '))
-  const asked = [...new Set(requested.split(' '))]
-  const refused = asked.filter((scope) => !allowed.has(scope))
+  const scopes = [...new Set(requested.split(' '))]
+  const refused = scopes.filter((scope) => !allowed.has(scope))
   if (refused.length > 0) throw new errors.InvalidScope('requested scope is not allowed', refused.join(' '))
-  return asked.join(' ')
+  return scopes.join(' ')
 }

@@ -5,32 +5,35 @@ const minKeyLength = 32
 const minModulusBits = 2_048
 
 /**
- * Throws on unsafe oidc-provider settings: defaults meant only for development, and parts of this service that the provider
- * would silently run without.
+ * Throws on unsafe oidc-provider settings: defaults meant only for development, and missing parts without which the
+ * provider would still start.
  */
-export function refuseMistakes(settings: Configuration): void {
-  const wrong = mistakes(settings)
-  if (wrong.length > 0) throw new Error(`The authorization server is not safe to start: ${wrong.join('; ')}`)
+export function assertSafeSettings(settings: Configuration): void {
+  const violations = violationsOf(settings)
+  if (violations.length > 0) throw new Error(`The authorization server is not safe to start: ${violations.join('; ')}`)
 }
 
-function mistakes({ adapter, cookies, jwks, features, pkce, clientBasedCORS }: Configuration): string[] {
+function violationsOf({ adapter, cookies, jwks, features, pkce, clientBasedCORS }: Configuration): string[] {
   const keys = (cookies?.keys ?? []) as readonly unknown[]
   const signing = (jwks?.keys ?? []) as readonly PublicParts[]
   const bits = (modulus = '') => Buffer.from(modulus, 'base64url').length * 8
-  const rules: [broken: boolean, mistake: string][] = [
+  const rules: [broken: boolean, violation: string][] = [
     [keys.length === 0, 'cookies would not be signed'],
     [keys.some((key) => String(key).length < minKeyLength), 'a cookie key is too short'],
-    [signing.length === 0, 'tokens would be signed with keys that everybody knows'],
+    [signing.length === 0, 'tokens would be signed with publicly known keys'],
     [signing.some((key) => !isPrivate(key) || bits(key.n) < minModulusBits), 'a signing key is weak or not private'],
-    [typeof adapter !== 'function', 'everything would be kept in memory'],
-    [typeof adapter === 'function' && !isWhole(adapter as AdapterFactory), 'the store cannot consume or revoke'],
-    [features?.devInteractions?.enabled !== false, 'any password would do'],
-    [features?.registration?.enabled === true, 'anybody could register a client'],
+    [typeof adapter !== 'function', 'all records would be stored only in memory'],
+    [
+      typeof adapter === 'function' && !isWhole(adapter as AdapterFactory),
+      'the adapter cannot consume or revoke records',
+    ],
+    [features?.devInteractions?.enabled !== false, 'any password would be accepted'],
+    [features?.registration?.enabled === true, 'anyone could register a client'],
     [features?.resourceIndicators?.enabled !== true, 'access tokens would have no audience'],
-    [pkce?.required === undefined, 'nothing says who must use PKCE'],
-    [clientBasedCORS !== undefined, 'CORS is decided in two places'],
+    [pkce?.required === undefined, 'it is not set which clients must use PKCE'],
+    [clientBasedCORS !== undefined, 'CORS is configured twice, in the provider and in the service'],
   ]
-  return rules.filter(([broken]) => broken).map(([, mistake]) => mistake)
+  return rules.filter(([broken]) => broken).map(([, violation]) => violation)
 }
 
 interface PublicParts {

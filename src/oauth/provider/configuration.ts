@@ -16,7 +16,7 @@ import { type Api, namesApi } from './client-credentials.ts'
 import { grantLoader } from './consent.ts'
 import { endpoints, interactionPath } from './http/endpoints.ts'
 import { errorRenderer, showPage } from './http/errors.ts'
-import { whenToAsk } from './interaction-policy.ts'
+import { promptPolicy } from './interaction-policy.ts'
 import { isPresented, storeIssuedToken } from './jwt-records.ts'
 import type { PasswordGrantOptions } from './password-grant.ts'
 
@@ -40,8 +40,8 @@ export interface AuthorizationServerOptions {
   login: PasswordGrantOptions['login']
   address: PasswordGrantOptions['address']
   frame: Frame
-  endings?: RevocationEpoch
-  /** Audits tokens that were granted, refused and revoked. */
+  revocations?: RevocationEpoch
+  /** Audits granted, refused and revoked tokens. */
   audit?: Pick<Audit, 'note' | 'repeated' | 'tally'>
   /** Called with each error that the client did not cause. */
   report: (error: unknown) => void
@@ -49,7 +49,7 @@ export interface AuthorizationServerOptions {
 
 const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_secret_post', 'none']
 
-/** The oidc-provider configuration. Sets explicitly each default about which the provider prints a notice. */
+/** The oidc-provider configuration. Sets explicitly every option whose default makes the provider print a notice. */
 export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
   const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT' } = options
   const adapter = records(options)
@@ -71,18 +71,18 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     allowOmittingSingleRegisteredRedirectUri: false,
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
     formats: { customizers: { jwt: storeIssuedToken(adapter, accessTokenType) } },
-    interactions: { policy: whenToAsk(), url: (_ctx, { uid }) => `${interactionPath}/${uid}` },
+    interactions: { policy: promptPolicy(), url: (_ctx, { uid }) => `${interactionPath}/${uid}` },
     discovery: {
       userinfo_endpoint: issuer + endpoints.userinfo,
       ui_locales_supported: ['en'],
-      // If omitted, only client_secret_basic would be assumed (RFC 8414 §2).
+      // If omitted, clients assume only client_secret_basic (RFC 8414 §2).
       revocation_endpoint_auth_methods_supported: clientAuthMethods,
       introspection_endpoint_auth_methods_supported: clientAuthMethods,
     },
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    // A token without any remaining scope is refused before it is consumed (`narrowScopes`).
+    // A token with no scopes left is rejected before it is consumed (`narrowScopes`).
     rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
     expiresWithSession: () => false,
     findAccount: accountFinder(db),
@@ -93,7 +93,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
 
 /**
  * Prefixes prevent other hosts of a domain from setting the cookies (RFC 6265bis §4.1.3); `__Host-` requires the path `/`.
- * Over plain HTTP, meant for this machine only, browsers accept neither prefixes nor `Secure`.
+ * Over plain HTTP, which is for local use only, browsers accept neither the prefixes nor `Secure`.
  */
 function cookies(keys: string[], issuer: string): Configuration['cookies'] {
   const secure = issuer.startsWith('https:')
@@ -114,7 +114,7 @@ function features(api: Api, frame: Frame): Configuration['features'] {
     pushedAuthorizationRequests: { enabled: false },
     clientCredentials: { enabled: true },
     externalSigningSupport: { enabled: true, ack: 'experimental-01' },
-    // The service's own endpoint accepts its tokens, which have an audience; the provider's refuses them.
+    // The service has its own endpoint, because the provider's rejects tokens with an audience.
     userinfo: { enabled: false },
     introspection: { enabled: true, allowedPolicy: mayIntrospect },
     revocation: { enabled: true, allowedPolicy: mayRevoke },
@@ -143,9 +143,9 @@ function features(api: Api, frame: Frame): Configuration['features'] {
 type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined; scope?: string | undefined }
 
 /**
- * A client may introspect its own tokens, and those of others if it is allowed to; to all other clients they are inactive
- * (RFC 7662 §2.2). A token ends with its client and loses the scopes that its client lost, so the response matches what the
- * API would accept.
+ * A client may introspect its own tokens, and with `introspects_others` those of other clients; all others are reported as
+ * inactive (RFC 7662 §2.2). As in the API, a revoked client's tokens are inactive, and scopes that a client has lost are
+ * left out.
  */
 async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): Promise<boolean> {
   const isOwn = token.clientId === client.clientId
@@ -155,7 +155,7 @@ async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Tok
   return owner !== undefined
 }
 
-/** Refuses with an error if the token belongs to another client (RFC 7009 §2.1). */
+/** Throws if the token belongs to another client (RFC 7009 §2.1). */
 function mayRevoke(ctx: KoaContextWithOIDC, client: Client, token: Token): boolean {
   if (token.clientId === client.clientId) return isPresented(ctx, token)
   throw new errors.InvalidRequest('the token was not issued to this client')
@@ -170,8 +170,8 @@ const loginSeconds = 8 * hour
 const secondsNow = () => Math.floor(Date.now() / 1_000)
 
 /**
- * Lifetimes in seconds. A refresh token may be used within 14 days, its successors until 90 days after the login; a login
- * lasts 8 hours at most. A grant outlives every refresh token that one login can lead to.
+ * Lifetimes in seconds. A refresh token expires after 14 days, and its whole family 90 days after the login; a login lasts
+ * at most 8 hours. A grant outlives every refresh token issued under it.
  */
 export function lifetimes(accessTokenSeconds: number): Configuration['ttl'] {
   return {

@@ -3,7 +3,7 @@ import type { SigningKey } from '../keys/signing-key.ts'
 
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** Adds `typ: JWT` to the header of ID tokens (RFC 7519 §5.1), as this interface promises; the provider omits it. */
+/** Adds `typ: JWT` to the header of ID tokens (RFC 7519 §5.1), as the API contract requires; the provider omits it. */
 export function typeIdTokens(provider: Provider, key: SigningKey): void {
   const { prototype } = provider.IdToken
   const issue = prototype.issue

@@ -14,23 +14,23 @@ import { withBody } from './http/http-bodies.ts'
 
 type Middleware = Parameters<Provider['use']>[0]
 
-/** Verifies presented tokens and stores their records. */
+/** What is needed to verify presented tokens and to store their records. */
 interface Presented {
   read: ReadAccessToken
-  /** Undefined for a token that the API would no longer accept. */
+  /** The current scopes; undefined for a token that the API would no longer accept. */
   scopeNow: (claims: AccessTokenClaims) => Promise<string | undefined>
   adapter: AdapterFactory
   /** Milliseconds since the epoch. */
   now: () => number
 }
 
-/** The id passed for a token of another issuer; no record has it. */
+/** The id passed on instead of an invalid token; no record has it. */
 const unknown = '-'
 
 /**
- * Completes each JWT access token when it is issued: sets its `typ` and stores a record under its `jti`, which allows
- * introspection, and revocation alone or with its grant. Client-credentials tokens have no grant: they are recorded when
- * first presented, which hardly any ever is, and cost no write until then.
+ * Sets the `typ` of each new JWT access token and stores a record under its `jti`, so that it can be introspected, and
+ * revoked alone or with its grant. Client-credentials tokens have no grant; they are recorded only when first introspected
+ * or revoked, which is rare, so issuing one costs no write.
  */
 export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
   return async (
@@ -48,7 +48,7 @@ export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
 
 /**
  * Allows JWT access tokens to be introspected (RFC 7662) and revoked (RFC 7009); the provider supports only opaque ones. On
- * these paths it replaces a valid JWT by its record's id, any other by an id without a record.
+ * these paths, replaces a valid JWT with the id of its record, and any other with an id that has no record.
  */
 export function introspectJwt(paths: readonly string[], presented: Presented): Middleware {
   const replace: Middleware = async (ctx, next) => {
@@ -80,12 +80,12 @@ async function recordPresented(token: string, adapter: AdapterFactory, nowMs: nu
   const { jti = '', exp = 0, iat, aud, scope, client_id: clientId, sub } = decodeJwt<{ client_id: string }>(token)
   const isOwn = sub === clientId
   const kind = isOwn ? 'ClientCredentials' : 'AccessToken'
-  const whose = isOwn ? { clientId } : { clientId, accountId: sub }
-  const record = { kind, jti, ...whose, aud, scope, iat, exp, extra: { sub } }
+  const owner = isOwn ? { clientId } : { clientId, accountId: sub }
+  const record = { kind, jti, ...owner, aud, scope, iat, exp, extra: { sub } }
   await adapter(kind).upsert(jti, record as AdapterPayload, Math.max(1, exp - Math.floor(nowMs / 1_000)))
 }
 
-/** Whether a record was requested with the token itself: an access token by its JWT, never by its bare `jti`. */
+/** Whether the request contained the token itself: for an access token the JWT, not only its `jti`. */
 export function isPresented(ctx: KoaContextWithOIDC, token: { kind: string }): boolean {
   return token.kind === 'RefreshToken' || ctx.state.presentedJwt === true
 }
@@ -96,8 +96,8 @@ interface MakesId {
 }
 
 /**
- * Derives each refresh token from the one it replaces by a keyed digest: repeating a refresh within the grace period returns
- * the same successor, on every node, although no token is stored in a usable form.
+ * Derives each new refresh token from the one it replaces with a keyed digest, so that repeating a refresh within the grace
+ * period returns the same successor on every node, although tokens are stored only as hashes.
  */
 export function deriveSuccessors(provider: Provider, sealer: Sealer): void {
   const model = provider.RefreshToken.prototype as typeof provider.RefreshToken.prototype & MakesId

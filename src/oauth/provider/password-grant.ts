@@ -17,15 +17,15 @@ export interface PasswordGrantOptions {
 type Context = TokenEndpointGrantContext<{ username?: string; password?: string; scope?: string; resource?: unknown }>
 
 /**
- * The grant of RFC 6749 §4.3, deprecated by RFC 9700 §2.4: only for clients marked as trusted, with the same limits as the
- * login page.
+ * The password grant (RFC 6749 §4.3), which RFC 9700 §2.4 deprecates: only for clients marked as trusted, with the same
+ * limits as the login page.
  */
 export function allowPassword(provider: Provider, api: Api, { db, login, address }: PasswordGrantOptions): void {
   const handle = async (ctx: Context): Promise<void> => {
     const { client, params } = ctx.oidc
-    if (!client.is_trusted) throw new errors.UnauthorizedClient('the client may not ask for passwords')
+    if (!client.is_trusted) throw new errors.UnauthorizedClient('the client may not use the password grant')
     const { username, password } = params
-    if (!username || !password) throw new errors.InvalidRequest('username and password must be given')
+    if (!username || !password) throw new errors.InvalidRequest('username and password are required')
     if (!namesApi(params.resource, api)) throw new errors.InvalidTarget()
     const scopes = requestedScope(params.scope, client.scope ?? '').split(' ')
     const credentials = { email: username, password, address: address(ctx.req), by: requestOf(ctx) }
@@ -58,12 +58,12 @@ async function issue(provider: Provider, api: Api, db: Database, ctx: Context, a
   const grant = new provider.Grant({ accountId, clientId: client.clientId })
   fillGrant(grant, [api.audience], scopes, account.role)
   const scope = grant.getResourceScopeFiltered(api.audience, scopes)
-  if (scope === '') throw new errors.InvalidScope('the user may give none of the scopes', scopes.join(' '))
+  if (scope === '') throw new errors.InvalidScope('the user can grant none of the requested scopes', scopes.join(' '))
   const source = { accountId, client, grantId: await grant.save(), gty: 'password' }
   const token = new provider.AccessToken({ ...source, scope })
   token.resourceServer = new provider.ResourceServer(api.audience, api)
   const known = await accountFinder(db)(ctx, accountId)
-  if (!known) throw new errors.InvalidGrant('the account is gone')
+  if (!known) throw new errors.InvalidGrant('the account no longer exists')
   for (const [name, entity] of Object.entries({ Grant: grant, Account: known, AccessToken: token })) {
     ctx.oidc.entity(name as 'Grant', entity as typeof grant)
   }

@@ -9,7 +9,7 @@ import { auditTokens } from './audit-tokens.ts'
 import { cacheClients, cacheSecretChecks } from './client-cache.ts'
 import { type Api, allowClientCredentials } from './client-credentials.ts'
 import { type AuthorizationServerOptions, configuration } from './configuration.ts'
-import { refuseMistakes } from './configuration-checks.ts'
+import { assertSafeSettings } from './configuration-checks.ts'
 import { endpoints } from './http/endpoints.ts'
 import { errorRenderer, handleFailures, showPage } from './http/errors.ts'
 import { typeIdTokens } from './id-token-type.ts'
@@ -17,28 +17,28 @@ import { deriveSuccessors, introspectJwt } from './jwt-records.ts'
 import { allowPassword } from './password-grant.ts'
 import { narrowScopes } from './scope-narrowing.ts'
 
-/** Creates the OAuth 2.0 and OpenID Connect server; it prints nothing, and trusts neither Host nor forwarding headers. */
+/** Creates the OAuth 2.0 and OpenID Connect server. It prints nothing and trusts neither Host nor forwarding headers. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
   const { issuer, audience, db, sealer, now, report, frame } = options
   const scope = Object.keys(options.scopes).join(' ')
   const api: Api = { audience, scope, accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } } }
   const signing = options.keys.jwks.keys.map((jwk) => new SigningKey(jwk))
   const settings = configuration(options, api, signing)
-  refuseMistakes(settings)
+  assertSafeSettings(settings)
   const provider = new Provider(issuer, settings)
-  answerAs(provider, new URL(issuer))
+  fixOrigin(provider, new URL(issuer))
   cacheClients(provider, db)
   cacheSecretChecks(provider, sealer)
-  nameRefusals(provider)
+  mapErrors(provider)
   deriveSuccessors(provider, sealer)
   narrowScopes(provider)
-  endWithLogin(provider)
-  letGo(provider, frame)
+  revokeOnLogout(provider)
+  skipLogoutPrompt(provider, frame)
   typeIdTokens(provider, signing[0] as SigningKey)
   allowClientCredentials(provider, api)
   allowPassword(provider, api, options)
-  leaveCorsAlone(provider)
-  coverProviderPages(provider)
+  suppressCors(provider)
+  setPagePolicy(provider)
   handleFailures(provider, db.engine, errorRenderer(frame), report)
   if (options.audit) auditTokens(provider, options.audit, options.address)
   const jwtEndpoints = [endpoints.introspection, endpoints.revocation]
@@ -49,7 +49,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
 }
 
 /** Ignores the host and scheme of a request: the server's URL is always its issuer. */
-function answerAs(provider: Provider, { origin, protocol }: URL): void {
+function fixOrigin(provider: Provider, { origin, protocol }: URL): void {
   Object.defineProperties(provider.request, {
     protocol: { get: () => protocol.slice(0, -1) },
     href: {
@@ -62,34 +62,34 @@ function answerAs(provider: Provider, { origin, protocol }: URL): void {
 
 /** The provider's messages when a request names no client, or uses an unknown authentication method. */
 const noClient = ['no client authentication mechanism provided', 'invalid authorization header value format']
-const programs = [endpoints.token, endpoints.introspection, endpoints.revocation]
+const clientEndpoints = [endpoints.token, endpoints.introspection, endpoints.revocation]
 const notAllowed = 'requested grant type is not allowed for this client'
 
 /**
- * Maps a missing client authentication, and grants a client is not registered for, to the errors of RFC 6749 §4.1.2.1 and
- * §5.2.
+ * Maps missing client authentication, and grants that the client is not registered for, to the errors of RFC 6749 §4.1.2.1
+ * and §5.2.
  */
-function nameRefusals(provider: Provider): void {
+function mapErrors(provider: Provider): void {
   provider.Client.prototype.responseTypeAllowed = function (type) {
     if (this.responseTypes?.includes(type)) return true
     throw type === 'code' ? new errors.UnauthorizedClient() : new errors.UnsupportedResponseType()
   }
   provider.use(async (ctx, next) => {
     await next()
-    const answer = ctx.body as { error_description?: string } | undefined
-    if (programs.includes(ctx.path) && noClient.includes(answer?.error_description ?? '')) {
+    const body = ctx.body as { error_description?: string } | undefined
+    if (clientEndpoints.includes(ctx.path) && noClient.includes(body?.error_description ?? '')) {
       ctx.status = 401
       ctx.set('WWW-Authenticate', `Basic realm="${provider.issuer}"`)
-      ctx.body = { ...answer, error: 'invalid_client' }
+      ctx.body = { ...body, error: 'invalid_client' }
     }
-    if (ctx.path === endpoints.token && answer?.error_description === notAllowed) {
+    if (ctx.path === endpoints.token && body?.error_description === notAllowed) {
       ctx.body = { error: 'unauthorized_client', error_description: notAllowed }
     }
   })
 }
 
 /** Logging out revokes a client's access, unless the user granted `offline_access`. */
-function endWithLogin(provider: Provider): void {
+function revokeOnLogout(provider: Provider): void {
   provider.on('authorization.success', ({ oidc: { client, session, entities } }) => {
     const scopes = entities.AuthorizationCode?.scope?.split(' ')
     if (client && session && scopes && !scopes.includes('offline_access')) {
@@ -98,8 +98,8 @@ function endWithLogin(provider: Provider): void {
   })
 }
 
-/** Skips the logout prompt if no user is logged in: the provider would submit its own form by a script. */
-function letGo(provider: Provider, frame: Frame): void {
+/** Skips the logout prompt if no user is logged in, for which the provider would send a form that a script submits. */
+function skipLogoutPrompt(provider: Provider, frame: Frame): void {
   const { end_session } = endpoints
   provider.use(async (ctx, next) => {
     await next()
@@ -116,8 +116,8 @@ function letGo(provider: Provider, frame: Frame): void {
   })
 }
 
-/** CORS is the service's own policy and was applied before; if such a header is set, the provider adds none. */
-function leaveCorsAlone(provider: Provider): void {
+/** The service has already applied its own CORS policy. The provider adds no CORS headers if it finds one set. */
+function suppressCors(provider: Provider): void {
   const family = 'access-control-'
   const placeholder = `${family}max-age`
   provider.use(async (ctx, next) => {
@@ -128,8 +128,8 @@ function leaveCorsAlone(provider: Provider): void {
   })
 }
 
-/** The provider's own pages submit a form by a script (`form_post`); the provider adds the script's hash to the CSP. */
-function coverProviderPages(provider: Provider): void {
+/** The provider's own pages submit a form with a script (`form_post`); the provider adds the script's hash to the CSP. */
+function setPagePolicy(provider: Provider): void {
   const { authorization, end_session } = endpoints
   provider.use((ctx, next) => {
     const isPage = ctx.path.startsWith(authorization) || ctx.path.startsWith(end_session)

@@ -2,8 +2,8 @@ import Provider, { errors } from 'oidc-provider'
 import { intersectScopes } from '../tokens/scopes.ts'
 
 /**
- * Tokens from a code or a refresh token lose the scopes that the client lost since (the response lists the rest, RFC 6749
- * §5.1). The record preserves the granted scope, as the client may get it back.
+ * Tokens issued for a code or a refresh token omit the scopes that the client has lost since; the response lists the rest
+ * (RFC 6749 §5.1). The record keeps the granted scopes, because the client may get them back.
  */
 export function narrowScopes({ AuthorizationCode, RefreshToken }: Provider): void {
   for (const { prototype } of [AuthorizationCode, RefreshToken]) {
@@ -11,7 +11,7 @@ export function narrowScopes({ AuthorizationCode, RefreshToken }: Provider): voi
       get(this: { scope?: string }) {
         const { client } = (Provider.ctx as NonNullable<typeof Provider.ctx>).oidc
         const scope = intersectScopes(this.scope ?? '', client?.scope ?? '')
-        if (scope === '') throw new errors.InvalidScope('the client may have none of the granted scopes any more', '')
+        if (scope === '') throw new errors.InvalidScope('the client has lost all of the granted scopes', '')
         return new Set(scope.split(' '))
       },
     })

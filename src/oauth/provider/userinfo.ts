@@ -2,20 +2,21 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Database } from '../../storage/database.ts'
 import { accountBySubject } from '../users/accounts.ts'
 import { endpoints } from './http/endpoints.ts'
-import { isForm, nameBodyErrors, takeRawBodies } from './http/http-bodies.ts'
+import { acceptRawBodies, isForm, renderBodyErrors } from './http/http-bodies.ts'
 
 const config = { scope: 'own' }
 
 /**
- * GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for this service's access tokens, which oidc-provider refuses
- * there because they have an audience. Accepts the token only in the Authorization header; errors follow RFC 6750 §3.1.
+ * GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for this service's access tokens, which oidc-provider's own
+ * endpoint rejects because they have an audience. Accepts the token only in the Authorization header; errors follow RFC
+ * 6750 §3.1.
  */
 export const userinfo: FastifyPluginAsync<{ db: Database }> = async (app, { db }) => {
-  const answer = (request: FastifyRequest, reply: FastifyReply) => claimsOf(db, request, reply)
-  nameBodyErrors(app)
-  takeRawBodies(app)
-  app.get(endpoints.userinfo, { config }, answer)
-  app.post(endpoints.userinfo, { config }, answer)
+  const handler = (request: FastifyRequest, reply: FastifyReply) => claimsOf(db, request, reply)
+  renderBodyErrors(app)
+  acceptRawBodies(app)
+  app.get(endpoints.userinfo, { config }, handler)
+  app.post(endpoints.userinfo, { config }, handler)
 }
 
 async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -23,27 +24,27 @@ async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyRep
   const { caller } = request
   if (caller === null) return challenge(reply)
   if ('refused' in caller) return refuse(reply, 401, 'invalid_token', 'the access token is not valid')
-  const mistake = mistakeIn(request)
-  if (mistake) return refuse(reply, 400, 'invalid_request', mistake)
+  const invalid = invalidRequest(request)
+  if (invalid) return refuse(reply, 400, 'invalid_request', invalid)
   const { clientId, subject, scopes } = caller.caller
   if (!scopes.has('openid')) return refuse(reply, 403, 'insufficient_scope', 'the access token lacks the scope openid')
   const account = subject === clientId ? undefined : await accountBySubject(db, subject)
-  if (!account) return refuse(reply, 401, 'invalid_token', 'the access token speaks for no person')
+  if (!account) return refuse(reply, 401, 'invalid_token', 'the access token was not issued to a user')
   const { name, email } = account
   return reply.send({ sub: subject, ...(scopes.has('profile') && { name }), ...(scopes.has('email') && { email }) })
 }
 
-/** OpenID Connect allows a form by POST; its content is ignored, but a second token is an error (RFC 6750 §2). */
-function mistakeIn({ body, headers, query }: FastifyRequest): string | undefined {
+/** OpenID Connect allows a POST with a form. Its fields are ignored, except that a second token is an error (RFC 6750 §2). */
+function invalidRequest({ body, headers, query }: FastifyRequest): string | undefined {
   const sent = (body as Buffer | undefined)?.toString() ?? ''
-  if (sent !== '' && !isForm(headers)) return 'send a form, or no body'
+  if (sent !== '' && !isForm(headers)) return 'the body must be application/x-www-form-urlencoded, or absent'
   const isTwice = Object.hasOwn(query as object, 'access_token') || new URLSearchParams(sent).has('access_token')
-  return isTwice ? 'send the access token in the Authorization header alone' : undefined
+  return isTwice ? 'send the access token only in the Authorization header' : undefined
 }
 
 const realm = 'Bearer realm="plinth"'
 
-/** A request without any token gets a challenge without an error code (RFC 6750 §3.1). */
+/** A request without a token gets a challenge without an error code (RFC 6750 §3.1). */
 function challenge(reply: FastifyReply): FastifyReply {
   const description = 'send an access token in the Authorization header: Bearer <ACCESS_TOKEN>'
   return reply.code(401).header('www-authenticate', realm).send({ error_description: description })
@@ -51,6 +52,6 @@ function challenge(reply: FastifyReply): FastifyReply {
 
 function refuse(reply: FastifyReply, status: 400 | 401 | 403, error: string, description: string): FastifyReply {
   const scope = status === 403 ? ', scope="openid"' : ''
-  const told = `${realm}, error="${error}"${scope}`
-  return reply.code(status).header('www-authenticate', told).send({ error, error_description: description })
+  const challenges = `${realm}, error="${error}"${scope}`
+  return reply.code(status).header('www-authenticate', challenges).send({ error, error_description: description })
 }

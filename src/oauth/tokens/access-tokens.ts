@@ -13,7 +13,7 @@ export interface AccessTokenClaims {
   sub: string
   client_id: string
   scope: string
-  /** Null if another issuer set none. */
+  /** Null if a trusted issuer's token has none. */
   jti: string | null
   /** Seconds since the epoch. */
   exp: number
@@ -32,7 +32,7 @@ export interface TokenRules {
 /** Verifies an access token at a time in epoch ms. */
 export type ReadAccessToken = (token: string, nowMs: number) => Promise<AccessTokenClaims>
 
-/** Thrown if the keys could not be fetched, which says nothing about the token. */
+/** Thrown if the keys could not be fetched, so that the token may still be valid. */
 export class KeysUnavailable extends Error {}
 
 /**
@@ -59,7 +59,8 @@ export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenR
   const keyOf = async ({ alg, kid }: { alg?: string; kid?: unknown }): Promise<KeyObject> => {
     if (alg === 'HS256' && sharedSecret) return sharedSecret
     const key = await find(keys, kid)
-    if (!key || algorithmOf(key) !== alg) throw new Error('The token names no key of its issuer for this algorithm')
+    if (!key || algorithmOf(key) !== alg)
+      throw new Error('The kid of the token names no key of its issuer for this algorithm')
     return key
   }
   const algorithms = ['RS256', 'ES256', 'EdDSA', ...(sharedSecret ? ['HS256'] : [])]
@@ -70,10 +71,10 @@ export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenR
     const { payload, protectedHeader: header } = verified
     const times = Number.isSafeInteger(payload.exp) && Number.isSafeInteger(payload.iat)
     if (!times || (payload.iat as number) > nowMs / 1_000 + clockSkewSeconds)
-      throw new Error('The times of the token are wrong')
+      throw new Error('The exp or iat of the token is missing, malformed or in the future')
     const parts = token.split('.', 2).map((part) => Buffer.from(part, 'base64url').toString())
-    if (repeatsNames(parts[0] ?? '', header) || repeatsNames(parts[1] ?? '', payload)) {
-      throw new Error('The token says something twice')
+    if (hasDuplicateNames(parts[0] ?? '', header) || hasDuplicateNames(parts[1] ?? '', payload)) {
+      throw new Error('The token has a duplicate claim or header parameter')
     }
     return { payload, header }
   }
@@ -82,7 +83,7 @@ export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenR
 const writtenName = /"(?:[^"\\]|\\.)*"(\s*:)?/g
 
 /** True if a JSON object has duplicate member names (RFC 8259 §4): the parsed value then has fewer members than the text. */
-function repeatsNames(json: string, read: unknown): boolean {
+function hasDuplicateNames(json: string, read: unknown): boolean {
   return [...json.matchAll(writtenName)].filter(([, colon]) => colon).length !== nameCount(read)
 }
 
@@ -97,7 +98,7 @@ async function find(keys: PublicKeys, kid: unknown): Promise<KeyObject | undefin
   const known = keys.publicKeys.get(kid)
   if (known || !keys.refresh) return known
   await keys.refresh().catch((cause) => {
-    throw new KeysUnavailable('The keys cannot be read now', { cause })
+    throw new KeysUnavailable('The keys that verify the token are unavailable', { cause })
   })
   return keys.publicKeys.get(kid)
 }
@@ -105,6 +106,6 @@ async function find(keys: PublicKeys, kid: unknown): Promise<KeyObject | undefin
 function checked(payload: JWTPayload, { alg, typ, kid }: JWTHeaderParameters, audience: string) {
   const { aud, ...claims } = payload
   const texts = [claims.sub, claims.client_id, claims.scope, claims.jti].every((claim) => typeof claim === 'string')
-  if (!(texts && aud === audience && types.includes(typ))) throw new Error('The token is no access token')
+  if (!(texts && aud === audience && types.includes(typ))) throw new Error('The token is not an access token')
   return { ...payload, kid: alg === 'HS256' ? null : kid } as unknown as AccessTokenClaims
 }

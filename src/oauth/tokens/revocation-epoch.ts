@@ -10,16 +10,16 @@ export interface RevocationEpoch {
   count: number
 }
 
-/** Requests that revoke or change a client, delete a user, or change a user's role or password. */
+/** The routes that revoke or change a client, delete a user, or change a user's role or password. */
 const ending = new RegExp(
   `^((PATCH|DELETE) .*/api/clients/:id|DELETE .*/users/:id|POST .*/api/users/:id/invitation|POST ${invitationPath})$`,
 )
 
-/** Increments the count after such a request is handled and before its response is sent. */
-export const trackRevocations = fastifyPlugin<{ endings: RevocationEpoch }>(
-  async (app, { endings }) => {
+/** Increments the count after such a request succeeds and before its response is sent. */
+export const trackRevocations = fastifyPlugin<{ revocations: RevocationEpoch }>(
+  async (app, { revocations }) => {
     const count = (_request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => {
-      if (reply.statusCode < 400) endings.count++
+      if (reply.statusCode < 400) revocations.count++
       done(null, payload)
     }
     app.addHook('onRoute', (route: RouteOptions) => {
@@ -27,7 +27,7 @@ export const trackRevocations = fastifyPlugin<{ endings: RevocationEpoch }>(
       if (ends) route.onSend = [route.onSend ?? [], count].flat()
     })
   },
-  { name: 'countEndings' },
+  { name: 'trackRevocations' },
 )
 
 type Done = (error: null, payload: unknown) => void

@@ -1,4 +1,4 @@
-/** Scopes with descriptions in plain words, as on the consent page and in the documentation. */
+/** Scopes with their descriptions, as shown on the consent page and in the documentation. */
 export type Scopes = Readonly<Record<string, string>>
 
 /** The scopes about the logged-in user (OpenID Connect Core §5.4, §11). */
@@ -9,7 +9,7 @@ const personal: Scopes = {
   offline_access: 'Keep access while you are away',
 }
 
-/** The scopes of every service, whatever its resources. */
+/** The scopes that every service has, whatever its resources. */
 const common: Scopes = {
   'reports:read': 'See your reports and download them',
   'reports:write': 'Create, cancel and delete reports',
@@ -30,9 +30,9 @@ export const scopesWith = (resources: Scopes): Scopes =>
 const identity = ['openid', 'profile', 'email']
 
 /** Descriptions of these scopes, one per line; the identity scopes share one. */
-export function inPlainWords(scopes: Scopes, names: readonly string[]): string[] {
-  const shown = names.map((name) => (identity.includes(name) ? 'openid' : name))
-  return [...new Set(shown)].flatMap((name) => scopes[name] ?? [])
+export function scopeDescriptions(scopes: Scopes, names: readonly string[]): string[] {
+  const merged = names.map((name) => (identity.includes(name) ? 'openid' : name))
+  return [...new Set(merged)].flatMap((name) => scopes[name] ?? [])
 }
 
 /** The names of the scopes that protect the API itself. */
@@ -52,17 +52,17 @@ export function unknownScopes(scopes: Scopes, names: readonly string[]): string[
 const adminScopes: readonly string[] = ['users:read:full', 'users:write', 'audit:read', 'admin']
 
 /**
- * Whether a user of that role can grant the scope to a client; scopes that the role cannot grant are left out, not
- * requested.
+ * Whether a user with this role can grant the scope to a client. Scopes that the role cannot grant are left out of the
+ * consent.
  */
-export function grantableScopes(role: 'user' | 'admin', scope: string): boolean {
+export function isGrantable(role: 'user' | 'admin', scope: string): boolean {
   return role === 'admin' || !adminScopes.includes(scope)
 }
 
-/** The effective scopes of a token: those it was given that its client still has. */
-export function intersectScopes(given: string, ofClient: string): string {
+/** The effective scopes of a token: those granted to it that its client still has. */
+export function intersectScopes(granted: string, ofClient: string): string {
   const allowed = ofClient.split(' ')
-  return given
+  return granted
     .split(' ')
     .filter((name) => allowed.includes(name))
     .join(' ')

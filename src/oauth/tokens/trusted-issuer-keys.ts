@@ -4,7 +4,7 @@ import { Problem } from '../../http/problems/problem.ts'
 import { type AddressPolicy, type LookupAll, ssrfSafeConnect, validateUrl } from '../../http/ssrf-guard.ts'
 import { type PublicKeys, usableKeys } from '../keys/key-algorithms.ts'
 
-export interface OutsideKeysOptions {
+export interface TrustedIssuerKeysOptions {
   /** The issuer exactly as in the `iss` of its tokens. */
   issuer: string
   /** The addresses from which its documents may be fetched. */
@@ -17,7 +17,7 @@ export interface OutsideKeysOptions {
 }
 
 /** The public keys of another issuer. */
-export interface OutsideKeys extends PublicKeys {
+export interface TrustedIssuerKeys extends PublicKeys {
   refresh: () => Promise<void>
   /** Refreshes the keys in the background if they are older than ten minutes. */
   keepFresh: () => void
@@ -26,16 +26,22 @@ export interface OutsideKeys extends PublicKeys {
 
 const cooldownMs = 30_000
 const freshMs = 600_000
-/** Keys that could not be refreshed for this long are no longer trusted: their issuer may have withdrawn them. */
+/** Keys that could not be refreshed for this long are no longer trusted, because the issuer may have withdrawn them. */
 const staleMs = 24 * 3_600_000
 const timeoutMs = 5_000
 const maxBytes = 262_144
 
 /**
- * The keys of a trusted issuer, found by its discovery document (OpenID Connect Discovery §4, RFC 8414 §3). Fetched for the
- * first token, and again for an unknown `kid` at most every 30 seconds. Does not follow redirects.
+ * The keys of a trusted issuer, located by its discovery document (OpenID Connect Discovery §4, RFC 8414 §3). Fetched for
+ * the first token, and again for an unknown `kid` at most every 30 seconds. Does not follow redirects.
  */
-export function trustedIssuerKeys({ issuer, policy, now, onError, lookup }: OutsideKeysOptions): OutsideKeys {
+export function trustedIssuerKeys({
+  issuer,
+  policy,
+  now,
+  onError,
+  lookup,
+}: TrustedIssuerKeysOptions): TrustedIssuerKeys {
   const agent = new Agent({ connect: ssrfSafeConnect({ policy, ...(lookup && { lookup }) }), connections: 1 })
   let keys: ReadonlyMap<string, KeyObject> = new Map()
   let [fetchedAt, triedAt] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
@@ -80,16 +86,16 @@ export function trustedIssuerKeys({ issuer, policy, now, onError, lookup }: Outs
 }
 
 const unavailable = () =>
-  new Problem('SERVICE_UNAVAILABLE', 'The issuer of the access token cannot be asked for its keys now', {
+  new Problem('SERVICE_UNAVAILABLE', 'The keys of the access token’s issuer could not be fetched', {
     headers: { 'retry-after': String(cooldownMs / 1_000) },
   })
 
 async function keySetUrl(agent: Agent, policy: AddressPolicy, issuer: string): Promise<string> {
-  const place = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-  const found = (await jsonAt(agent, policy, place)) as { issuer?: unknown; jwks_uri?: unknown } | null
+  const metadataUrl = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
+  const found = (await jsonAt(agent, policy, metadataUrl)) as { issuer?: unknown; jwks_uri?: unknown } | null
   // Compared as strings (RFC 8414 §3.3): a document with another issuer is rejected.
-  if (found?.issuer !== issuer) throw new Error(`${place} is of another issuer`)
-  if (typeof found.jwks_uri !== 'string') throw new Error(`${place} names no jwks_uri`)
+  if (found?.issuer !== issuer) throw new Error(`${metadataUrl} names another issuer`)
+  if (typeof found.jwks_uri !== 'string') throw new Error(`${metadataUrl} has no jwks_uri`)
   return found.jwks_uri
 }
 
@@ -98,14 +104,14 @@ async function jsonAt(agent: Agent, policy: AddressPolicy, url: string): Promise
   if (!verdict.ok) throw new Error(`${url} ${verdict.reason}`)
   const signal = AbortSignal.timeout(timeoutMs)
   const headers = { accept: 'application/json' }
-  const answer = await request(verdict.url, { dispatcher: agent, signal, headers })
+  const response = await request(verdict.url, { dispatcher: agent, signal, headers })
   const chunks: Buffer[] = []
   let bytes = 0
-  for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+  for await (const chunk of response.body as AsyncIterable<Buffer>) {
     bytes += chunk.length
-    if (bytes > maxBytes) throw new Error(`${url} answered with more than ${maxBytes} bytes`)
+    if (bytes > maxBytes) throw new Error(`The response of ${url} has more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
-  if (answer.statusCode !== 200) throw new Error(`${url} answered with ${answer.statusCode}`)
+  if (response.statusCode !== 200) throw new Error(`${url} responded with ${response.statusCode}`)
   return JSON.parse(Buffer.concat(chunks).toString())
 }

@@ -1,20 +1,20 @@
 import { type AccessTokenClaims, type ReadAccessToken, signedBy } from './access-tokens.ts'
-import type { OutsideKeys } from './trusted-issuer-keys.ts'
+import type { TrustedIssuerKeys } from './trusted-issuer-keys.ts'
 
 /** Another OpenID Connect issuer whose access tokens are accepted. */
 export interface TrustedIssuer {
   issuer: string
-  keys: OutsideKeys
-  /** The scopes its tokens may have here; all others are ignored. */
+  keys: TrustedIssuerKeys
+  /** The scopes that its tokens may have in this service; others are ignored. */
   scopes: ReadonlySet<string>
 }
 
 const types: unknown[] = ['JWT', 'at+jwt', 'application/at+jwt']
 
 /**
- * Creates the verifier of another issuer's access tokens (RFC 9068): `iss` and `aud` as for own tokens, `scope` as a string,
- * the client in `client_id` or `azp`. Prefixes client and subject with their issuer, so that they never collide with local
- * ones.
+ * Creates the verifier of another issuer's access tokens (RFC 9068): `iss` and `aud` as for the service's own tokens,
+ * `scope` as a string, the client in `client_id` or `azp`. Prefixes client and subject with the issuer, so that they never
+ * collide with local ones.
  */
 export function trustedIssuerTokenReader({ issuer, keys, scopes }: TrustedIssuer, audience: string): ReadAccessToken {
   const read = signedBy({ issuer, audience, keys })
@@ -23,7 +23,7 @@ export function trustedIssuerTokenReader({ issuer, keys, scopes }: TrustedIssuer
     const { payload, header } = await read(token, nowMs)
     const { sub, exp, jti, client_id: clientId = payload.azp ?? sub, scope } = payload
     const texts = [sub, clientId, scope].every((claim) => typeof claim === 'string' && claim !== '')
-    if (!texts || !types.includes(header.typ)) throw new Error('The token is no access token')
+    if (!texts || !types.includes(header.typ)) throw new Error('The token is not an access token')
     const allowed = String(scope)
       .split(' ')
       .filter((name) => scopes.has(name))
@@ -38,7 +38,7 @@ export function trustedIssuerTokenReader({ issuer, keys, scopes }: TrustedIssuer
   }
 }
 
-/** The issuer a token claims; trusted only after its signature was verified. */
+/** The issuer that a token claims; not to be trusted until its signature is verified. */
 export function claimedIssuer(token: string): unknown {
   try {
     return JSON.parse(Buffer.from(token.split('.', 2)[1] ?? '', 'base64url').toString()).iss

@@ -22,7 +22,7 @@ export interface VerifierOptions extends TokenRules {
   /** How long a cached token is valid without a database lookup. */
   recheckSeconds?: number
   /** Counts revocations in this process; without it only `recheckSeconds` applies. */
-  endings?: RevocationEpoch
+  revocations?: RevocationEpoch
   /** Another issuer whose tokens are accepted, too. */
   trusted?: TrustedIssuer | null
 }
@@ -34,13 +34,13 @@ interface Known {
   claims: Claims
   /** Its current scopes, space-separated. */
   scope: string
-  /** Milliseconds until which the entry is valid, unless tokens were revoked meanwhile. */
+  /** The end of the entry's validity in epoch ms, unless the revocation count changes first. */
   freshUntil: number
   /** The revocation count at the last lookup. */
-  endings: number
+  revocations: number
 }
 
-type Claims = AccessTokenClaims & { isOutside?: boolean }
+type Claims = AccessTokenClaims & { isFederated?: boolean }
 type Refusal = Exclude<Verification, { caller: unknown }>
 
 const keyCharacters = 43
@@ -54,52 +54,52 @@ const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
 
 /**
  * Creates the verifier of bearer tokens; returns synchronously for a cached token. Revocations of a client, token or grant,
- * and scopes removed from a client, apply at once in the process that made them; elsewhere, and for a withdrawn key, after
- * at most `recheckSeconds`. Rejects on database errors, which say nothing about the token.
+ * and scopes removed from a client, apply at once in the process that made the change; elsewhere, and for a withdrawn key,
+ * after at most `recheckSeconds`. Rejects on database errors, because the token may still be valid.
  */
 export function tokenVerifier(options: VerifierOptions): Verify {
-  const { now, cacheSize = 10_000, recheckSeconds = 30, endings = { count: 0 } } = options
+  const { now, cacheSize = 10_000, recheckSeconds = 30, revocations = { count: 0 } } = options
   const known = new Map<string, Known>()
   const read = reader(options)
   const scopeNow = scopeFinder(options)
 
-  const recall = (token: string): Known | undefined => {
+  const cachedEntry = (token: string): Known | undefined => {
     const entry = known.get(keyOf(token))
     return entry?.token === token ? entry : undefined
   }
-  const judge = async (token: string, at: number): Promise<Verification> => {
-    const claims = recall(token)?.claims ?? (await read(token, at).catch(refusal))
+  const check = async (token: string, at: number): Promise<Verification> => {
+    const claims = cachedEntry(token)?.claims ?? (await read(token, at).catch(refusal))
     if ('refused' in claims) return claims
-    const before = endings.count
+    const before = revocations.count
     const scope = at < endOf(claims) ? await scopeNow(claims) : undefined
-    if (scope !== undefined) return remember(token, claims, scope, at, before)
+    if (scope !== undefined) return store(token, claims, scope, at, before)
     known.delete(keyOf(token))
     return at < endOf(claims) ? invalid : expired
   }
-  const remember = (token: string, claims: Claims, scope: string, at: number, endings: number): Verification => {
+  const store = (token: string, claims: Claims, scope: string, at: number, revocations: number): Verification => {
     const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
-    // Concurrent requests may have stored an entry meanwhile: all get the same caller object.
-    const before = recall(token)
+    // Concurrent requests may have stored an entry meanwhile; all of them get the same caller object.
+    const before = cachedEntry(token)
     const verification = before?.scope === scope ? before.verification : accepted(claims, scope)
     if (known.size >= cacheSize && !known.has(keyOf(token))) known.delete(known.keys().next().value as string)
-    known.set(keyOf(token), { token, verification, claims, scope, freshUntil, endings })
+    known.set(keyOf(token), { token, verification, claims, scope, freshUntil, revocations })
     return verification
   }
   return (token) => {
     const at = now()
-    const entry = recall(token)
-    const isFresh = entry !== undefined && at < entry.freshUntil && entry.endings === endings.count
-    return isFresh ? entry.verification : judge(token, at)
+    const entry = cachedEntry(token)
+    const isFresh = entry !== undefined && at < entry.freshUntil && entry.revocations === revocations.count
+    return isFresh ? entry.verification : check(token, at)
   }
 }
 
 /** The claimed issuer selects the verifier, which then checks `iss` itself. */
 function reader({ trusted, ...rules }: VerifierOptions): (token: string, nowMs: number) => Promise<Claims> {
   const own = accessTokenReader(rules)
-  const outside = trusted && trustedIssuerTokenReader(trusted, rules.audience)
+  const federated = trusted && trustedIssuerTokenReader(trusted, rules.audience)
   return async (token, nowMs) => {
-    const isOutside = Boolean(trusted && claimedIssuer(token) === trusted.issuer)
-    return { ...(await (outside && isOutside ? outside : own)(token, nowMs)), isOutside }
+    const isFederated = Boolean(trusted && claimedIssuer(token) === trusted.issuer)
+    return { ...(await (federated && isFederated ? federated : own)(token, nowMs)), isFederated }
   }
 }
 
@@ -113,11 +113,11 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
 }
 
 /**
- * The current scopes of a token: those it was given that its client still has. Undefined if the client, the token, its grant
- * or its user is gone, or the key that signed it was withdrawn.
+ * Finds the current scopes of a token: those granted to it that its client still has. Undefined if the client, the token,
+ * its grant or its user is gone, or the key that signed it was withdrawn.
  *
- * A user token of this service was recorded when issued (`storeIssuedToken`), so it is refused without its record: losing a
- * record never undoes a revocation. Other tokens are recorded only by a revocation; that record outlasts the token
+ * This service records its user tokens when it issues them (`storeIssuedToken`) and rejects one without a record, so that
+ * losing a record never undoes a revocation. Other tokens are recorded only when revoked; that record outlasts the token
  * (`sweepExpired`).
  */
 export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
@@ -128,10 +128,10 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
   const ofClient = db.prepare(unrevoked)
   const ofUser = db.prepare(recorded.where(({ exists }) => exists(user)))
   const ofUserElsewhere = db.prepare(unrevoked.where(({ exists }) => exists(user)))
-  return async ({ client_id, jti, sub, kid, scope, isOutside }: Claims): Promise<string | undefined> => {
-    const source = isOutside ? trusted?.keys : keys
+  return async ({ client_id, jti, sub, kid, scope, isFederated }: Claims): Promise<string | undefined> => {
+    const source = isFederated ? trusted?.keys : keys
     if (kid !== null && !source?.publicKeys.has(kid)) return undefined
-    if (isOutside) return scope
+    if (isFederated) return scope
     if (sub !== client_id && !isUserId(sub)) return undefined
     const named = [client_id, jti, ...accessTokenKinds, 'Grant']
     const found = sub === client_id ? ofClient : kid === null ? ofUserElsewhere : ofUser
@@ -143,7 +143,7 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
 
 const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
-/** The record of a token if it was revoked, alone or with its grant; or if it is still valid. */
+/** Selects the record of a token that was revoked, alone or with its grant; or of one that is still valid. */
 function recordOf({ read }: Database, state: 'ended' | 'standing') {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')
   return read

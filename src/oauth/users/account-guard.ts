@@ -1,7 +1,7 @@
 import type { Caller } from '../../http/policies/authenticate.ts'
 import { lacksScope } from '../../http/policies/authorize.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
-import { isActiveAdministrator, keepAdministrator, lockUser } from './accounts.ts'
+import { assertAdministratorLeft, isActiveAdministrator, lockUser } from './accounts.ts'
 
 interface UserChange {
   id: number
@@ -11,9 +11,9 @@ interface UserChange {
 }
 
 /**
- * Enforces the rules of user accounts in the transaction that changes a user. Only the scope `admin` may delete an
- * administrator or change one's e-mail address; the last administrator who can log in stays; and a new address invalidates
- * the invitation sent to the old one.
+ * Enforces the account rules in the transaction that changes a user: only callers with the scope `admin` may delete an
+ * administrator or change an administrator's e-mail address, the last administrator who can log in cannot be deleted, and a
+ * new address invalidates the invitation sent to the old one.
  */
 export function accountGuard({ engine }: Pick<Database, 'engine'>) {
   const change = async <T>(tx: Queryable, { id, values, caller }: UserChange, run: () => Promise<T | undefined>) => {
@@ -24,14 +24,14 @@ export function accountGuard({ engine }: Pick<Database, 'engine'>) {
     const counts = isRemoval && (await isActiveAdministrator(tx, id))
     const changed = await run()
     if (changed === undefined) return undefined
-    if (counts) await keepAdministrator(tx)
+    if (counts) await assertAdministratorLeft(tx)
     if (!isRemoval) await tx.deleteFrom('invitations').where('userId', '=', id).execute()
     return changed
   }
   return { removalProblems: ['LAST_ADMINISTRATOR'] as const, change }
 }
 
-/** With or without a password: an invited administrator counts, too. */
+/** Whether the user is an administrator, with or without a password: an invited one counts, too. */
 async function isOfAdministrator(tx: Queryable, userId: number): Promise<boolean> {
   const account = await tx.selectFrom('accounts').select('role').where('userId', '=', userId).executeTakeFirst()
   return account?.role === 'admin'

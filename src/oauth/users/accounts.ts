@@ -12,7 +12,7 @@ import type { Passwords } from './passwords.ts'
 
 export type Role = 'user' | 'admin'
 
-/** A user account; the user can log in once it has a password. */
+/** A user's account; the user can log in once the account has a password. */
 export interface Account {
   userId: number
   name: string
@@ -48,31 +48,31 @@ export async function hasAccounts(db: Database): Promise<boolean> {
 }
 
 /**
- * Name and e-mail address of a user, locked until the end of the transaction. Changes of the user and of the account both
- * lock the user first, so they never run concurrently.
+ * Reads a user's name and e-mail address and locks the row until the end of the transaction. Changes to the user and to the
+ * account both lock it first, so they never run concurrently.
  */
 export function lockUser(tx: Queryable, { lockRows }: Engine, userId: number) {
   const user = tx.selectFrom('users').select(['name', 'email']).where('id', '=', idOrNone(userId))
   return user.modifyEnd(lockRows).executeTakeFirst()
 }
 
-/** Literals, so that both engines use the partial index `accounts_administrators`. */
+/** Uses literals instead of parameters, so that both engines use the partial index `accounts_administrators`. */
 const isAdministrator = sql<boolean>`role = 'admin' and password_hash is not null`
 
-/** Whether that user can log in as an administrator. */
+/** Whether the user can log in as an administrator. */
 export async function isActiveAdministrator(tx: Queryable, userId: number): Promise<boolean> {
   const account = tx.selectFrom('accounts').select('userId').where('userId', '=', userId).where(isAdministrator)
   return (await account.executeTakeFirst()) !== undefined
 }
 
-/** Locked by a transaction that removes an administrator, so that two of them never check concurrently. */
+/** The row that a transaction locks before it removes an administrator, so that no two of them check concurrently. */
 const administratorLock = { name: 'administrators', value: '' }
 
 /**
- * Throws LAST_ADMINISTRATOR if no user can log in as an administrator any more. Call it after the change, in the same
- * transaction; a second such transaction waits here for the first.
+ * Throws LAST_ADMINISTRATOR if no user can log in as an administrator any more. Call after the change, in the same
+ * transaction; a concurrent transaction waits here for the first one.
  */
-export async function keepAdministrator(tx: Queryable): Promise<void> {
+export async function assertAdministratorLeft(tx: Queryable): Promise<void> {
   await tx
     .insertInto('settings')
     .values(administratorLock)
@@ -80,8 +80,8 @@ export async function keepAdministrator(tx: Queryable): Promise<void> {
     .execute()
   const left = tx.selectFrom('accounts').select('userId').where(isAdministrator).limit(1)
   if ((await left.executeTakeFirst()) !== undefined) return
-  const why = 'This is the last administrator who can log in: another one must have a password first'
-  throw new Problem('LAST_ADMINISTRATOR', why)
+  const detail = 'This is the last administrator who can log in: another one must have a password first'
+  throw new Problem('LAST_ADMINISTRATOR', detail)
 }
 
 /**
@@ -98,11 +98,11 @@ export async function openAccount(tx: Queryable, userId: number, role: Role | un
     .values({ ...row, passwordHash: null, passwordChangedAt: null })
     .onConflict((conflict) => conflict.column('userId').doUpdateSet({ role: row.role }))
     .execute()
-  if (demoted) await keepAdministrator(tx)
+  if (demoted) await assertAdministratorLeft(tx)
   await endAccess(tx, userId, nowMs)
 }
 
-/** Sets a password by its hash. Ends the user's logins, tokens, consents and open invitation. */
+/** Stores a password hash. Ends the user's logins, tokens, consents and open invitation. */
 export async function setPasswordHash(tx: Queryable, userId: number, passwordHash: string, nowMs: number) {
   const passwordChangedAt = new Date(nowMs).toISOString()
   await tx.updateTable('accounts').set({ passwordHash, passwordChangedAt }).where('userId', '=', userId).execute()
@@ -111,7 +111,7 @@ export async function setPasswordHash(tx: Queryable, userId: number, passwordHas
   await endAccess(tx, userId, nowMs)
 }
 
-/** Adds a user without publishing an event. Rejects if the e-mail address is in use. */
+/** Creates a user without publishing an event. Rejects if the e-mail address is in use. */
 export async function addUser(tx: Queryable, name: string, email: string, nowMs: number): Promise<number> {
   const at = new Date(nowMs).toISOString()
   const keys = { nameKey: caseFold(name), emailKey: caseFold(email) }
@@ -120,8 +120,8 @@ export async function addUser(tx: Queryable, name: string, email: string, nowMs:
 }
 
 /**
- * The account lookup of oidc-provider. An ID token contains name and e-mail address whatever the scopes: this interface
- * promises it, although OpenID Connect Core §5.4 would leave them to userinfo.
+ * oidc-provider's account lookup. ID tokens contain name and e-mail address whatever the scopes, as the API contract
+ * requires; OpenID Connect Core §5.4 would leave them to userinfo.
  */
 export function accountFinder(db: Database): FindAccount {
   return async (_ctx, subject) => {
@@ -136,8 +136,8 @@ const email = 'admin@localhost'
 const passwordBytes = 15
 
 /**
- * Creates an administrator with a random password if no user can log in yet, and returns the credentials; otherwise null. If
- * several processes start together, one of them creates it (T-AUTH-07): the e-mail address is unique.
+ * Creates an administrator with a random password if there is no account yet, and returns the credentials; otherwise null.
+ * If several processes start together, only one creates it (T-AUTH-07), because the e-mail address is unique.
  */
 export async function createFirstAdmin(
   db: Database,

@@ -13,34 +13,34 @@ export interface InvitationRouteOptions {
   invitations: Invitations
   /** Null if no mail server is configured. */
   sendInvitation: SendInvitation | null
-  /** Called with the error if a mail was not accepted. */
+  /** Called with the error if the mail server does not accept an invitation. */
   report: (error: unknown, requestId: string) => void
 }
 
 const Created = Type.Object({
   url: Type.String({
     format: 'uri',
-    description: 'Works once; give it to the person and nobody else',
+    description: 'A single-use link; give it only to the invited user',
     examples: ['https://localhost:8443/oauth/invitation?token=TOKEN'],
   }),
   expiresAt: Type.String({ format: 'date-time' }),
   email: Type.String({ format: 'email' }),
   sent: Type.Optional(
-    Type.Boolean({ description: 'Whether a mail server took it for that address; a repeated request is not told' }),
+    Type.Boolean({ description: 'Whether the mail server accepted the invitation; absent from a replayed response' }),
   ),
 })
-const Wanted = Type.Object({
+const InvitationBody = Type.Object({
   role: Type.Optional(
     Type.Union([Type.Literal('user'), Type.Literal('admin')], {
-      description: 'What they may do',
+      description: 'The role of the account',
       ...documentedRules({ default: 'user' }),
       examples: ['admin'],
     }),
   ),
 })
-const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'Of the user', examples: [1] }) })
+const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'The id of the user', examples: [1] }) })
 
-/** POST /api/users/{id}/invitation: lets a user set a password by a link that is shown only in this response. */
+/** POST /api/users/{id}/invitation: creates a link with which a user sets a password; only this response contains it. */
 export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async (app, options) => {
   const { db, invitations, sendInvitation, report } = options
   const about = { operationId: 'inviteUser', summary: 'Invite a user to choose a password', tags: ['administration'] }
@@ -48,28 +48,28 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
     '/api/users/:id/invitation',
     {
       config: { scope: 'admin', cache: 'none', bodyOptional: true, problems: ['LAST_ADMINISTRATOR'] },
-      schema: { ...about, params, body: Wanted, response: { 201: Created } },
+      schema: { ...about, params, body: InvitationBody, response: { 201: Created } },
     },
     async (request, reply) => {
-      const made: Invitation[] = []
-      const answer = await idempotentWrite(request, reply, db.write, async (tx) => {
+      const created: Invitation[] = []
+      const response = await idempotentWrite(request, reply, db.write, async (tx) => {
         const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, auditActor(request))
-        made.push(invitation)
+        created.push(invitation)
         const { url, expiresAt, email } = invitation
         // The mail is sent only after the response is stored, so its result is unknown here.
         const body = { url, expiresAt, email, ...(!sendInvitation && { sent: false }) }
         return { status: 201, headers: {}, body }
       })
-      // A repeated request finds the stored response and creates nothing, so no mail is sent again.
-      const [invitation] = made
-      if (!invitation || !sendInvitation) return answer
-      // The caller already has the link: only the operator needs to know that the mail server is down.
-      const refused = await sendInvitation(invitation).then(
+      // A retry with the same Idempotency-Key creates no invitation, so no mail is sent again.
+      const [invitation] = created
+      if (!invitation || !sendInvitation) return response
+      // The caller already has the link, so only the operator needs to know about the mail server's error.
+      const failure = await sendInvitation(invitation).then(
         () => null,
         (error: unknown) => ({ error }),
       )
-      if (refused) report(refused.error, request.id)
-      return { ...answer, sent: refused === null }
+      if (failure) report(failure.error, request.id)
+      return { ...response, sent: failure === null }
     },
   )
 }

@@ -6,7 +6,7 @@ import { iso } from '../../storage/ids.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 import { invitationPath } from '../provider/http/endpoints.ts'
 import { lockUser, openAccount, type Role, setPasswordHash } from './accounts.ts'
-import { passwordMistake } from './password-policy.ts'
+import { passwordError } from './password-policy.ts'
 import type { Passwords } from './passwords.ts'
 
 /** A single-use link to set a password. */
@@ -20,12 +20,12 @@ export interface Invitation {
 export interface Invitations {
   /** Invites a user, creating the account first if there is none; replaces an open invitation. */
   invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
-  /** The same within a transaction. */
+  /** Same as `invite`, in the caller's transaction. */
   inviteIn: (tx: Queryable, userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
   /** The user a link belongs to; undefined if it was used, has expired or never existed. */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
   /** Sets the password, or returns why it is not acceptable; `void` if the link is invalid. */
-  accept: (token: string, password: string, actor: AuditActor) => Promise<'set' | 'void' | { mistake: string }>
+  accept: (token: string, password: string, actor: AuditActor) => Promise<'set' | 'invalid' | { error: string }>
 }
 
 export interface InvitationOptions {
@@ -35,7 +35,7 @@ export interface InvitationOptions {
   issuer: string
   now: () => number
   random: (size: number) => Uint8Array
-  /** Audits who was invited and who set a password. */
+  /** Audits invitations and the passwords set with them. */
   record: RecordAudit
 }
 
@@ -43,7 +43,7 @@ const lifeMs = 30 * 60_000
 const tokenBytes = 32
 const keyOf = (token: string) => hash('sha256', token, 'base64url')
 
-/** Creates invitations: 256 random bits, valid for half an hour, stored only as SHA-256 (T-AUTH-04). */
+/** Creates invitations with a token of 256 random bits, valid for half an hour and stored only as SHA-256 (T-AUTH-04). */
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
   const invite: Invitations['inviteIn'] = async (tx, userId, role, actor) => {
@@ -68,9 +68,9 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
     read,
     accept: async (token, password, actor) => {
       const invited = await read(token)
-      if (!invited) return 'void'
-      const mistake = await passwordMistake(password, invited)
-      if (mistake !== undefined) return { mistake }
+      if (!invited) return 'invalid'
+      const error = await passwordError(password, invited)
+      if (error !== undefined) return { error }
       const passwordHash = await passwords.hash(password)
       const isSet = await db.write(async (tx) => {
         const userId = await use(tx, token, passwordHash, now())
@@ -78,7 +78,7 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
           await record(tx, passwordChanged(String(userId), { ...actor, subject: String(userId) }))
         return userId !== undefined
       })
-      return isSet ? 'set' : 'void'
+      return isSet ? 'set' : 'invalid'
     },
   }
 }
@@ -92,7 +92,7 @@ function open(db: Queryable, token: string, nowMs: number) {
     .where('expiresAt', '>', iso(nowMs))
 }
 
-/** If a link is used several times concurrently, only the request whose DELETE finds it sets the password. */
+/** If a link is used concurrently, only the request whose DELETE finds the row sets the password. */
 async function use(tx: Queryable, token: string, passwordHash: string, nowMs: number): Promise<number | undefined> {
   const used = await tx
     .deleteFrom('invitations')

@@ -11,7 +11,7 @@ export interface TryLimits {
   free: number
 }
 
-/** An attempt: at which account, from where, and whether from a device that logged in there before. */
+/** A password attempt: the account, the client address, and the id of a device known from an earlier login. */
 export interface Try {
   emailKey: string
   address: string
@@ -22,7 +22,7 @@ export interface Try {
 export interface LoginTries {
   /** 0 if the attempt may proceed; otherwise the seconds to wait. */
   count: (attempt: Try) => Promise<number>
-  /** Resets the failures that preceded a success. */
+  /** Resets the counter of failed attempts after a success. */
   forget: (attempt: Try) => Promise<void>
 }
 
@@ -43,7 +43,7 @@ export function loginTries(db: Database, sealer: Sealer, now: () => number, limi
   const keysOf = ({ emailKey, address, device }: Try) => {
     const account = sealer.digest(emailKey, 'login_tries').slice(0, 22)
     const network = networkOf(address)
-    // A known device has its own counter: strangers cannot lock its owner out.
+    // A known device has its own counter, so that strangers cannot lock out its owner.
     return { network, account, pair: device ? `device:${device}` : `pair:${account}:${network}`, known: !!device }
   }
   return {
@@ -70,9 +70,9 @@ export async function sweepLoginTries(db: Database, now: () => number): Promise<
 }
 
 /** Increments a fixed-window counter; returns the milliseconds until the window ends if the limit is exceeded. */
-async function over(tx: Queryable, key: string, most: number, windowMs: number, at: number): Promise<number> {
+async function over(tx: Queryable, key: string, max: number, windowMs: number, at: number): Promise<number> {
   const { count, endsAt } = await increase(tx, key, windowMs, at)
-  return count > most ? Math.max(1, Date.parse(endsAt) - at) : 0
+  return count > max ? Math.max(1, Date.parse(endsAt) - at) : 0
 }
 
 /**
@@ -107,8 +107,8 @@ async function increase(tx: Queryable, key: string, windowMs: number, at: number
 const lifeSeconds = 180 * 86_400
 
 /**
- * The cookie that recognizes a device. It authenticates nobody: it only separates attempt counters. Over plain HTTP, meant
- * for this machine only, it has no prefix and is not `Secure`.
+ * The cookie that recognizes a device. It does not authenticate; it only selects an attempt counter. Over plain HTTP, which
+ * is for local use only, it has no prefix and is not `Secure`.
  */
 export function deviceCookie(issuer: string) {
   const isSecure = issuer.startsWith('https:')

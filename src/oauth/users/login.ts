@@ -20,7 +20,7 @@ export interface Credentials {
   by?: Pick<AuditActor, 'clientId' | 'requestId'>
 }
 
-/** The account and a new device token; or the seconds to wait, 0 if the credentials were just wrong. */
+/** The account and a new device token; or the seconds to wait, which are 0 if the credentials were wrong. */
 export type LoginResult = { account: Account; deviceToken: string } | { waitSeconds: number }
 
 /** Verifies e-mail address and password. Rejects with SERVICE_UNAVAILABLE if too many logins are running. */
@@ -32,15 +32,15 @@ export interface LoginOptions {
   passwords: Passwords
   tries: LoginTries
   random: (size: number) => Uint8Array
-  /** Audits who logged in and who could not; never the address that was typed, which may be a password. */
+  /** Audits successful and failed logins, but never the address as typed, which may be a password. */
   audit?: Pick<Audit, 'note' | 'tally'>
 }
 
 const maxEmail = 254
 
 /**
- * Creates the login used by both the login page and the password grant. An unknown address, a missing password and a wrong
- * password give the same result after the same work (T-AUTH-03). A success rehashes an old hash at the current cost.
+ * Creates the login for the login page and the password grant. An unknown address, an account without a password and a
+ * wrong password give the same result after the same work (T-AUTH-03). A successful login rehashes an outdated hash.
  */
 export function createPasswordLogin({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
   const devices = deviceTokens(sealer, random)
@@ -55,7 +55,7 @@ export function createPasswordLogin({ db, sealer, passwords, tries, random, audi
       audit?.tally({ ...from, event: 'login.blocked' })
       return { waitSeconds }
     }
-    // No stored password or address is that long; hashing it would only cost time.
+    // No stored password or address is that long, so hashing it would only waste time.
     if (isTooLong(password) || emailKey.length > maxEmail) {
       failed()
       return { waitSeconds: 0 }
@@ -80,7 +80,7 @@ async function rehash(db: Database, passwords: Passwords, userId: number, from: 
   await db.write((tx) => change(tx).execute())
 }
 
-/** Recognizes devices that a user logged in from, so that failures of strangers do not delay that user there. */
+/** Recognizes devices that a user has logged in from, so that strangers' failed attempts do not delay the user there. */
 function deviceTokens(sealer: Sealer, random: (size: number) => Uint8Array) {
   const macOf = (id: string, emailKey: string) => Buffer.from(sealer.digest(`${id}\0${emailKey}`, 'device'))
   return {
@@ -91,8 +91,8 @@ function deviceTokens(sealer: Sealer, random: (size: number) => Uint8Array) {
     read: (token: string | undefined, emailKey: string): string | undefined => {
       const [id = '', mac = ''] = token?.split('.') ?? []
       const expected = macOf(id, emailKey)
-      const given = Buffer.from(mac)
-      return given.length === expected.length && timingSafeEqual(given, expected) ? id : undefined
+      const presented = Buffer.from(mac)
+      return presented.length === expected.length && timingSafeEqual(presented, expected) ? id : undefined
     },
   }
 }

@@ -26,11 +26,11 @@ export function invitationMail({ url, from, productName }: MailOptions): SendInv
         subject: `Choose your password for ${productName}`,
         text: `Hello ${name},
 
-you have been invited to ${productName}. Choose a password here; the link works once, for half an hour:
+You have been invited to ${productName}. Choose a password with this link, which works once and expires in half an hour:
 
 ${link}
 
-If you did not expect this, do nothing.
+If you did not expect this invitation, you can ignore this message.
 `,
       })
     } finally {

@@ -4,12 +4,12 @@ import { caseFold } from '../../storage/rows/page-query.ts'
 const minCharacters = 12
 const maxBytes = 256
 
-/** Only this many characters are estimated: the cost grows with the square. */
-const weighedCharacters = 32
-/** 10^8 guesses: weaker passwords fall to unthrottled guessing (zxcvbn's own scale). */
+/** Only this many characters are scored, because the cost grows quadratically. */
+const scoredCharacters = 32
+/** zxcvbn's score for at least 10^8 guesses; weaker passwords fall to unthrottled guessing. */
 const minScore = 3
 
-/** Common parts of guessable passwords: the most frequent words in lists of leaked ones. */
+/** The most frequent words in lists of leaked passwords. */
 const commonWords = `password passwort passwd pass admin administrator root user guest login welcome letmein access
   secret master super test testing demo default changeme change temp hello iloveyou love lovely baby angel princess
   sunshine summer winter spring autumn monday friday january october november december dragon monkey tiger lion eagle
@@ -37,35 +37,35 @@ const lookalikes: Record<string, string> = {
 /** The same list, longest first, for the greedy match of `isOnlyCommonWords`. */
 const byLength = [...commonWords].sort((one, other) => other.length - one.length)
 
-/** Names of the password's owner, which make it easy to guess. */
+/** The password's owner, whose names make it easy to guess. */
 export interface PasswordOwner {
   name: string
   email: string
 }
 
 /**
- * Why a password is not acceptable, as a text for its owner; undefined if it is. Length counts, character classes do not
- * (NIST SP 800-63B §3.1.1). Rejects guessable passwords: common words and the owner's names by rule, and by zxcvbn's
- * estimate its 49,000 leaked passwords, keyboard runs, dates and repetitions.
+ * Returns why a password is not acceptable, worded for its owner; undefined if it is. Length counts, character classes do
+ * not (NIST SP 800-63B §3.1.1). Rejects guessable passwords: common words and the owner's names by rule; 49,000 leaked
+ * passwords, keyboard runs, dates and repetitions by zxcvbn's estimate.
  */
-export async function passwordMistake(password: string, { name, email }: PasswordOwner): Promise<string | undefined> {
+export async function passwordError(password: string, { name, email }: PasswordOwner): Promise<string | undefined> {
   if ([...password].length < minCharacters) return `must have at least ${minCharacters} characters`
   if (isTooLong(password)) return `must have at most ${maxBytes} bytes`
   const own = [name, email, ...email.split('@'), ...name.split(/\s+/)]
-  if (isWorded(password, own) || (await isWeak(password, own))) {
-    return 'is easy to guess; several unrelated words make a good one'
+  if (isMostlyCommonWords(password, own) || (await isWeak(password, own))) {
+    return 'is easy to guess; use several unrelated words'
   }
   return undefined
 }
 
-/** Whether a text is longer than any password; check it before any expensive work. */
+/** Whether a password is longer than allowed; check it before any expensive work. */
 export function isTooLong(password: string): boolean {
   return Buffer.byteLength(password) > maxBytes
 }
 
 let estimator: Promise<ZxcvbnFactory> | undefined
 
-/** Loaded when the first password is set: other processes do not need the list in memory. */
+/** Loaded when the first password is set, so that other processes do not hold the list in memory. */
 async function loadEstimator(): Promise<ZxcvbnFactory> {
   const [{ ZxcvbnFactory }, { adjacencyGraphs: graphs, dictionary }] = await Promise.all([
     import('@zxcvbn-ts/core'),
@@ -74,18 +74,18 @@ async function loadEstimator(): Promise<ZxcvbnFactory> {
   return new ZxcvbnFactory({ graphs, dictionary })
 }
 
-/** Whether few guesses suffice. Estimating the beginning is enough: more characters never make a password weaker. */
+/** Whether few guesses suffice. Scoring the beginning is enough, because more characters never make a password weaker. */
 async function isWeak(password: string, own: readonly string[]): Promise<boolean> {
   estimator ??= loadEstimator()
-  const beginning = [...password].slice(0, weighedCharacters).join('')
+  const beginning = [...password].slice(0, scoredCharacters).join('')
   return (await estimator).check(beginning, [...own]).score < minScore
 }
 
-/** True for common words or the owner's names with little else. */
-function isWorded(password: string, own: readonly string[]): boolean {
+/** True if the password consists of common words or the owner's names and little else. */
+function isMostlyCommonWords(password: string, own: readonly string[]): boolean {
   const text = caseFold(password)
   const ownWords = own.map(caseFold).filter((word) => word.length > 2)
-  // A few digits and symbols do not strengthen a word; look-alike symbols inside one count as the letters they resemble.
+  // A few digits and symbols do not strengthen a word; look-alike symbols in a word count as the letters they resemble.
   const core = text.replace(/^[^\p{L}]+|[^\p{L}]+$/gu, '')
   const spellings = [core, plain(core), plain(text)].map((spelling) => spelling.replace(/[^\p{L}]/gu, ''))
   return spellings.some((letters) => isOnlyCommonWords(letters, ownWords) && text.length - letters.length <= 8)

@@ -9,16 +9,16 @@ export interface PasswordCost {
   parallelism: number
 }
 
-/** Hashes and verifies passwords. Throws SERVICE_UNAVAILABLE if too many are waiting already. */
+/** Hashes and verifies passwords. Throws SERVICE_UNAVAILABLE if too many hashes are already waiting. */
 export interface Passwords {
   hash: (password: string) => Promise<string>
   /** False for every password if `kept` is null, after the same time. */
-  verify: (password: string, kept: string | null) => Promise<boolean>
-  /** Whether a stored hash has a cost other than the current one. */
-  isOutdated: (kept: string) => boolean
+  verify: (password: string, stored: string | null) => Promise<boolean>
+  /** Whether a stored hash was computed with a cost other than the current one. */
+  isOutdated: (stored: string) => boolean
 }
 
-/** 127 ms and 64 MiB on two cores of 2026; OWASP recommends at least 46 MiB in one pass. */
+/** Takes 127 ms and 64 MiB on a two-core machine of 2026; OWASP recommends at least 46 MiB in one pass. */
 export const defaultCost: PasswordCost = { memory: 65_536, passes: 3, parallelism: 1 }
 
 const atOnceLimit = 4
@@ -28,28 +28,28 @@ const tagBytes = 32
 const format = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
 const derive = promisify(argon2) as (algorithm: 'argon2id', parameters: Argon2Parameters) => Promise<Buffer>
 
-/** Creates the password hasher, one per process: argon2id with a random salt, stored as a PHC string. */
+/** Creates the password hasher; call once per process. Uses argon2id with a random salt and returns PHC strings. */
 export function passwords(random: (size: number) => Uint8Array, cost: PasswordCost = defaultCost): Passwords {
-  const inTurn = turns(atOnceLimit, waitingLimit)
+  const limited = limiter(atOnceLimit, waitingLimit)
   const tagOf = (
     message: string,
     nonce: Uint8Array,
     { memory, passes, parallelism }: PasswordCost,
     tagLength: number,
-  ) => inTurn(() => derive('argon2id', { message, nonce, memory, passes, parallelism, tagLength }))
-  const nobodys = written(cost, random(saltBytes), random(tagBytes))
+  ) => limited(() => derive('argon2id', { message, nonce, memory, passes, parallelism, tagLength }))
+  const dummyHash = phcString(cost, random(saltBytes), random(tagBytes))
   return {
     hash: async (password) => {
       const salt = random(saltBytes)
-      return written(cost, salt, await tagOf(password, salt, cost, tagBytes))
+      return phcString(cost, salt, await tagOf(password, salt, cost, tagBytes))
     },
-    verify: async (password, kept) => {
-      const { salt, tag, ...its } = read(kept ?? nobodys)
+    verify: async (password, stored) => {
+      const { salt, tag, ...its } = read(stored ?? dummyHash)
       const same = timingSafeEqual(await tagOf(password, salt, its, tag.length), tag)
-      return same && kept !== null
+      return same && stored !== null
     },
-    isOutdated: (kept) => {
-      const { memory, passes, parallelism } = read(kept)
+    isOutdated: (stored) => {
+      const { memory, passes, parallelism } = read(stored)
       return memory !== cost.memory || passes !== cost.passes || parallelism !== cost.parallelism
     },
   }
@@ -57,26 +57,28 @@ export function passwords(random: (size: number) => Uint8Array, cost: PasswordCo
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64').replace(/=+$/, '')
 
-const written = ({ memory, passes, parallelism }: PasswordCost, salt: Uint8Array, tag: Uint8Array) =>
+const phcString = ({ memory, passes, parallelism }: PasswordCost, salt: Uint8Array, tag: Uint8Array) =>
   `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(salt)}$${base64(tag)}`
 
-function read(kept: string) {
-  const [, memory, passes, parallelism, salt = '', tag = ''] = format.exec(kept) ?? []
-  if (tag === '') throw new Error('A kept password hash cannot be read')
+function read(stored: string) {
+  const [, memory, passes, parallelism, salt = '', tag = ''] = format.exec(stored) ?? []
+  if (tag === '') throw new Error('A stored password hash is not a valid argon2id PHC string')
   const bytes = { salt: Buffer.from(salt, 'base64'), tag: Buffer.from(tag, 'base64') }
   return { memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism), ...bytes }
 }
 
-/** Limits concurrent and waiting hashes: each one takes a core and its memory (T-AUTH-02). */
-function turns(atOnce: number, waitingMost: number) {
+/** Limits how many hashes run and wait, because each one occupies a core and its memory (T-AUTH-02). */
+function limiter(atOnce: number, maxWaiting: number) {
   const waiting: (() => void)[] = []
   let running = 0
   return async <T>(work: () => Promise<T>): Promise<T> => {
     if (running >= atOnce) {
-      if (waiting.length >= waitingMost) {
-        throw new Problem('SERVICE_UNAVAILABLE', 'Too many are logging in now', { headers: { 'retry-after': '2' } })
+      if (waiting.length >= maxWaiting) {
+        throw new Problem('SERVICE_UNAVAILABLE', 'Too many logins are in progress; try again in 2 seconds', {
+          headers: { 'retry-after': '2' },
+        })
       }
-      // A finished hash passes its slot to the next waiting one, so that it is never counted as free in between.
+      // A finished hash hands its slot to the next waiting one, so that the slot never counts as free in between.
       await new Promise<void>((resolve) => waiting.push(resolve))
     } else running++
     try {

@@ -9,7 +9,7 @@ import { loginTries, type TryLimits } from './login-throttle.ts'
 import { invitationMail, type SendInvitation } from './mail.ts'
 import { defaultCost, type PasswordCost, passwords } from './passwords.ts'
 
-export interface PeopleOptions {
+export interface UserPartsOptions {
   db: Database
   sealer: Sealer
   /** The origin of links sent to users. */
@@ -20,21 +20,21 @@ export interface PeopleOptions {
   /** Null if no mail is sent. */
   smtp: { url: string; from: string } | null
   limits?: TryLimits
-  /** Audits who logged in and who could not. */
+  /** Audits successful and failed logins. */
   audit?: Pick<Audit, 'note' | 'tally'>
   cost?: PasswordCost
 }
 
-/** Everything about users who log in: passwords, login, invitations, pages. */
-export interface People {
+/** The parts that let users log in: password login, invitations and the page layout. */
+export interface UserParts {
   login: Login
   invitations: Invitations
   sendInvitation: SendInvitation | null
   frame: Frame
 }
 
-/** Create it once per process, as logins share the limit on concurrent hashes. */
-export function people(options: PeopleOptions): People {
+/** Creates these parts; call once per process, because all logins share the limit on concurrent password hashes. */
+export function createUserParts(options: UserPartsOptions): UserParts {
   const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost = defaultCost } = options
   const hasher = passwords(random, cost)
   const tries = loginTries(db, sealer, now, limits)

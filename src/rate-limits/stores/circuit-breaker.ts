@@ -24,8 +24,8 @@ export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOption
   let cancel: (() => void) | null = null
   const inTime = <T>(work: () => Promise<T>): Promise<T> => {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    const late = new StoreDown(`No answer in ${timeoutMs} ms`)
-    // A response that arrived while this process was busy is in time: setImmediate lets it be read first.
+    const late = new StoreDown(`No response within ${timeoutMs} ms`)
+    // setImmediate lets a response be read first that arrived in time while this process was busy.
     const settled = later(timeoutMs, () => setImmediate(reject, late))
     work().then(resolve, reject)
     return promise.finally(settled)
@@ -48,7 +48,7 @@ export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOption
   return {
     /** Calls the store. Rejects at once while it is down. */
     ask: async <T>(work: () => Promise<T>): Promise<T> => {
-      if (isDown) throw new StoreDown('The store of limits does not answer')
+      if (isDown) throw new StoreDown('The store of the rate limits does not respond')
       try {
         return await inTime(work)
       } catch (error) {

@@ -1,7 +1,7 @@
 /** The result of the batch that contained a call, and the call's position in it, from 0. */
 export interface Coalesced<T> {
   result: T
-  place: number
+  index: number
   calls: number
 }
 
@@ -11,32 +11,32 @@ interface Waiting<T> {
 }
 
 /**
- * Coalesces calls of one key: calls that arrive while a request for the key is in flight are counted by the next one.
- * However many calls a client sends, the store handles one request per key at a time.
+ * Coalesces calls of one key: calls that arrive while a request for the key is in flight are counted by the next request.
+ * However many calls a client makes, the store handles one request per key at a time.
  */
 export function inBatches<T>(run: (key: string, calls: number) => Promise<T>): (key: string) => Promise<Coalesced<T>> {
-  const underWay = new Map<string, Waiting<T>[]>()
+  const pending = new Map<string, Waiting<T>[]>()
   const step = async (key: string, batch: Waiting<T>[]) => {
     const calls = batch.length
     try {
       const result = await run(key, calls)
-      batch.forEach(({ resolve }, place) => {
-        resolve({ result, place, calls })
+      batch.forEach(({ resolve }, index) => {
+        resolve({ result, index, calls })
       })
     } catch (error) {
       for (const { reject } of batch) reject(error)
     }
-    const next = underWay.get(key) ?? []
-    underWay.delete(key)
+    const next = pending.get(key) ?? []
+    pending.delete(key)
     if (next.length > 0) start(key, next)
   }
   const start = (key: string, batch: Waiting<T>[]) => {
-    underWay.set(key, [])
+    pending.set(key, [])
     void step(key, batch)
   }
   return (key) =>
     new Promise((resolve, reject) => {
-      const next = underWay.get(key)
+      const next = pending.get(key)
       next ? next.push({ resolve, reject }) : start(key, [{ resolve, reject }])
     })
 }

@@ -70,9 +70,9 @@ export function quotaUses(db: Database): QuotaUses {
     add: (uses) => each(add, uses),
     raise: async (uses) => void (await each(raise, uses)),
     take: async (key, period, limit) => {
-      const { result, place } = await takeMany(JSON.stringify([key, period, limit]))
-      const isGranted = place < result.granted
-      return { used: isGranted ? result.used - result.granted + place + 1 : result.used, isGranted }
+      const { result, index } = await takeMany(JSON.stringify([key, period, limit]))
+      const isGranted = index < result.granted
+      return { used: isGranted ? result.used - result.granted + index + 1 : result.used, isGranted }
     },
     back: async (key, period) => void (await db.write((tx) => back.in(tx, [key, period]))),
     look: (key, period) => {

@@ -9,11 +9,11 @@ export interface RedisQuotasOptions {
   later: (ms: number, run: () => void) => () => void
   onError: (error: unknown) => void
   /** Maximum number of keys in memory. */
-  most?: number
+  maxKeys?: number
 }
 
 /** The last usage of a key in a period that Redis reported to this process. */
-interface Heard {
+interface SeenUsage {
   key: string
   period: string
   used: number
@@ -23,42 +23,42 @@ interface Heard {
 
 const saveEveryMs = 1_000
 /** Longer than any month, so that a count expires after its period. */
-const keptMs = 40 * 86_400_000
+const retentionMs = 40 * 86_400_000
 const nameOf = (key: string, period: string) => `${key} ${period}`
 
 /**
- * Quotas counted in Redis; every process saves the values it has seen to the database each second. When Redis does not know
- * a key (any more), counting continues from the saved value. While Redis is down the database counts; once it is back, with
- * or without its data, the next take of each key brings it up to the database's count.
+ * Quotas counted in Redis; every second, each process saves the values it has seen to the database. If Redis has lost a
+ * key or never had it, counting continues from the saved value. While Redis is down the database counts; once it is back,
+ * with or without its data, the next take of each key brings it up to the database's count.
  */
 export function redisQuotas(options: RedisQuotasOptions) {
   const { redis, record } = options
-  const known = heardUses(options)
-  const behind = countedElsewhere(options)
+  const cache = usageCache(options)
+  const staleKeys = countedElsewhere(options)
   const takeMany = inBatches(async (id, calls) => {
     const [key, period, limit] = JSON.parse(id) as [string, string, number]
-    const asked = { limit, calls, endsAtMs: Date.parse(`${period}-01T00:00:00Z`) + keptMs }
+    const request = { limit, calls, endsAtMs: Date.parse(`${period}-01T00:00:00Z`) + retentionMs }
     const name = nameOf(key, period)
-    const take = async () => redis.takeQuota(name, asked, await known.least(key, period))
-    const taken = behind.has(name)
-      ? await behind.catchUp(name, take)
-      : ((await redis.takeQuota(name, asked)) ?? (await take()))
-    if (taken === null) throw new Error('Redis forgets a quota at once')
-    known.hear(key, period, taken.used)
+    const take = async () => redis.takeQuota(name, request, await cache.minUsed(key, period))
+    const taken = staleKeys.has(name)
+      ? await staleKeys.catchUp(name, take)
+      : ((await redis.takeQuota(name, request)) ?? (await take()))
+    if (taken === null) throw new Error('Redis did not store the quota')
+    cache.add(key, period, taken.used)
     return taken
   })
   const takeFromRecord: QuotaUses['take'] = async (key, period, limit) => {
-    await known.saveOne(key, period)
-    // In any case: a call whose response is lost may have been counted.
-    return record.take(key, period, limit).finally(() => behind.add(nameOf(key, period)))
+    await cache.saveOne(key, period)
+    // Even if the call fails: its response may be lost, and the call counted.
+    return record.take(key, period, limit).finally(() => staleKeys.add(nameOf(key, period)))
   }
   const quotas: Pick<QuotaUses, 'take' | 'back' | 'look'> = {
     take: async (key, period, limit) => {
       const batched = await takeMany(JSON.stringify([key, period, limit])).catch(() => null)
       if (batched === null) return takeFromRecord(key, period, limit)
-      const { result, place } = batched
-      const isGranted = place < result.granted
-      return { used: isGranted ? result.used - result.granted + place + 1 : result.used, isGranted }
+      const { result, index } = batched
+      const isGranted = index < result.granted
+      return { used: isGranted ? result.used - result.granted + index + 1 : result.used, isGranted }
     },
     back: async (key, period) => {
       await redis.backQuota(nameOf(key, period)).catch(() => record.back(key, period))
@@ -66,28 +66,28 @@ export function redisQuotas(options: RedisQuotasOptions) {
     look: async (key, period) => {
       const name = nameOf(key, period)
       const there = await redis.lookQuota(name).catch(() => null)
-      if (there === null) return known.least(key, period)
-      return behind.has(name) ? Math.max(there, await known.least(key, period)) : there
+      if (there === null) return cache.minUsed(key, period)
+      return staleKeys.has(name) ? Math.max(there, await cache.minUsed(key, period)) : there
     },
   }
-  return { quotas, close: known.close }
+  return { quotas, close: cache.close }
 }
 
-/** Keys the database has counted while Redis was down, until Redis is brought up to date. */
-function countedElsewhere({ most = 50_000 }: RedisQuotasOptions) {
+/** Keys that the database counted while Redis was down, until Redis is up to date again. */
+function countedElsewhere({ maxKeys = 50_000 }: RedisQuotasOptions) {
   const names = new Set<string>()
   const add = (name: string) => {
-    if (names.size >= most) for (const oldest of names.keys().take(1)) names.delete(oldest)
+    if (names.size >= maxKeys) for (const oldest of names.keys().take(1)) names.delete(oldest)
     names.add(name)
   }
   return {
     add,
     has: (name: string) => names.has(name),
-    /** Removes the key before the update, so that calls counted meanwhile add it again. */
-    catchUp: async <T>(name: string, tell: () => Promise<T>): Promise<T> => {
+    /** Removes the key before the update, so that calls counted in the meantime add it again. */
+    catchUp: async <T>(name: string, update: () => Promise<T>): Promise<T> => {
       names.delete(name)
       try {
-        return await tell()
+        return await update()
       } catch (error) {
         add(name)
         throw error
@@ -97,18 +97,18 @@ function countedElsewhere({ most = 50_000 }: RedisQuotasOptions) {
 }
 
 /** The last usage seen of each key, saved within a second. */
-function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions) {
-  const heard = new Map<string, Heard>()
+function usageCache({ record, later, onError, maxKeys = 50_000 }: RedisQuotasOptions) {
+  const seen = new Map<string, SeenUsage>()
   let cancel: (() => void) | null = null
   let isClosed = false
   let saving = Promise.resolve()
-  const raise = async (due: readonly Heard[]) => {
+  const raise = async (due: readonly SeenUsage[]) => {
     if (due.length === 0) return
     await record.raise(due.map(({ key, period, used }): QuotaUse => [key, period, used]))
     for (const one of due) one.isSaved = true
   }
   const save = () => {
-    saving = saving.catch(() => {}).then(() => raise([...heard.values()].filter(({ isSaved }) => !isSaved)))
+    saving = saving.catch(() => {}).then(() => raise([...seen.values()].filter(({ isSaved }) => !isSaved)))
     return saving
   }
   const arm = () => {
@@ -122,21 +122,21 @@ function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions
     })
   }
   const raiseOne = inBatches(async (name) => {
-    const one = heard.get(name)
+    const one = seen.get(name)
     if (one && !one.isSaved) await raise([one])
   })
   return {
     /** Saves one key to the database immediately. */
     saveOne: async (key: string, period: string) => void (await raiseOne(nameOf(key, period))),
-    hear: (key: string, period: string, used: number) => {
+    add: (key: string, period: string, used: number) => {
       const name = nameOf(key, period)
-      if (heard.size >= most && !heard.has(name)) makeRoom(heard)
-      heard.set(name, { key, period, used, isSaved: false })
+      if (seen.size >= maxKeys && !seen.has(name)) makeRoom(seen)
+      seen.set(name, { key, period, used, isSaved: false })
       arm()
     },
-    /** The minimum a key has used, from memory and the database. */
-    least: async (key: string, period: string): Promise<number> =>
-      Math.max(heard.get(nameOf(key, period))?.used ?? 0, await record.look(key, period)),
+    /** A lower bound for a key's usage, from memory and the database. */
+    minUsed: async (key: string, period: string): Promise<number> =>
+      Math.max(seen.get(nameOf(key, period))?.used ?? 0, await record.look(key, period)),
     close: async () => {
       isClosed = true
       cancel?.()
@@ -146,8 +146,8 @@ function heardUses({ record, later, onError, most = 50_000 }: RedisQuotasOptions
 }
 
 /** Evicts the oldest saved entry among the first 100; if none is saved, the oldest. */
-function makeRoom(heard: Map<string, Heard>): void {
-  const oldest = [...heard.entries().take(100)]
-  const [id] = oldest.find(([, { isSaved }]) => isSaved) ?? (oldest[0] as [string, Heard])
-  heard.delete(id)
+function makeRoom(seen: Map<string, SeenUsage>): void {
+  const oldest = [...seen.entries().take(100)]
+  const [id] = oldest.find(([, { isSaved }]) => isSaved) ?? (oldest[0] as [string, SeenUsage])
+  seen.delete(id)
 }

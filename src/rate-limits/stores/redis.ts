@@ -10,13 +10,13 @@ export interface RedisCounters {
    * Atomically takes calls from a quota: returns the usage afterwards and the number of calls granted. Null when Redis does
    * not know the key, because its data may be lost, unless `floor` gives a minimum usage.
    */
-  takeQuota: (key: string, asked: QuotaAsked, floor?: number) => Promise<{ used: number; granted: number } | null>
+  takeQuota: (key: string, request: QuotaRequest, floor?: number) => Promise<{ used: number; granted: number } | null>
   backQuota: (key: string) => Promise<number>
   lookQuota: (key: string) => Promise<number | null>
   close: () => void
 }
 
-export interface QuotaAsked {
+export interface QuotaRequest {
   limit: number
   calls: number
   /** When the key may expire, in epoch ms. */
@@ -69,7 +69,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
   const gate = breaker({ timeoutMs, probe: () => redis.ping(), later, onDown, onUp })
-  // Connection errors are reported by the command that fails.
+  // The command that fails reports the connection error.
   redis.on('error', () => {})
   await connected(redis, later)
   const limiter = new RateLimiterRedis({
@@ -96,7 +96,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   }
 }
 
-/** Waits briefly for the first connection: a service also starts without Redis. */
+/** Waits briefly for the first connection: the service also starts without Redis. */
 async function connected(redis: Redis, later: RedisOptions['later']): Promise<void> {
   await new Promise<void>((resolve) => {
     const giveUp = later(maxRetryMs, resolve)

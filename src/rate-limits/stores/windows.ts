@@ -28,7 +28,7 @@ interface Counted {
   msBeforeNext: number
 }
 
-/** More than any window can hold: the caller compares the count, because keys have limits of their own. */
+/** More than any window can count: the caller compares the count itself, because each key has its own limit. */
 export const uncountable = 2_000_000_000
 
 /** Windows on top of a rate-limiter-flexible limiter; concurrent calls of a key in this process are coalesced. */
@@ -43,8 +43,8 @@ export function windowsOf(limiter: WindowCounter, now: () => number): LimitWindo
   })
   return {
     add: async (key, seconds) => {
-      const { result, place, calls } = await count(JSON.stringify([key, seconds]))
-      return { used: result.used - calls + place + 1, endsAtMs: result.endsAtMs }
+      const { result, index, calls } = await count(JSON.stringify([key, seconds]))
+      return { used: result.used - calls + index + 1, endsAtMs: result.endsAtMs }
     },
     look: async (key) => {
       const found = await limiter.get(key)
@@ -79,7 +79,7 @@ interface Row {
   expire: number
 }
 
-/** The same for the embedded database, whose single writer the library does not support. */
+/** A counter for the embedded database, whose single writer rate-limiter-flexible does not support. */
 function rowLimiter(db: Database, now: () => number): WindowCounter {
   const text = sql<Row>`
     insert into limit_windows (key, points, expire) values (${''}, ${0}, ${0})

@@ -1,11 +1,11 @@
 const encoder = new TextEncoder()
 
 /**
- * Gathers chunks in blocks of one size and passes on each full one; the write that filled it waits for `onFull`. Two blocks
- * alternate: a block is refilled after the next one was passed on.
+ * Gathers chunks into blocks of one size and passes on each full one; the write that fills a block waits for `onFull`.
+ * Two blocks alternate: a block is refilled only after the next one has been passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {
-  // Two for the whole result: a buffer per chunk would fill the memory faster than the garbage collector frees it.
+  // Two for the whole result: a buffer per chunk would fill memory faster than the garbage collector frees it.
   let block = Buffer.allocUnsafeSlow(blockBytes)
   let spare = Buffer.allocUnsafeSlow(blockBytes)
   let filled = 0

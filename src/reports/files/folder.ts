@@ -7,10 +7,10 @@ import { checkKey, type ResultStore, type ResultWriter } from './store.ts'
 
 const temporaryForm = /^\..+\.part$/
 const blockBytes = 262_144
-/** Small, because sent buffers stay in memory until garbage collection, which their size does not trigger. */
+/** Small, because sent buffers stay in memory until a garbage collection, which their size does not trigger. */
 const readBytes = 16_384
 
-/** Stores results in its own folder (0700, files 0600), which it creates. */
+/** Stores results in a folder of its own (0700, files 0600), which it creates. */
 export function folderResults(folder: string): ResultStore {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const pathOf = (key: string) => {
@@ -82,10 +82,10 @@ function fileWriter(file: FileHandle, { temporary, path, folder }: Names): Resul
   }
 }
 
-/** A file system that silently lost a write must not result in a completed report. */
+/** Prevents a file system that silently lost a write from producing a completed report. */
 async function expectSize(file: FileHandle, sizeBytes: number): Promise<void> {
   const { size } = await file.stat()
-  if (size !== sizeBytes) throw new Error(`The file has ${size} bytes of ${sizeBytes} written`)
+  if (size !== sizeBytes) throw new Error(`The file has ${size} bytes, but ${sizeBytes} were written`)
 }
 
 /** A new name survives a power failure only once its folder is synced too. */

@@ -71,7 +71,7 @@ export async function within<T>(
   try {
     return await run({ abortSignal: stop.signal })
   } catch (error) {
-    throw isAway(error) ? new ResultsUnavailable('The store of results does not answer', { cause: error }) : error
+    throw isAway(error) ? new ResultsUnavailable('The result store does not respond', { cause: error }) : error
   } finally {
     // Otherwise the timer would abort a body that is still being read.
     clearTimeout(limit)

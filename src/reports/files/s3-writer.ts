@@ -11,7 +11,7 @@ import {
 import { blocks } from './blocks.ts'
 import type { ResultWriter } from './store.ts'
 
-export interface S3Place {
+export interface S3Location {
   Bucket: string
   Key: string
 }
@@ -22,14 +22,14 @@ interface Part {
   ChecksumSHA256: string
 }
 
-/** Enough: 5 GiB take 640 of the 10,000 parts that an upload may have. */
+/** Large enough: 5 GiB take 640 of the 10,000 parts allowed per upload. */
 const partBytes = 8 * 1_024 * 1_024
 
 /**
  * Uploads each part while the next one fills, with its SHA-256, which the store verifies. A result of one part is sent in a
  * single request.
  */
-export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
+export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
   const whole = createHash('sha256')
   const parts: Part[] = []
   let uploadId: string | undefined
@@ -37,10 +37,10 @@ export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
   let uploading: Promise<void> = Promise.resolve()
 
   async function upload(bytes: Buffer, PartNumber: number): Promise<void> {
-    uploadId ??= (await client.send(new CreateMultipartUploadCommand({ ...place, ChecksumAlgorithm: 'SHA256' })))
+    uploadId ??= (await client.send(new CreateMultipartUploadCommand({ ...location, ChecksumAlgorithm: 'SHA256' })))
       .UploadId
     const ChecksumSHA256 = hash('sha256', bytes, 'base64')
-    const part = { ...place, UploadId: uploadId, PartNumber, Body: bytes, ChecksumSHA256 }
+    const part = { ...location, UploadId: uploadId, PartNumber, Body: bytes, ChecksumSHA256 }
     const { ETag } = await client.send(new UploadPartCommand(part))
     parts.push({ PartNumber, ETag, ChecksumSHA256 })
   }
@@ -64,25 +64,25 @@ export function s3Writer(client: S3Client, place: S3Place): ResultWriter {
       await uploading
       if (uploadId !== undefined) {
         if (last.length > 0) await upload(last, parts.length + 1)
-        const done = { ...place, UploadId: uploadId, MultipartUpload: { Parts: parts } }
+        const done = { ...location, UploadId: uploadId, MultipartUpload: { Parts: parts } }
         await client.send(new CompleteMultipartUploadCommand(done))
-      } else await client.send(new PutObjectCommand({ ...place, Body: last, ChecksumSHA256: sha256 }))
+      } else await client.send(new PutObjectCommand({ ...location, Body: last, ChecksumSHA256: sha256 }))
       uploadId = undefined
-      await expectSize(client, place, sizeBytes)
+      await expectSize(client, location, sizeBytes)
       return { sizeBytes, sha256 }
     },
     discard: async () => {
       await uploading.catch(() => {})
       if (uploadId === undefined) return
-      await client.send(new AbortMultipartUploadCommand({ ...place, UploadId: uploadId }))
+      await client.send(new AbortMultipartUploadCommand({ ...location, UploadId: uploadId }))
       uploadId = undefined
     },
     sizeBytes: () => sizeBytes + gathered.rest().length,
   }
 }
 
-/** Compares the object's size in the store with the bytes sent. */
-async function expectSize(client: S3Client, place: S3Place, sizeBytes: number): Promise<void> {
-  const { ContentLength } = await client.send(new HeadObjectCommand(place))
-  if (ContentLength !== sizeBytes) throw new Error(`The store has ${ContentLength} bytes of ${sizeBytes} sent`)
+/** Checks that the object's size in the store equals the number of bytes sent. */
+async function expectSize(client: S3Client, location: S3Location, sizeBytes: number): Promise<void> {
+  const { ContentLength } = await client.send(new HeadObjectCommand(location))
+  if (ContentLength !== sizeBytes) throw new Error(`The store has ${ContentLength} bytes, but ${sizeBytes} were sent`)
 }

@@ -6,39 +6,38 @@ import {
   ListMultipartUploadsCommand,
 } from '@aws-sdk/client-s3'
 import { type S3Clients, type S3Limits, s3Clients, s3Limits, within } from './s3-client.ts'
-import { type S3Place, s3Writer } from './s3-writer.ts'
+import { type S3Location, s3Writer } from './s3-writer.ts'
 import { checkKey, type ResultStore } from './store.ts'
 import { timedReads } from './timed-reads.ts'
 
 /**
  * Stores results in a bucket: `s3://bucket/prefix`, with credentials, region and endpoint from the standard `AWS_…`
- * variables.
- * An upload is invisible until it is completed, and completed only when the store holds every byte. Timeouts throw
- * `ResultsUnavailable`.
+ * variables. An upload is invisible until it is completed, and is completed only if the store holds every byte. Timeouts
+ * throw `ResultsUnavailable`.
  */
 export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
   const clients = s3Clients(limits)
   const { silentMs } = limits
   const folder = url.pathname.replace(/^\/+|\/+$/g, '')
-  const placeOf = (key: string): S3Place => {
+  const locationOf = (key: string): S3Location => {
     checkKey(key)
     return { Bucket: url.hostname, Key: folder === '' ? key : `${folder}/${key}` }
   }
   const abort = (is: IsMeant) => abortUploads(clients, silentMs, { Bucket: url.hostname, folder }, is)
   return {
-    create: async (key) => s3Writer(clients.uploads, placeOf(key)),
+    create: async (key) => s3Writer(clients.uploads, locationOf(key)),
     open: async (key, range, signal) => {
       const Range = range && `bytes=${range.start}-${range.end}`
-      const get = new GetObjectCommand({ ...placeOf(key), ...(Range && { Range }) })
+      const get = new GetObjectCommand({ ...locationOf(key), ...(Range && { Range }) })
       const { Body } = await within(silentMs, (options) => clients.downloads.send(get, options), signal)
       return timedReads(Body as Readable, silentMs)
     },
     remove: async (key) => {
-      const removal = new DeleteObjectCommand(placeOf(key))
+      const removal = new DeleteObjectCommand(locationOf(key))
       await within(silentMs, (options) => clients.requests.send(removal, options))
     },
     abandon: async (key) => {
-      const { Key } = placeOf(key)
+      const { Key } = locationOf(key)
       await abort((upload) => upload.Key === Key)
     },
     sweepTemporary: (before = Number.POSITIVE_INFINITY) => abort(({ startedMs }) => startedMs < before),

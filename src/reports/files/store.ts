@@ -52,5 +52,6 @@ const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
 
 /** Throws a TypeError for a key that could name anything but a result. */
 export function checkKey(key: string): void {
-  if (!keyForm.test(key)) throw new TypeError('A result key holds letters, digits, _ and - and one extension')
+  if (!keyForm.test(key))
+    throw new TypeError('A result key consists of letters, digits, _ and -, and may have one extension')
 }

@@ -3,7 +3,7 @@ import { ResultsUnavailable } from './store.ts'
 
 /**
  * The bytes of a stream with a read timeout: fails with `ResultsUnavailable` when the next chunk takes longer than `ms`.
- * Time in which the consumer does not read does not count. Destroying it destroys the source.
+ * Time during which the consumer does not read is not counted. Destroying it destroys the source.
  */
 export function timedReads(source: Readable, ms: number): Readable {
   const chunks = source[Symbol.asyncIterator]()

@@ -1,7 +1,7 @@
 import type { CsvBlock } from '../../storage/snapshots/snapshot.ts'
 import type { ReportColumn, ReportFormat } from './format.ts'
 
-/** Content that needs escaping: separators and quotes, or a start that spreadsheets take for a formula. */
+/** Content that needs escaping: separators, quotes, or a first character that makes spreadsheets read a formula. */
 const special = /[",\r\n]|^[=+\-@\t\r]/
 const formula = /^[=+\-@\t\r]/
 const separator = /[",\r\n]/
@@ -18,7 +18,7 @@ export const csv: ReportFormat = {
   },
 }
 
-/** The same file, made of records that the database wrote, or of rows where it did not. */
+/** The same file from records that the database has written, or from rows if it has not. */
 export async function* csvFile(
   columns: readonly ReportColumn[],
   blocks: AsyncIterable<CsvBlock | unknown[][]>,
@@ -40,7 +40,7 @@ function escaped(text: string): string {
   return separator.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }
 
-/** Measured: one growing string without a call for non-text cells is the fastest way. */
+/** Measured as the fastest way: one growing string, and no function call for non-text cells. */
 function lines(rows: unknown[][], isText: boolean[]): string {
   const width = isText.length
   let text = ''

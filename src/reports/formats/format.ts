@@ -1,6 +1,6 @@
 import type { CellType } from '../../storage/engine.ts'
 
-/** A column of a report; a cell of it is a value of the type, or null. */
+/** A column of a report; its cells are values of its type, or null. */
 export interface ReportColumn {
   name: string
   type: CellType
@@ -28,7 +28,7 @@ export interface ReportFormat {
   extension: string
   /** Reports with more rows are rejected. */
   maxRows?: number
-  /** Yields the file in chunks; requests the next page of rows when the chunks of the last one have been stored. */
+  /** Yields the file in chunks; requests the next page of rows after the chunks of the previous one have been stored. */
   render: (sheet: Sheet, pages: Pages) => AsyncIterable<string | Uint8Array>
 }
 

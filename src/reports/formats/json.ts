@@ -26,7 +26,7 @@ export const json: ReportFormat = {
 export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[]) => string {
   const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
   const isNumber = columns.map(isNumeric)
-  // Booleans, and JSON text, are written unquoted.
+  // Booleans and JSON text are written unquoted.
   const isBare = columns.map((column) => isNumeric(column) || column.type === 'boolean' || column.type === 'json')
   return (row) => {
     let text = '{'
@@ -42,7 +42,7 @@ export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[])
 }
 
 /** Characters that need escaping in a JSON string (RFC 8259 §7), and surrogates, which may be unpaired. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches them on purpose
 const special = /["\\\u0000-\u001f\ud800-\udfff]/
 
 const quoted = (text: string) => (special.test(text) ? JSON.stringify(text) : `"${text}"`)

@@ -20,28 +20,28 @@ const sampleRows = 200
 const narrowest = 24
 const maxSlack = 60
 
-/** Gives each column the width of its header and first rows; if the total is too much, the widest columns shrink. */
+/** Makes each column as wide as its header and first rows; if they do not fit, the widest columns shrink. */
 export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown[][]): Layout {
   const fonts = openFonts(document, sheet.font)
   const { columns, rowCount } = sheet
   const sample = rows.slice(0, sampleRows)
   const wanted = columns.map((column, at) => {
-    const texts = sample.map((row) => shownCell(row[at], column.type))
+    const texts = sample.map((row) => cellText(row[at], column.type))
     const widths = texts.map((text) => fonts.widthOf(text, textSize))
     return Math.max(fonts.widthOf(column.name, textSize, true), narrowest, ...widths)
   })
   const widths = fitted(wanted, pageSize.width - 2 * pageSize.margin - gap * (columns.length - 1))
   let x = pageSize.margin
-  const placed = columns.map((column, at) => {
+  const positioned = columns.map((column, at) => {
     const width = widths[at] as number
     const place = { name: column.name, x, width, alignRight: isNumeric(column) }
     x += width + gap
     return place
   })
-  return { fonts, columns: placed, ...division(rowCount) }
+  return { fonts, columns: positioned, ...division(rowCount) }
 }
 
-/** Cuts the widest columns to one common width, so that all fit; spare room is shared. */
+/** Limits the widest columns to one common width, so that all fit; distributes spare room evenly. */
 function fitted(wanted: number[], room: number): number[] {
   const total = wanted.reduce((sum, width) => sum + width, 0)
   if (total <= room) return wanted.map((width) => width + Math.min((room - total) / wanted.length, maxSlack))
@@ -64,7 +64,7 @@ function division(rowCount: number) {
 }
 
 /** A cell as displayed: instants without T, Z and milliseconds. */
-export function shownCell(cell: unknown, type: string): string {
+export function cellText(cell: unknown, type: string): string {
   if (cell === null) return ''
   return type === 'instant' ? String(cell).slice(0, 19).replace('T', ' ') : String(cell)
 }
@@ -79,7 +79,7 @@ export interface Fonts {
 }
 
 /** Fonts that cover many scripts, at their usual system paths; the first existing one is used. */
-const places = [
+const systemFonts = [
   '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf',
   '/usr/share/fonts/truetype/noto/NotoSans-Regular.ttf',
   '/usr/share/fonts/noto/NotoSans-Regular.ttf',
@@ -91,15 +91,15 @@ const places = [
 /** The characters of Windows-1252, which Helvetica (built into PDF) can render. */
 const western = /^[\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]*$/
 const outside = /[^\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]/gu
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches them on purpose
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
 
 /**
- * Uses Helvetica for western text; for other text the given font file, or a font of the system. Without one, `?` replaces
+ * Uses Helvetica for western text, and the given font file or a system font for other text. Without one, `?` replaces
  * characters that cannot be rendered.
  */
 export function openFonts(document: PDFKit.PDFDocument, wanted: string | null): Fonts {
-  const file = [wanted, ...places].find((path) => path && existsSync(path))
+  const file = [wanted, ...systemFonts].find((path) => path && existsSync(path))
   if (file) document.registerFont('wide', file)
   const choose = (text: string, bold = false): string => {
     const clean = text.replace(controls, ' ')
@@ -114,11 +114,11 @@ export function openFonts(document: PDFKit.PDFDocument, wanted: string | null): 
   const cut = (text: string, size: number, room: number) => {
     if (widthOf(text, size) <= room) return text
     const characters = [...text]
-    let [fits, most] = [0, characters.length]
-    while (fits < most) {
-      const middle = Math.ceil((fits + most) / 2)
+    let [fits, max] = [0, characters.length]
+    while (fits < max) {
+      const middle = Math.ceil((fits + max) / 2)
       if (widthOf(`${characters.slice(0, middle).join('')}…`, size) <= room) fits = middle
-      else most = middle - 1
+      else max = middle - 1
     }
     return `${characters.slice(0, fits).join('')}…`
   }

@@ -1,5 +1,5 @@
 import type { Sheet } from './format.ts'
-import { type Layout, pageSize, shownCell, textSize } from './pdf-layout.ts'
+import { cellText, type Layout, pageSize, textSize } from './pdf-layout.ts'
 
 const colours = { text: '#1d2733', muted: '#5d6b7a', header: '#e8ecf1', stripe: '#f5f7f9' }
 const titleSize = 16
@@ -13,20 +13,20 @@ const overhang = 4
 interface Drawing {
   document: PDFKit.PDFDocument
   sheet: Sheet
-  place: Layout
+  layout: Layout
   pages: number
   rowsLeft: number
   y: number
 }
 
 /** Draws rows one after the other, and starts a new page with its header line whenever one is full. */
-export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, place: Layout) {
-  const drawing: Drawing = { document, sheet, place, pages: 0, rowsLeft: 0, y: 0 }
+export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, layout: Layout) {
+  const drawing: Drawing = { document, sheet, layout, pages: 0, rowsLeft: 0, y: 0 }
   return {
     row: (cells: unknown[]): void => {
       if (drawing.rowsLeft === 0) newPage(drawing)
       if (drawing.rowsLeft % 2 === 1) band(drawing, pageSize.rowHeight, colours.stripe)
-      for (const [at, { type }] of sheet.columns.entries()) drawCell(drawing, shownCell(cells[at], type), at, false)
+      for (const [at, { type }] of sheet.columns.entries()) drawCell(drawing, cellText(cells[at], type), at, false)
       drawing.y += pageSize.rowHeight
       drawing.rowsLeft -= 1
     },
@@ -38,10 +38,10 @@ export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, place: La
 }
 
 function newPage(drawing: Drawing): void {
-  const { document, place } = drawing
+  const { document, layout } = drawing
   document.addPage()
   drawing.pages += 1
-  drawing.rowsLeft = drawing.pages === 1 ? place.rowsOnFirstPage : place.rowsOnPage
+  drawing.rowsLeft = drawing.pages === 1 ? layout.rowsOnFirstPage : layout.rowsOnPage
   drawing.y = pageSize.margin
   if (drawing.pages === 1) drawTitle(drawing)
   drawHeader(drawing)
@@ -49,11 +49,11 @@ function newPage(drawing: Drawing): void {
 }
 
 function drawTitle(drawing: Drawing): void {
-  const { sheet, place, y } = drawing
+  const { sheet, layout, y } = drawing
   const rows = `${sheet.rowCount.toLocaleString('en')} ${sheet.rowCount === 1 ? 'row' : 'rows'}`
   const made = `${sheet.madeAt.slice(0, 19).replace('T', ' ')} UTC`
-  write(drawing, place.fonts.choose(sheet.title, true), pageSize.margin, y + 13, titleSize, colours.text)
-  write(drawing, place.fonts.choose(`${made}  ·  ${rows}`), pageSize.margin, y + 29, smallSize, colours.muted)
+  write(drawing, layout.fonts.choose(sheet.title, true), pageSize.margin, y + 13, titleSize, colours.text)
+  write(drawing, layout.fonts.choose(`${made}  ·  ${rows}`), pageSize.margin, y + 29, smallSize, colours.muted)
   drawing.y += pageSize.titleHeight
 }
 
@@ -61,24 +61,24 @@ function drawHeader(drawing: Drawing): void {
   const lift = (pageSize.headerHeight - pageSize.rowHeight) / 2
   band(drawing, pageSize.headerHeight, colours.header)
   drawing.y += lift
-  for (const [at, { name }] of drawing.place.columns.entries()) drawCell(drawing, name, at, true)
+  for (const [at, { name }] of drawing.layout.columns.entries()) drawCell(drawing, name, at, true)
   drawing.y += pageSize.headerHeight - lift
 }
 
 function drawFooter(drawing: Drawing): void {
-  const { document, sheet, place, pages } = drawing
+  const { document, sheet, layout, pages } = drawing
   const y = pageSize.height - pageSize.margin + 15
-  const number = place.fonts.choose(`Page ${pages} of ${place.pageCount}`)
+  const number = layout.fonts.choose(`Page ${pages} of ${layout.pageCount}`)
   const x = pageSize.width - pageSize.margin - document.fontSize(smallSize).widthOfString(number)
   write(drawing, number, x, y, smallSize, colours.muted)
-  write(drawing, place.fonts.choose(sheet.title), pageSize.margin, y, smallSize, colours.muted)
+  write(drawing, layout.fonts.choose(sheet.title), pageSize.margin, y, smallSize, colours.muted)
 }
 
 /** Draws one line of text in a column; numbers are right-aligned. */
 function drawCell(drawing: Drawing, value: string, at: number, bold: boolean): void {
-  const { document, place, y } = drawing
-  const { x, width, alignRight } = place.columns[at] as Layout['columns'][number]
-  const shown = place.fonts.choose(bold ? value : place.fonts.cut(value, textSize, width), bold)
+  const { document, layout, y } = drawing
+  const { x, width, alignRight } = layout.columns[at] as Layout['columns'][number]
+  const shown = layout.fonts.choose(bold ? value : layout.fonts.cut(value, textSize, width), bold)
   const start = alignRight ? x + width - document.fontSize(textSize).widthOfString(shown) : x
   write(drawing, shown, start, y + baseline, textSize, colours.text)
 }

@@ -10,14 +10,14 @@ export const pdf: ReportFormat = {
   extension: 'pdf',
   maxRows: 20_000,
   render: async function* (sheet, pages) {
-    // Loaded on demand: other reports do not hold it in memory.
+    // Loaded on demand, so that other reports do not keep it in memory.
     const { default: PdfDocument } = await import('pdfkit')
     const { title, madeAt } = sheet
     const info = { Title: title, Creator: 'Plinth', CreationDate: new Date(madeAt) }
     const { width, height } = pageSize
     const document = new PdfDocument({ size: [width, height], margin: 0, autoFirstPage: false, info, lang: 'en' })
     const output = document as unknown as Readable
-    // The reader of the output gets the error; until then it must not end the process.
+    // The consumer of the output receives the error; without this listener, it would end the process first.
     output.on('error', () => {})
     const drawn = draw(document, sheet, pages)
     drawn.catch((error) => output.destroy(error))
@@ -27,11 +27,11 @@ export const pdf: ReportFormat = {
 }
 
 async function draw(document: PDFKit.PDFDocument, sheet: Sheet, pages: Pages): Promise<void> {
-  let place: Layout | undefined
+  let pageLayout: Layout | undefined
   let drawer: ReturnType<typeof pageDrawer> | undefined
   for await (const rows of pages) {
-    place ??= layout(document, sheet, rows)
-    drawer ??= pageDrawer(document, sheet, place)
+    pageLayout ??= layout(document, sheet, rows)
+    drawer ??= pageDrawer(document, sheet, pageLayout)
     for (const row of rows) drawer.row(row)
   }
   drawer ??= pageDrawer(document, sheet, layout(document, sheet, []))

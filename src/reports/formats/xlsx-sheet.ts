@@ -3,7 +3,7 @@ import { isNumeric, type Pages, type ReportColumn } from './format.ts'
 /** Indexes into the workbook's style table. */
 export const styles = { header: 1, instant: 2, date: 3, numberHeader: 4 } as const
 
-/** A sheet can have at most 1,048,576 lines, and one is the header. */
+/** A sheet has at most 1,048,576 rows, one of which is the header. */
 export const rowsPerSheet = 1_048_575
 
 /** One worksheet as XML; column widths follow the text of the first rows. */
@@ -67,15 +67,15 @@ const epochDays = 25_569
 /** An instant (UTC) as days since 1900, as spreadsheets store time. */
 const serialOf = (iso: string): number => Date.parse(iso) / dayMs + epochDays
 
-/** Markup characters, and characters that XML 1.0 cannot contain even escaped. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+/** Markup characters, and characters that XML 1.0 cannot contain even when escaped. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches them on purpose
 const special = /[&<>\u0000-\u001f\ud800-\udfff\ufffe\uffff]/
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches them on purpose
 const forbidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g
 
 /** Escapes text for an element; characters that XML cannot contain become U+FFFD. */
 export function xmlText(text: string): string {
   if (!special.test(text)) return text
-  const held = text.toWellFormed().replace(forbidden, '\ufffd')
-  return held.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('\r', '&#13;')
+  const valid = text.toWellFormed().replace(forbidden, '\ufffd')
+  return valid.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('\r', '&#13;')
 }

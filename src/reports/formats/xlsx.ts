@@ -3,7 +3,7 @@ import type { Pages, ReportFormat, Sheet } from './format.ts'
 import { rowsPerSheet, worksheet } from './xlsx-sheet.ts'
 import { parts, sheetPath } from './xlsx-workbook.ts'
 
-/** Deflate's fastest level: half the size of no compression, and a third of the default level's time. */
+/** Deflate's fastest level: half the size of no compression, in a third of the default level's time. */
 const compressionLevel = 1
 
 /** An Office Open XML workbook (ECMA-376): real numbers and dates, a frozen header line, sheets of a million rows. */
@@ -12,13 +12,13 @@ export const xlsx: ReportFormat = {
   mediaType: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
   extension: 'xlsx',
   render: async function* (sheet, pages) {
-    // Loaded on demand: other reports do not hold it in memory.
+    // Loaded on demand, so that other reports do not keep it in memory.
     const { ZipFile } = await import('yazl')
     const zip = new ZipFile()
     const output = zip.outputStream as Readable
     const fail = (error: unknown) => void output.destroy(error as Error)
     zip.on('error', fail)
-    // The reader of the output gets the error; until then it must not end the process.
+    // The consumer of the output receives the error; without this listener, it would end the process first.
     output.on('error', () => {})
     const options = { mtime: new Date(sheet.madeAt), compressionLevel }
     const sheets = Math.max(Math.ceil(sheet.rowCount / rowsPerSheet), 1)

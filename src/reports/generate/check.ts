@@ -8,25 +8,25 @@ interface Part {
   name: string
   text: string
   kind: ReportKind
-  asked?: ReportQuery
+  query?: ReportQuery
 }
 
 const viewer = { clientId: 'cli_check', subject: 'cli_check', isAdmin: false }
 
 /**
- * Has the database compile the SQL of report types without running it. Throws `DefinitionError`, in which each line names
- * the report, the part and the database's error.
+ * Makes the database compile the SQL of report types without running it. Throws a `DefinitionError`; each of its lines
+ * names the report, the part and the database's error.
  */
-export async function refuseWrongReports(db: Database, kinds: readonly ReportKind[]): Promise<void> {
-  const mistakes = kinds.length > 0 ? await mistakesOf(db, kinds) : []
-  if (mistakes.length > 0) throw new DefinitionError(mistakes)
+export async function checkReports(db: Database, kinds: readonly ReportKind[]): Promise<void> {
+  const errors = kinds.length > 0 ? await errorsOf(db, kinds) : []
+  if (errors.length > 0) throw new DefinitionError(errors)
 }
 
-async function mistakesOf(db: Database, kinds: readonly ReportKind[]): Promise<string[]> {
+async function errorsOf(db: Database, kinds: readonly ReportKind[]): Promise<string[]> {
   const snapshot = await openSnapshot(db.url)
-  const mistakeOf = async (report: ReportKind, { name, text, kind, asked = {} }: Part): Promise<string[]> => {
+  const errorOf = async (report: ReportKind, { name, text, kind, query = {} }: Part): Promise<string[]> => {
     try {
-      await snapshot.prepare(readOf(db, kind, asked, viewer))
+      await snapshot.prepare(readOf(db, kind, query, viewer))
       return []
     } catch (error) {
       if (db.engine.isUnavailable(error)) throw error
@@ -35,23 +35,23 @@ async function mistakesOf(db: Database, kinds: readonly ReportKind[]): Promise<s
     }
   }
   try {
-    const mistakes: string[] = []
+    const errors: string[] = []
     for (const kind of kinds) {
       for (const parts of [[sourceOf(kind)], partsOf(kind), [wholeOf(kind)]]) {
-        const wrong: string[] = []
-        for (const part of parts) wrong.push(...(await mistakeOf(kind, part)))
-        mistakes.push(...wrong)
-        // Parts that depend on a wrong part fail too, without new information.
-        if (wrong.length > 0) break
+        const failed: string[] = []
+        for (const part of parts) failed.push(...(await errorOf(kind, part)))
+        errors.push(...failed)
+        // Parts that depend on a wrong part fail too, but add no information.
+        if (failed.length > 0) break
       }
     }
-    return mistakes
+    return errors
   } finally {
     await snapshot.close()
   }
 }
 
-/** The report's rows without its columns. */
+/** The report with its rows but without its columns. */
 const bare = ({ name, from, scope }: ReportKind): ReportKind => ({
   ...{ name, from, scope, key: ['1'] },
   columns: [{ name: 'one', type: 'integer', sql: '1' }],
@@ -68,22 +68,22 @@ function partsOf(report: ReportKind): Part[] {
       ...{ name: `the column '${column.name}'`, text: column.sql, kind: { ...kind, columns: [column] } },
     })),
     ...key.map((term) => ({ name: 'key', text: term, kind: { ...kind, key: [term] } })),
-    ...(time ? [{ name: 'time', text: time.column, kind: { ...kind, time }, asked: periodOf(time) }] : []),
+    ...(time ? [{ name: 'time', text: time.column, kind: { ...kind, time }, query: periodOf(time) }] : []),
     ...(owned ? [{ name: 'owned', text: ownersOf(owned), kind: { ...kind, owned } }] : []),
     ...filters.map((filter) => ({
       ...{ name: `the filter '${filter.name}'`, text: `${filter.column} ${filter.op} …` },
-      ...{ kind: { ...kind, filters: [filter] }, asked: { filter: { [filter.name]: sample(filter) } } },
+      ...{ kind: { ...kind, filters: [filter] }, query: { filter: { [filter.name]: sample(filter) } } },
     })),
     ...Object.entries(sorts).map(([name, term]) => ({
-      ...{ name: `the sort '${name}'`, text: term, kind: { ...kind, sorts }, asked: { sort: [name] } },
+      ...{ name: `the sort '${name}'`, text: term, kind: { ...kind, sorts }, query: { sort: [name] } },
     })),
   ]
 }
 
-/** The complete report, with all conditions and all sorts. */
+/** The complete report, with every condition and every sort. */
 const wholeOf = (kind: ReportKind): Part => ({
   ...{ name: 'all of its parts together', text: oneLine(kind.from), kind },
-  asked: {
+  query: {
     ...(kind.time && periodOf(kind.time)),
     filter: Object.fromEntries((kind.filters ?? []).map((filter) => [filter.name, sample(filter)])),
     sort: Object.keys(kind.sorts ?? {}),

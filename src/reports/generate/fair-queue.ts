@@ -4,17 +4,18 @@ import type { Queryable } from '../../storage/database.ts'
 /** Maximum number of waiting tasks per client. */
 export const maxWaitingReports = 100
 
-/** Maximum number of waiting tasks of all clients: an accepted task is a promise, and this many take hours. */
+/**
+ * Maximum number of waiting tasks of all clients: an accepted task must be completed, and this many already take hours.
+ */
 export const maxBacklog = 10_000
 
 const retrySeconds = '15'
 
 /**
- * The queue position of a client's next task, by start-time fair queueing: after the client's own tasks, but not after the
- * backlog of other clients. So each of n waiting clients gets every n-th position, however many tasks one of them has, and
- * no
+ * The queue position of a client's next task, by start-time fair queueing: after the client's own tasks, but not after
+ * the backlog of other clients. Each of n waiting clients gets every n-th position, however many tasks it has, and no
  * task is overtaken forever. Throws RATE_LIMIT_EXCEEDED beyond the client's maximum of waiting tasks, and
- * SERVICE_UNAVAILABLE when too many are waiting in total.
+ * SERVICE_UNAVAILABLE if too many are waiting in total.
  */
 export async function nextPosition(tx: Queryable, ownerClient: string): Promise<number> {
   const own = await tx
@@ -37,7 +38,7 @@ export async function nextPosition(tx: Queryable, ownerClient: string): Promise<
   return Math.max(next, front?.turn ?? 0)
 }
 
-/** A single index scan that ends at the limit. */
+/** A single index scan, which ends at the limit. */
 async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
   const pending = tx.selectFrom('tasks').select('turn').where('status', '=', 'pending')
   const beyond = await pending
@@ -45,12 +46,16 @@ async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
     .offset(maxBacklog - 1)
     .executeTakeFirst()
   if (beyond === undefined) return
-  throw new Problem('SERVICE_UNAVAILABLE', 'Too many reports are waiting already, try again later', {
+  throw new Problem('SERVICE_UNAVAILABLE', 'Too many reports are already waiting: try again later', {
     headers: { 'retry-after': retrySeconds },
   })
 }
 
 const tooMany = () =>
-  new Problem('RATE_LIMIT_EXCEEDED', `${maxWaitingReports} of your reports are waiting already`, {
-    headers: { 'retry-after': retrySeconds },
-  })
+  new Problem(
+    'RATE_LIMIT_EXCEEDED',
+    `${maxWaitingReports} of your reports are already waiting, the maximum: try again later`,
+    {
+      headers: { 'retry-after': retrySeconds },
+    },
+  )

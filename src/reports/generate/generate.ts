@@ -6,7 +6,7 @@ import type { ResultStore } from '../files/store.ts'
 import { formats } from '../formats/formats.ts'
 import { columnsOf, type ReportKind, readOf } from '../report-types.ts'
 import { begin, finish, isCurrent, maxAttempts, progressOf, requeue, type Transitions } from '../task-states.ts'
-import { askedOf } from '../tasks.ts'
+import { queryOf } from '../tasks.ts'
 import type { RenderJob } from './render.ts'
 import type { Produce } from './worker-thread.ts'
 
@@ -25,20 +25,22 @@ export interface GenerateOptions extends Transitions {
 }
 
 const maxAttemptMs = 15 * 60_000
-const lookEveryMs = 400
+const checkEveryMs = 400
 
 /** The task was cancelled or deleted while it was being processed: nothing of this attempt is recorded. */
 class Ended extends Error {
   override name = 'Ended'
 }
 
-/** The job `report.generate`: one attempt at a task, which finishes it, or throws to leave it to the next attempt. */
+/**
+ * Handles `report.generate` jobs: makes one attempt at a task, and finishes it or throws to leave it to the next attempt.
+ */
 export const generate =
   (options: GenerateOptions): Work =>
   async (job) => {
     const { taskId } = job.payload as { taskId: string }
     const task = await begin(options, taskId)
-    // The task is finished or gone, or each attempt was cut short by the end of its process.
+    // The task is finished or gone, or its process died during every attempt.
     if (!task) return fail(options, job, taskId, new Error('The attempts ended without an outcome'))
     try {
       await attempt(options, job, task)
@@ -80,15 +82,15 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
   if (!kind || !formats.has(format)) {
     throw new Problem('INTERNAL_ERROR', 'The report type or format is no longer offered')
   }
-  const asked = askedOf(task)
+  const query = queryOf(task)
   return {
     ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: iso(now()) },
-    columns: columnsOf(kind, asked).map(({ name, type }) => ({ name, type })),
-    read: readOf(db, kind, asked, { clientId, subject, isAdmin: asAdmin === 1 }),
+    columns: columnsOf(kind, query).map(({ name, type }) => ({ name, type })),
+    read: readOf(db, kind, query, { clientId, subject, isAdmin: asAdmin === 1 }),
   }
 }
 
-/** Generates the report within its time limit, and aborts when the task has been cancelled, deleted or taken over. */
+/** Generates the report within its time limit; aborts when the task has been cancelled, deleted or taken over. */
 async function supervised(options: GenerateOptions, job: Job, task: Task, order: RenderJob) {
   const { produce, limitMs = maxAttemptMs, onError } = options
   const stop = new AbortController()
@@ -96,17 +98,17 @@ async function supervised(options: GenerateOptions, job: Job, task: Task, order:
   const late = () => stop.abort(new Problem('INTERNAL_ERROR', 'The report took longer than 15 minutes'))
   const limit = setTimeout(late, limitMs)
   const report = (error: unknown) => onError?.(error, task.id)
-  const look = async () => {
-    if (!(await isCurrent(options, task))) stop.abort(new Ended('The task has ended otherwise'))
+  const check = async () => {
+    if (!(await isCurrent(options, task))) stop.abort(new Ended('The task has ended in another way'))
   }
-  const looking = setInterval(() => look().catch(report), lookEveryMs)
-  const showProgress = progressOf(options, task)
+  const checking = setInterval(() => check().catch(report), checkEveryMs)
+  const saveProgress = progressOf(options, task)
   try {
     // A failed progress update does not abort the report.
-    return await produce(order, signal, (share) => showProgress(share).catch(report))
+    return await produce(order, signal, (share) => saveProgress(share).catch(report))
   } finally {
     clearTimeout(limit)
-    clearInterval(looking)
+    clearInterval(checking)
   }
 }
 
@@ -126,7 +128,7 @@ async function abandon({ results, onError }: GenerateOptions, taskId: string, re
   await results.remove(resultKey).catch((error) => onError?.(error, taskId))
 }
 
-/** Removes results that claims up to this one may have left, such as after a crash before the commit. */
+/** Removes results that this claim or earlier ones may have left, for example after a crash before the commit. */
 async function removeResults({ results, onError }: GenerateOptions, taskId: string, upTo: number): Promise<void> {
   for (let claim = 1; claim <= upTo; claim++) {
     await results.remove(keyOf(taskId, claim)).catch((error) => onError?.(error, taskId))

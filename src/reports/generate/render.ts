@@ -36,22 +36,22 @@ export type OnProgress = (share: number) => void | Promise<void>
 
 /**
  * Generates one report: rows flow from the snapshot through the format into the store with backpressure; a database that
- * writes CSV itself provides the records. Throws a `Problem` for errors that a retry would not change, and then leaves no
+ * can write CSV itself provides the records. Throws a `Problem` for errors that a retry would not fix, and then leaves no
  * result.
  */
 export async function renderReport(
   order: RenderJob,
-  { snapshot, results, most = bounds }: { snapshot: Snapshot; results: ResultStore; most?: Bounds },
+  { snapshot, results, limits = bounds }: { snapshot: Snapshot; results: ResultStore; limits?: Bounds },
   onProgress: OnProgress,
 ): Promise<RenderResult> {
   const format = formats.get(order.format) as ReportFormat
   const rowCount = await snapshot.count(order.read)
-  refuseTooLarge(rowCount, Math.min(format.maxRows ?? most.rows, most.rows))
+  refuseTooLarge(rowCount, Math.min(format.maxRows ?? limits.rows, limits.rows))
   const writer = await results.create(order.resultKey)
   try {
     for await (const chunk of rendered(order, format, { snapshot, rowCount, onProgress })) {
       await writer.write(chunk)
-      if (writer.sizeBytes() > most.bytes) throw tooLarge(`more than ${most.bytes.toLocaleString('en')} bytes`)
+      if (writer.sizeBytes() > limits.bytes) throw tooLarge(`more than ${limits.bytes.toLocaleString('en')} bytes`)
     }
     return { rowCount, ...(await writer.finish()) }
   } catch (error) {
@@ -60,8 +60,9 @@ export async function renderReport(
   }
 }
 
-function refuseTooLarge(rowCount: number, most: number): void {
-  if (rowCount > most) throw tooLarge(`${rowCount.toLocaleString('en')} rows of at most ${most.toLocaleString('en')}`)
+function refuseTooLarge(rowCount: number, max: number): void {
+  if (rowCount > max)
+    throw tooLarge(`${rowCount.toLocaleString('en')} rows, more than the maximum of ${max.toLocaleString('en')}`)
 }
 
 const tooLarge = (what: string) => new Problem('VALIDATION_ERROR', `The report is too large: it has ${what}`)

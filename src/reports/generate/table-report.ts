@@ -22,14 +22,14 @@ export interface TableReport {
 export function tableReport(report: TableReport): ReportKind {
   const { name, scope, table, columns, filters = [], ranges = [], folded = [], sorts = [] } = report
   const types = new Map(columns.map((column) => [column.name, column.type]))
-  // A field that the report does not contain must not be probed by filtering or sorting either.
-  const shown = (field: string) => types.has(field)
-  const found = (field: string) => quoted(folded.includes(field) ? `${snake(field)}_key` : snake(field))
+  // A field that is not in the report must not be discoverable by filtering or sorting either.
+  const isIncluded = (field: string) => types.has(field)
+  const columnOf = (field: string) => quoted(folded.includes(field) ? `${snake(field)}_key` : snake(field))
   const typeOf = (field: string) => filterType(types.get(field) as ReportColumn['type'])
-  const equal = filters.filter(shown).map((field): ReportFilter => {
-    return { name: field, type: typeOf(field), column: found(field), op: '=', folded: folded.includes(field) }
+  const equal = filters.filter(isIncluded).map((field): ReportFilter => {
+    return { name: field, type: typeOf(field), column: columnOf(field), op: '=', folded: folded.includes(field) }
   })
-  const bounds = ranges.filter(shown).flatMap((field) =>
+  const bounds = ranges.filter(isIncluded).flatMap((field) =>
     boundsOf(field, typeOf(field)).map(([as, op]): ReportFilter => {
       return { name: as, type: typeOf(field), column: quoted(snake(field)), op, folded: false }
     }),
@@ -39,7 +39,7 @@ export function tableReport(report: TableReport): ReportKind {
     columns: columns.map((column) => ({ ...column, sql: quoted(snake(column.name)) })),
     time: { column: 'created_at', type: 'instant' },
     filters: [...equal, ...bounds],
-    sorts: Object.fromEntries(sorts.filter(shown).map((field) => [field, found(field)])),
+    sorts: Object.fromEntries(sorts.filter(isIncluded).map((field) => [field, columnOf(field)])),
   }
 }
 

@@ -1,3 +1,4 @@
+/** Entry point of a report's thread: generates the report, posts its progress, and exits. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { Problem } from '../../http/problems/problem.ts'
 import { openSnapshot } from '../../storage/open.ts'
@@ -5,21 +6,20 @@ import { openResults } from '../files/open.ts'
 import { renderReport } from './render.ts'
 import type { FromThread, ThreadData } from './worker-thread.ts'
 
-/** The thread of one report: generates it, posts its progress, and ends. */
 const progressEveryMs = 200
 
 const { order, databaseUrl, resultsUrl } = workerData as ThreadData
-const tell = (message: FromThread) => parentPort?.postMessage(message)
+const post = (message: FromThread) => parentPort?.postMessage(message)
 
-let toldMs = 0
+let postedMs = 0
 function onProgress(share: number): void {
   const nowMs = performance.now()
-  if (nowMs - toldMs < progressEveryMs) return
-  toldMs = nowMs
-  tell({ progress: share })
+  if (nowMs - postedMs < progressEveryMs) return
+  postedMs = nowMs
+  post({ progress: share })
 }
 
-async function made(): Promise<FromThread> {
+async function outcome(): Promise<FromThread> {
   const snapshot = await openSnapshot(databaseUrl)
   try {
     return { produced: await renderReport(order, { snapshot, results: await openResults(resultsUrl) }, onProgress) }
@@ -30,4 +30,4 @@ async function made(): Promise<FromThread> {
   }
 }
 
-tell(await made())
+post(await outcome())

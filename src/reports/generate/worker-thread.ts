@@ -7,13 +7,13 @@ import type { OnProgress, RenderJob, RenderResult } from './render.ts'
 export type Produce = (order: RenderJob, signal: AbortSignal, onProgress: OnProgress) => Promise<RenderResult>
 
 /** The URLs of the database and of the result store. */
-export interface ThreadPlaces {
+export interface ThreadUrls {
   databaseUrl: string
   resultsUrl: string
 }
 
 /** A thread's input, and its messages. */
-export type ThreadData = ThreadPlaces & { order: RenderJob }
+export type ThreadData = ThreadUrls & { order: RenderJob }
 export type FromThread =
   | { progress: number }
   | { produced: RenderResult }
@@ -22,7 +22,10 @@ export type FromThread =
 
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
 
-/** Small, so that garbage is collected early: a report needs only its current page. Exceeding it ends only the thread. */
+/**
+ * Small, so that garbage is collected early: a report needs only its current page. Exceeding the limit ends only the
+ * thread.
+ */
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
 /**
@@ -30,10 +33,10 @@ const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8
  * After an abort the caller must remove what the thread left in the store.
  */
 export const inThread =
-  (places: ThreadPlaces): Produce =>
+  (urls: ThreadUrls): Produce =>
   (order, signal, onProgress) => {
     signal.throwIfAborted()
-    const worker = new Worker(program, { workerData: { ...places, order } satisfies ThreadData, resourceLimits })
+    const worker = new Worker(program, { workerData: { ...urls, order } satisfies ThreadData, resourceLimits })
     const { promise, resolve, reject } = Promise.withResolvers<RenderResult>()
     worker.on('message', (message: FromThread) => {
       if ('progress' in message) onProgress(message.progress)
@@ -42,7 +45,7 @@ export const inThread =
       else reject(message.error)
     })
     worker.on('error', reject)
-    worker.on('exit', (code) => reject(new Error(`The thread of the report ended with ${code}`)))
+    worker.on('exit', (code) => reject(new Error(`The report thread exited with code ${code}`)))
     const stop = () => reject(signal.reason)
     signal.addEventListener('abort', stop, { once: true })
     return promise.finally(async () => {

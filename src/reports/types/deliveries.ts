@@ -1,6 +1,8 @@
 import type { ReportKind } from '../report-types.ts'
 
-/** Every delivery attempt to the requester's webhooks, including for events of other clients, and to its one-off callback URLs. */
+/**
+ * Delivery attempts to the requester's webhooks, including for events of other clients, and to its one-off callback URLs.
+ */
 export const deliveries: ReportKind = {
   name: 'deliveries',
   title: 'Webhook deliveries',

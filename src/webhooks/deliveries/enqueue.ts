@@ -3,9 +3,9 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
 import { bodyFor } from '../dispatch/fan-out.ts'
-import { endpointQueueId, scheduleEndpointQueues, testLaneOf } from '../queue/endpoint-queue.ts'
+import { endpointQueueId, scheduleEndpointQueues, testQueueId } from '../queue/endpoint-queue.ts'
 
-/** Makes deliveries of a webhook due again: same event and bytes, its current address, a full retry schedule. */
+/** Makes deliveries due again, with the same event and bytes, the webhook's current address and a full retry schedule. */
 export async function makeDue(
   tx: Queryable,
   { callbackUrl, stops }: Webhook,
@@ -27,7 +27,7 @@ interface Test {
   body: object
 }
 
-/** Sends an event to one webhook only, in a single attempt, whether it is active or not; returns the delivery's id. */
+/** Sends an event to this webhook only, in a single attempt, even if it is not active. Returns the delivery's id. */
 export async function addTest(
   tx: Queryable,
   { queue, random }: { queue: Queue; random: RandomBytes },
@@ -43,7 +43,7 @@ export async function addTest(
     body: JSON.stringify(body),
     createdAt,
   }
-  // No fan-out: no other webhook receives the event.
+  // Stored without a fan-out job, so that no other webhook receives the event.
   await tx
     .insertInto('events')
     .values({ ...event, callbackUrl: null, audience: null })
@@ -58,7 +58,7 @@ export async function addTest(
       eventId: event.id,
       eventType: type,
       stops,
-      lane: testLaneOf(webhookId),
+      lane: testQueueId(webhookId),
       ...target,
       ...state,
       createdAt,
@@ -68,28 +68,28 @@ export async function addTest(
   return deliveryId
 }
 
-export interface SendSoonOptions {
+export interface EnqueueManualOptions {
   db: Database
-  /** Called after deliveries became due. */
+  /** Called after deliveries have become due. */
   onAdded: () => void
 }
 
 /**
- * Handles `delivery.send` jobs: puts deliveries that were requested manually (a test, a redelivery, a replay) into their
- * endpoint queue and wakes it. A job, so that the request reaches a node that sends.
+ * Handles `delivery.send` jobs: adds manually requested deliveries (tests and redeliveries) to their endpoint queues and
+ * wakes the dispatcher. A job, because the node that received the request may not send webhooks.
  */
-export const sendSoon = ({ db, onAdded }: SendSoonOptions): WorkTogether => {
+export const enqueueManual = ({ db, onAdded }: EnqueueManualOptions): WorkTogether => {
   return async ({ payloads, finish }) => {
     const ids = (payloads as { deliveryId: string }[]).map(({ deliveryId }) => deliveryId)
     await db.write(async (tx) => {
       await finish(tx)
-      await enterLanes(tx, db, ids)
+      await addToQueues(tx, db, ids)
     })
     onAdded()
   }
 }
 
-async function enterLanes(tx: Queryable, db: Database, ids: readonly string[]): Promise<void> {
+async function addToQueues(tx: Queryable, db: Database, ids: readonly string[]): Promise<void> {
   const rows = await tx
     .selectFrom('deliveries')
     .innerJoin('events', 'events.id', 'deliveries.eventId')
@@ -101,7 +101,7 @@ async function enterLanes(tx: Queryable, db: Database, ids: readonly string[]): 
   const due = new Map<string, string>()
   for (const row of rows) {
     const { id, webhookId, isTest, nextAttemptAt } = row
-    const lane = isTest === 1 && webhookId !== null ? testLaneOf(webhookId) : endpointQueueId(row, row.ownerClient)
+    const lane = isTest === 1 && webhookId !== null ? testQueueId(webhookId) : endpointQueueId(row, row.ownerClient)
     await tx.updateTable('deliveries').set({ lane }).where('id', '=', id).execute()
     const at = nextAttemptAt ?? ''
     if (at < (due.get(lane) ?? '~')) due.set(lane, at)

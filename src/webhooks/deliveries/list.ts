@@ -16,8 +16,8 @@ export interface LogQuery extends PageQuery {
 }
 
 /**
- * One page of a webhook's deliveries with their attempts, newest first by default. Delivered deliveries have no index of
- * their own: if there are none, the query scans all others.
+ * One page of a webhook's deliveries with their attempts, newest first by default. There is no index on delivered
+ * deliveries: if few match, the query scans all the others.
  */
 export async function deliveryLog(db: Database, webhookId: string, query: LogQuery, requester: ScanRequester) {
   const { status, event, sort = '-createdAt' } = query
@@ -30,7 +30,7 @@ export async function deliveryLog(db: Database, webhookId: string, query: LogQue
       const [order, beyond] = isDown ? (['desc', '<'] as const) : (['asc', '>'] as const)
       const [createdAt = '', id = ''] = (after ?? []).map(String)
       const page = deliveriesBy(db.read, db, webhookId, { status: status as Delivery['status'], event })
-        .select(shown)
+        .select(viewColumns)
         .$if(since !== undefined, (some) => some.where('createdAt', '>=', since as string))
         .$if(until !== undefined, (some) => some.where('createdAt', '<', until as string))
         .$if(after !== null, (some) =>
@@ -43,53 +43,53 @@ export async function deliveryLog(db: Database, webhookId: string, query: LogQue
       return db.scan(page.where(db.engine.interruptible('deliveries')), requester)
     },
   })
-  return { deliveries: await withTries(db.read, rows), cursors }
+  return { deliveries: await withAttempts(db.read, rows), cursors }
 }
 
-/** One delivery of a webhook. Throws RESOURCE_NOT_FOUND. */
+/** Finds one delivery of a webhook. Throws RESOURCE_NOT_FOUND. */
 export async function findDelivery(tx: Queryable, webhookId: string, id: string) {
   const isWellFormed = /^dlv_[\w-]{1,50}$/.test(id)
   const found = isWellFormed ? await deliveriesOf(tx, webhookId).where('id', '=', id).execute() : []
-  const [delivery] = await withTries(tx, found)
+  const [delivery] = await withAttempts(tx, found)
   if (delivery === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such delivery')
   return delivery
 }
 
 type Row = Awaited<ReturnType<ReturnType<typeof deliveriesOf>['execute']>>[number]
 
-const shown = [
+const viewColumns = [
   ...(['id', 'eventId', 'eventType as event', 'status', 'isTest'] as const),
   ...(['nextAttemptAt', 'createdAt', 'completedAt', 'reason'] as const),
 ] as const
 
 const deliveriesOf = (tx: Queryable, webhookId: string) =>
-  tx.selectFrom('deliveries').select(shown).where('webhookId', '=', webhookId)
+  tx.selectFrom('deliveries').select(viewColumns).where('webhookId', '=', webhookId)
 
-async function withTries(tx: Queryable, deliveries: Row[]) {
+async function withAttempts(tx: Queryable, deliveries: Row[]) {
   const ids = deliveries.map(({ id }) => id)
-  const tries = ids.length === 0 ? new Map<string, never>() : await triesOf(tx, ids)
+  const attempts = ids.length === 0 ? new Map<string, never>() : await attemptsOf(tx, ids)
   return deliveries.map(({ isTest, nextAttemptAt, completedAt, reason, ...delivery }) => ({
     ...delivery,
     ...(isTest === 1 && { test: true }),
     ...(nextAttemptAt !== null && { nextAttemptAt }),
     ...(completedAt !== null && { completedAt }),
     ...(reason !== null && { reason }),
-    attempts: tries.get(delivery.id) ?? [],
+    attempts: attempts.get(delivery.id) ?? [],
   }))
 }
 
-async function triesOf(tx: Queryable, deliveryIds: string[]) {
+async function attemptsOf(tx: Queryable, deliveryIds: string[]) {
   const rows = await tx
     .selectFrom('attempts')
     .selectAll()
     .where('deliveryId', 'in', deliveryIds)
     .orderBy('attempt')
     .execute()
-  const tries = rows.map(({ statusCode, error, responseStart, ...row }) => ({
+  const attempts = rows.map(({ statusCode, error, responseStart, ...row }) => ({
     ...row,
     ...(statusCode !== null && { statusCode }),
     ...(error !== null && { error }),
     ...(responseStart !== null && { responseStart }),
   }))
-  return Map.groupBy(tries, ({ deliveryId }) => deliveryId)
+  return Map.groupBy(attempts, ({ deliveryId }) => deliveryId)
 }

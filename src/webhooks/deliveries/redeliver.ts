@@ -14,7 +14,7 @@ interface Sending extends Store {
 }
 
 /**
- * Sends one delivery again: same id, same bytes, new attempts. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE,
+ * Sends one delivery again, with the same id and bytes, in new attempts. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE,
  * PRECONDITION_FAILED if the precondition on the webhook fails, or PERMISSION_DENIED if its scopes no longer cover the
  * event.
  */
@@ -22,16 +22,16 @@ export async function redeliver(
   tx: Queryable,
   { sealer, queue, now }: Sending,
   caller: Caller,
-  { id, deliveryId, demands }: { id: string; deliveryId: string; demands: Precondition },
+  { id, deliveryId, precondition }: { id: string; deliveryId: string; precondition: Precondition },
   actor: AuditActor,
 ) {
-  const webhook = await hold(tx, caller, id, demands)
+  const webhook = await hold(tx, caller, id, precondition)
   const { test } = await findDelivery(tx, id, deliveryId)
   if (!test) refuseInactive(webhook)
   const one = tx.selectFrom('deliveries').select('id').where('id', '=', deliveryId)
   const covered = await one.where(coveredBy(await effectiveScopes(tx, webhook))).executeTakeFirst()
   if (covered === undefined) {
-    throw new Problem('PERMISSION_DENIED', 'The webhook may no longer receive this event: its scopes do not cover it')
+    throw new Problem('PERMISSION_DENIED', 'The scopes of the webhook no longer cover this event')
   }
   await makeDue(tx, webhook, [deliveryId], new Date(now()).toISOString())
   await queue.enqueue(tx, 'delivery.send', { deliveryId })

@@ -9,13 +9,16 @@ import { scheduleEndpointQueues } from '../queue/endpoint-queue.ts'
 import { hold, refuseInactive, type Store } from '../registrations.ts'
 import { deliveriesBy } from './delivery-index.ts'
 import { makeDue } from './enqueue.ts'
-import { heldRegistration } from './settle.ts'
+import { lockWebhook } from './settle.ts'
 
 interface Replaying extends Store {
   queue: Queue
 }
 
-/** Which deliveries to send again; instants are fixed-width ISO text. */
+/**
+ * Selects the deliveries to send again: created from `since` (inclusive) to `until` (exclusive), ISO 8601 with
+ * milliseconds.
+ */
 export interface Range {
   since: string
   until: string
@@ -23,55 +26,55 @@ export interface Range {
   status?: 'delivered' | 'failed'
 }
 
-/** A delivery selected for replay, with its round at that time. Any later resend increments the round. */
-interface Taken {
+/** A delivery selected for replay, with its `round` at that time; any later resend increments the round. */
+interface Selected {
   id: string
   round: number
 }
 
-/** Maximum deliveries that one replay selects and examines; exceeded only if a single instant contains more. */
+/** Maximum number of deliveries that one replay selects and examines; exceeded only if more share a single timestamp. */
 const maxReplayed = 500
 const maxExamined = 1_000
 /** Deliveries made due per transaction. */
 export const replayedAtOnce = 50
 
 /**
- * Resends the deliveries of a time range, oldest first, except pending ones; a job makes them due in steps. Returns how many
- * and, if more are left, the `since` of the next replay. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or
+ * Replays the deliveries of a time range, oldest first, except pending ones; a job makes them due in batches. Returns
+ * their number and, if more are left, the `since` of the next replay. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or
  * WEBHOOK_NOT_ACTIVE.
  */
 export async function replay(
   tx: Queryable,
   { db, sealer, queue, now }: Replaying,
   caller: Caller,
-  { id, demands, ...range }: Range & { id: string; demands: Precondition },
+  { id, precondition, ...range }: Range & { id: string; precondition: Precondition },
   actor: AuditActor,
 ): Promise<{ count: number; nextSince?: string }> {
-  const webhook = await hold(tx, caller, id, demands)
+  const webhook = await hold(tx, caller, id, precondition)
   refuseInactive(webhook)
-  const { taken, nextSince } = await takenBy(tx, db, webhook, range)
-  const deliveries = taken.map((one) => ({ id: one.id, round: one.round }))
+  const { selected, nextSince } = await selectDeliveries(tx, db, webhook, range)
+  const deliveries = selected.map((one) => ({ id: one.id, round: one.round }))
   if (deliveries.length > 0) await queue.enqueue(tx, 'webhook.replay', { webhookId: id, deliveries })
-  const details = { count: taken.length, ...range }
+  const details = { count: selected.length, ...range }
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
-  return { count: taken.length, ...(nextSince && { nextSince }) }
+  return { count: selected.length, ...(nextSince && { nextSince }) }
 }
 
 interface ReplayOptions {
   db: Database
   now: () => number
-  /** Called after each step that makes deliveries due. */
+  /** Called after each batch of deliveries has become due. */
   onAdded: () => void
 }
 
 /**
- * Handles `webhook.replay` jobs: makes the deliveries due, a few per transaction, while the webhook is active. Running twice
- * resends none twice.
+ * Handles `webhook.replay` jobs: makes the deliveries due, a few per transaction, as long as the webhook is active. If
+ * the job runs again, no delivery is resent twice.
  */
-export const replayTaken = ({ db, now, onAdded }: ReplayOptions): Work => {
-  const step = (webhookId: string, some: readonly Taken[]) =>
+export const replaySelected = ({ db, now, onAdded }: ReplayOptions): Work => {
+  const step = (webhookId: string, some: readonly Selected[]) =>
     db.write(async (tx) => {
-      const webhook = await heldRegistration(tx, db, webhookId)
+      const webhook = await lockWebhook(tx, db, webhookId)
       if (webhook?.status !== 'active') return
       const ids = await unchanged(tx, db, some)
       if (ids.length === 0) return
@@ -81,7 +84,7 @@ export const replayTaken = ({ db, now, onAdded }: ReplayOptions): Work => {
       await scheduleEndpointQueues(tx, db, new Map([[webhookId, instant]]))
     })
   return async ({ payload, signal, finish }) => {
-    const { webhookId, deliveries } = payload as { webhookId: string; deliveries: Taken[] }
+    const { webhookId, deliveries } = payload as { webhookId: string; deliveries: Selected[] }
     for (let at = 0; at < deliveries.length; at += replayedAtOnce) {
       signal.throwIfAborted()
       await step(webhookId, deliveries.slice(at, at + replayedAtOnce))
@@ -91,37 +94,37 @@ export const replayTaken = ({ db, now, onAdded }: ReplayOptions): Work => {
   }
 }
 
-/** The ids of the deliveries that have not been resent since they were selected. */
-async function unchanged(tx: Queryable, { engine }: Database, taken: readonly Taken[]): Promise<string[]> {
-  const ids = taken.map(({ id }) => id)
+/** The ids of the deliveries that have not been resent since they were selected; locks their rows. */
+async function unchanged(tx: Queryable, { engine }: Database, selected: readonly Selected[]): Promise<string[]> {
+  const ids = selected.map(({ id }) => id)
   const held = tx.selectFrom('deliveries').select(['id', 'round', 'status']).where('id', 'in', ids)
   const found = new Map((await held.orderBy('id').modifyEnd(engine.lockRows).execute()).map((row) => [row.id, row]))
-  return taken.flatMap(({ id, round }) => {
+  return selected.flatMap(({ id, round }) => {
     const row = found.get(id)
     return row?.round === round && row.status !== 'pending' ? [id] : []
   })
 }
 
 /**
- * What one replay selects, and where the next one begins. An instant is never split, even if it exceeds the limit, so that
- * no delivery is sent by both. With a selective filter, a replay may match none of the deliveries it examined and still
- * return where to continue.
+ * Selects the deliveries of one replay, and where the next one begins. Deliveries with the same timestamp are never
+ * split, even beyond the limit, so that no two replays send the same one. With a selective filter, a replay may match
+ * none of the deliveries it examined and still return where to continue.
  */
-async function takenBy(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
+async function selectDeliveries(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
   const found = await endedWithin(tx, db, webhook, range, maxExamined + 1)
-  const taken = found.filter(({ isWanted }) => isWanted)
-  const next = taken[maxReplayed] ?? found[maxExamined]
-  if (next === undefined) return { taken }
+  const selected = found.filter(({ isWanted }) => isWanted)
+  const next = selected[maxReplayed] ?? found[maxExamined]
+  if (next === undefined) return { selected }
   const nextSince = next.createdAt
   if (nextSince > (found[0]?.createdAt ?? '')) {
-    return { taken: taken.filter(({ createdAt }) => createdAt < nextSince), nextSince }
+    return { selected: selected.filter(({ createdAt }) => createdAt < nextSince), nextSince }
   }
   const after = new Date(Date.parse(nextSince) + 1).toISOString()
   const instant = await endedWithin(tx, db, webhook, { ...range, until: after })
-  return { taken: instant.filter(({ isWanted }) => isWanted), nextSince: after }
+  return { selected: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
-/** Deliveries of a time range, oldest first in index order, each with whether to resend it. */
+/** Deliveries of a time range in index order, oldest first, each with a flag that says whether to resend it. */
 async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, max?: number) {
   const { status, event } = range
   const chosen = { event, ...(status === 'failed' && { status }) }

@@ -26,7 +26,7 @@ const tags = ['webhooks']
 const reads = { scope: 'webhooks:read', cache: 'private', fields: true } as const
 const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
-/** The delivery log of a webhook, and sending on request: tests, redeliveries, replays. */
+/** Routes for a webhook's delivery log and for manual sends: tests, redeliveries and replays. */
 export const deliveryRoutes: Plugin = async (app, options) => {
   for (const routes of [listing, reading, testing, redelivering, replaying]) await routes(app, options)
 }
@@ -52,12 +52,12 @@ const reading: Plugin = async (app, { db }) => {
   })
 }
 
-/** Response headers of a 202: where to look for the result, and when. */
-const onItsWay = (place: string) => ({ location: place, 'retry-after': '1' })
+/** Response headers of a 202: where to find the result, and when to look for it. */
+const acceptedHeaders = (location: string) => ({ location, 'retry-after': '1' })
 
 const testing: Plugin = async (app, options) => {
   const { db, queue, now, random, events } = options
-  const about = { tags, operationId: 'testWebhook', summary: 'Send a test to a webhook alone, even while it is paused' }
+  const about = { tags, operationId: 'testWebhook', summary: 'Send a test event to one webhook, even if it is paused' }
   const schema = {
     ...about,
     params: WebhookParams,
@@ -67,12 +67,12 @@ const testing: Plugin = async (app, options) => {
   const config = { ...writes, bodyOptional: true, problems: ['PRECONDITION_FAILED'] } as const
   app.post(`${path}/test`, { config, schema }, async (request, reply) => {
     const { id } = request.params
-    const demands = preconditionOf(request, false)
+    const precondition = preconditionOf(request, false)
     return idempotentWrite(request, reply, db.write, async (tx: typeof db.read) => {
-      const webhook = await hold(tx, callerOf(request), id, demands)
+      const webhook = await hold(tx, callerOf(request), id, precondition)
       const test = testOf(events, webhook, request.body.event)
       const deliveryId = await addTest(tx, { queue, random }, webhook, test, new Date(now()).toISOString())
-      const headers = onItsWay(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`)
+      const headers = acceptedHeaders(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`)
       return { status: 202, headers, body: await findDelivery(tx, id, deliveryId) }
     })
   })
@@ -85,34 +85,34 @@ function testOf(events: EventKinds, { id, event }: { id: string; event: string }
 }
 
 const redelivering: Plugin = async (app, options) => {
-  const about = { tags, operationId: 'redeliver', summary: 'Send a delivery again: the same event, new tries' }
+  const about = { tags, operationId: 'redeliver', summary: 'Send a delivery again: the same event in new attempts' }
   const schema = { ...about, params: schemas.ByDelivery, response: { 202: schemas.DeliveryView } }
   const config = { ...writes, problems: ['PRECONDITION_FAILED', 'WEBHOOK_NOT_ACTIVE', 'PERMISSION_DENIED'] } as const
   app.post(`${path}/deliveries/:deliveryId/redeliver`, { config, schema }, async (request, reply) => {
     const { id, deliveryId } = request.params
-    const wanted = { id, deliveryId, demands: preconditionOf(request, false) }
+    const wanted = { id, deliveryId, precondition: preconditionOf(request, false) }
     return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
       status: 202,
       body: await redeliver(tx, options, callerOf(request), wanted, auditActor(request)),
-      headers: onItsWay(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`),
+      headers: acceptedHeaders(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`),
     }))
   })
 }
 
 const replaying: Plugin = async (app, options) => {
   const { db, now, events } = options
-  const about = { tags, operationId: 'replayWebhook', summary: 'Send the deliveries of a time again' }
+  const about = { tags, operationId: 'replayWebhook', summary: 'Send the deliveries of a time range again' }
   const schema = { ...about, params: WebhookParams, body: schemas.newReplay(events), response: { 202: schemas.Replay } }
   const config = { ...writes, problems: ['PRECONDITION_FAILED', 'WEBHOOK_NOT_ACTIVE'] } as const
   app.post(`${path}/replay`, { config, schema }, async (request, reply) => {
     const { since, until, event, status } = request.body
     const chosen = { ...(event !== undefined && { event }), ...(status !== undefined && { status }) } as Partial<Range>
-    const demands = preconditionOf(request, false)
-    const wanted = { id: request.params.id, demands, ...rangeOf(since, until, now()), ...chosen }
+    const precondition = preconditionOf(request, false)
+    const wanted = { id: request.params.id, precondition, ...rangeOf(since, until, now()), ...chosen }
     return idempotentWrite(request, reply, db.write, async (tx: typeof db.read) => ({
       status: 202,
       body: await replay(tx, options, callerOf(request), wanted, auditActor(request)),
-      headers: onItsWay(`${app.prefix}/api/webhooks/${wanted.id}/deliveries`),
+      headers: acceptedHeaders(`${app.prefix}/api/webhooks/${wanted.id}/deliveries`),
     }))
   })
 }
@@ -127,7 +127,7 @@ function rangeOf(since: string, until: string | undefined, nowMs: number): Pick<
     message: 'must be a date or date-time such as 2026-11-21T00:00:00Z',
   }))
   const { since: from = '', until: to = '' } = range
-  if (errors.length === 0 && from >= to) errors.push({ field: 'until', message: 'must be later than since' })
+  if (errors.length === 0 && from >= to) errors.push({ field: 'until', message: 'must be later than `since`' })
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
   return { since: from, until: to }
 }

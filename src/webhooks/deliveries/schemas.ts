@@ -11,8 +11,8 @@ const Attempt = Type.Object({
   startedAt: Instant,
   durationMs: Type.Integer({ minimum: 0 }),
   statusCode: Type.Optional(Type.Integer({ examples: [204] })),
-  error: Type.Optional(Type.String({ description: 'Why it does not count as delivered' })),
-  responseStart: Type.Optional(Type.String({ description: 'At most 4 KiB of the answer' })),
+  error: Type.Optional(Type.String({ description: 'Why the attempt failed' })),
+  responseStart: Type.Optional(Type.String({ description: 'The first 4 KiB of the response body' })),
 })
 
 const states = ['pending', 'delivered', 'failed']
@@ -21,27 +21,32 @@ const states = ['pending', 'delivered', 'failed']
 export const DeliveryView = partialResponse(
   Type.Object({
     id: Type.String({ examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
-    eventId: Type.String({ description: 'The webhook-id of every try', examples: ['msg_Rmlyc3RQcm9ncmFtbWVyXw'] }),
+    eventId: Type.String({
+      description: 'The `webhook-id` header of every attempt',
+      examples: ['msg_Rmlyc3RQcm9ncmFtbWVyXw'],
+    }),
     event: EventName,
     status: Type.String({ enum: states }),
-    test: Type.Optional(Type.Boolean({ description: 'True for a test, which is tried once', examples: [true] })),
+    test: Type.Optional(Type.Boolean({ description: 'True for a test, which has a single attempt', examples: [true] })),
     attempts: Type.Array(Attempt),
     nextAttemptAt: Type.Optional(Instant),
     createdAt: Instant,
     completedAt: Type.Optional(Instant),
     reason: Type.Optional(
-      Type.String({ description: 'Why it ended without a further try, such as that it was dropped' }),
+      Type.String({
+        description: 'Why the delivery ended without another attempt, for example because it was dropped',
+      }),
     ),
   }),
 )
 
-/** The optional body of a test. */
+/** The optional body of a test request. */
 export const newTest = (events: EventKinds) =>
   Type.Object({
     event: Type.Optional(
       Type.String({
         enum: Object.keys(events),
-        description: 'Whose example is sent',
+        description: 'The event type whose example is sent',
         ...documentedRules({ default: 'webhook.test' }),
         examples: ['report.completed'],
       }),
@@ -53,24 +58,28 @@ const bound = (description: string, example: string) =>
 const example = '2026-03-01T12:00:00.000Z'
 const later = '2026-03-02T12:00:00.000Z'
 
-/** The body of a replay. */
+/** The body of a replay request. */
 export const newReplay = (events: EventKinds) =>
   Type.Object({
-    since: bound('Deliveries made at this instant or later', example),
-    until: Type.Optional(bound('Deliveries made before this instant; all later ones without it', later)),
-    event: Type.Optional(Type.String({ enum: Object.keys(events), description: 'Only of this kind of event' })),
+    since: bound('Deliveries created at this instant or later', example),
+    until: Type.Optional(bound('Deliveries created before this instant; default: now', later)),
+    event: Type.Optional(Type.String({ enum: Object.keys(events), description: 'Only deliveries of this event type' })),
     status: Type.Optional(
-      Type.String({ enum: ['delivered', 'failed'], description: 'Only those that ended so', examples: ['failed'] }),
+      Type.String({
+        enum: ['delivered', 'failed'],
+        description: 'Only deliveries that ended in this state',
+        examples: ['failed'],
+      }),
     ),
   })
 
 /** The response to a replay. */
 export const Replay = Type.Object({
-  count: Type.Integer({ minimum: 0, description: 'How many deliveries are sent again', examples: [12] }),
+  count: Type.Integer({ minimum: 0, description: 'Number of deliveries that are sent again', examples: [12] }),
   nextSince: Type.Optional(
     Type.String({
       format: 'date-time',
-      description: 'More match than one replay takes: ask again from this instant on',
+      description: 'Set if more deliveries match than one replay sends: the `since` of the next replay',
       examples: [example],
     }),
   ),
@@ -83,7 +92,7 @@ const parameter = (description: string, at: string) =>
 
 export const ByDelivery = Type.Object({
   ...WebhookParams.properties,
-  deliveryId: Type.String({ description: 'As the log names it', examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
+  deliveryId: Type.String({ description: 'The id of a delivery', examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
 })
 
 /** Query parameters of the delivery log. */
@@ -92,14 +101,14 @@ export const DeliveryLogQuery = Type.Object({
   cursor: CursorText,
   status: Type.Optional(Type.String({ enum: states, description: 'Only deliveries in this state' })),
   event: Type.Optional(
-    Type.String({ maxLength: 100, description: 'Only of this kind of event', examples: ['report.completed'] }),
+    Type.String({ maxLength: 100, description: 'Only deliveries of this event type', examples: ['report.completed'] }),
   ),
-  since: parameter('Only deliveries made at this instant or later', example),
-  until: parameter('Only deliveries made before this instant', later),
+  since: parameter('Only deliveries created at this instant or later', example),
+  until: parameter('Only deliveries created before this instant', later),
   sort: Type.Optional(
     Type.String({
       enum: ['-createdAt', 'createdAt'],
-      description: 'The newest first, or the oldest',
+      description: 'Newest first, or oldest first',
       ...documentedRules({ default: '-createdAt' }),
     }),
   ),

@@ -3,9 +3,9 @@ import type { Queue, Work } from '../../queue/queue.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
 import { coveredBy, effectiveScopes } from '../dispatch/subscribers.ts'
-import { testLaneOf } from '../queue/endpoint-queue.ts'
+import { testQueueId } from '../queue/endpoint-queue.ts'
 
-/** Maximum waiting deliveries that one transaction ends or moves. */
+/** Maximum number of waiting deliveries that one transaction ends or moves. */
 export const settledAtOnce = 100
 
 interface SettleOptions {
@@ -14,64 +14,66 @@ interface SettleOptions {
 }
 
 /** A position among the deliveries of an endpoint queue, which are ordered by `next_attempt_at` and `id`. */
-interface Place {
+interface Position {
   nextAttemptAt: string
   id: string
 }
 
 /**
- * Brings a webhook's waiting deliveries in line with it, in the transaction that changed or deleted it. Deliveries move to
- * its new address if its scopes cover them. They end once it was paused, disabled or deleted, so that the log shows no
- * further attempt. Beyond the first `settledAtOnce` a job continues; until then each claim checks the webhook (`isStopped`).
- * Calls in flight run to their end: they may still succeed, and are not retried.
+ * Applies a change or deletion of a webhook to its waiting deliveries, in the same transaction. They move to its new
+ * address if its scopes cover their events, and end when it is paused, disabled or deleted, so that the log promises no
+ * further attempt. A job settles those beyond the first `settledAtOnce`; until then each claim checks the webhook
+ * (`isStopped`). Calls in flight continue and may still succeed, but are not retried.
  */
 export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhookId: string, instant: string) {
-  const webhook = await heldRegistration(tx, db, webhookId)
-  if (webhook !== undefined) await settleUnderWay(tx, webhook, instant)
-  for (const lane of lanesOf(webhookId)) {
+  const webhook = await lockWebhook(tx, db, webhookId)
+  if (webhook !== undefined) await settleInFlight(tx, webhook, instant)
+  for (const lane of queueIdsOf(webhookId)) {
     if ((await settleSome(tx, webhook, lane, null, instant)) === null) continue
     return queue.enqueue(tx, 'webhook.settle', { webhookId })
   }
 }
 
-/**
- * Handles `webhook.settle` jobs: the remaining deliveries, one transaction after another. Running twice changes nothing
- * more.
- */
+/** Handles `webhook.settle` jobs: settles the remaining deliveries, one batch per transaction. Idempotent. */
 export const settleRest = ({ db, now }: Pick<SettleOptions, 'db'> & { now: () => number }): Work => {
-  const step = (webhookId: string, lane: string, after: Place | null) =>
+  const step = (webhookId: string, lane: string, after: Position | null) =>
     db.write(async (tx) => {
-      const webhook = await heldRegistration(tx, db, webhookId)
+      const webhook = await lockWebhook(tx, db, webhookId)
       return settleSome(tx, webhook, lane, after, new Date(now()).toISOString())
     })
   return async ({ payload, signal, finish }) => {
     const { webhookId } = payload as { webhookId: string }
-    for (const lane of lanesOf(webhookId)) {
-      for (let place = await step(webhookId, lane, null); place !== null; ) {
+    for (const lane of queueIdsOf(webhookId)) {
+      for (let position = await step(webhookId, lane, null); position !== null; ) {
         signal.throwIfAborted()
-        place = await step(webhookId, lane, place)
+        position = await step(webhookId, lane, position)
       }
     }
     await db.write(finish)
   }
 }
 
-const lanesOf = (webhookId: string) => [webhookId, testLaneOf(webhookId)]
+const queueIdsOf = (webhookId: string) => [webhookId, testQueueId(webhookId)]
 
-/** The webhook, locked until the end of the transaction like every change of it; undefined once it is deleted. */
-export async function heldRegistration(tx: Queryable, { engine }: Database, id: string): Promise<Webhook | undefined> {
+/**
+ * Reads the webhook and locks it until the end of the transaction, as every change to it does; undefined if it was
+ * deleted.
+ */
+export async function lockWebhook(tx: Queryable, { engine }: Database, id: string): Promise<Webhook | undefined> {
   const held = tx.selectFrom('webhooks').selectAll().where('id', '=', id).modifyEnd(engine.lockRows)
   return held.executeTakeFirst()
 }
 
-/** Settles the next few deliveries of an endpoint queue; returns the last one's position, or null when there are no more. */
+/**
+ * Settles the next few deliveries of an endpoint queue. Returns the last one's position, or null when there are no more.
+ */
 async function settleSome(
   tx: Queryable,
   webhook: Webhook | undefined,
   lane: string,
-  after: Place | null,
+  after: Position | null,
   instant: string,
-): Promise<Place | null> {
+): Promise<Position | null> {
   const waiting = await tx
     .selectFrom('deliveries')
     .select(['id', 'nextAttemptAt'])
@@ -92,7 +94,7 @@ async function settleSome(
 }
 
 async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: string[], completedAt: string) {
-  // The negation keeps the planner off the index on the status: the rows are looked up by id.
+  // The negation keeps the planner from using the index on the status: the rows are looked up by id.
   const waiting = tx
     .updateTable('deliveries')
     .where('id', 'in', ids)
@@ -102,28 +104,31 @@ async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: str
   if (webhook === undefined) return void (await ending.execute())
   await ending.where('stops', '<', webhook.stops).execute()
   const moved = waiting.where('url', '<>', webhook.callbackUrl)
-  const told = coveredBy(await effectiveScopes(tx, webhook))
+  const isCovered = coveredBy(await effectiveScopes(tx, webhook))
   await moved
     .set({ ...ended, completedAt })
-    .where((row) => row.not(told(row as never)))
+    .where((row) => row.not(isCovered(row as never)))
     .execute()
   await moved.set({ url: webhook.callbackUrl }).execute()
 }
 
 const ended = { status: 'failed', nextAttemptAt: null } as const
 
-/** A call in flight is not retried if the scopes at the new address do not cover its event. There are few such calls. */
-async function settleUnderWay(tx: Queryable, webhook: Webhook, completedAt: string): Promise<void> {
+/**
+ * Moves calls in flight to the new address, or prevents their retry if the webhook's new scopes do not cover the event.
+ * There are never more than a few.
+ */
+async function settleInFlight(tx: Queryable, webhook: Webhook, completedAt: string): Promise<void> {
   const moved = tx
     .updateTable('deliveries')
-    .where('lane', 'in', lanesOf(webhook.id))
+    .where('lane', 'in', queueIdsOf(webhook.id))
     .where('leaseUntil', 'is not', null)
     .where('url', '<>', webhook.callbackUrl)
     .where((row) => row.not(row('status', '<>', 'pending')))
-  const told = coveredBy(await effectiveScopes(tx, webhook))
+  const isCovered = coveredBy(await effectiveScopes(tx, webhook))
   await moved
     .set({ ...ended, completedAt })
-    .where((row) => row.not(told(row as never)))
+    .where((row) => row.not(isCovered(row as never)))
     .execute()
   await moved.set({ url: webhook.callbackUrl }).execute()
 }

@@ -3,31 +3,31 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import { ScanRefused } from '../../storage/scans/scan.ts'
 import type { DeliveryDropsTable } from '../../storage/tables/tables.ts'
-import { type Announcing, announceWebhook } from '../dispatch/health-events.ts'
+import { type EventRecording, recordHealthEvent } from '../dispatch/health-events.ts'
 
-export interface BoundOptions extends Announcing {
+export interface BoundOptions extends EventRecording {
   db: Database
   now: () => number
-  /** Maximum waiting deliveries per owner. */
+  /** Maximum number of waiting deliveries per owner. */
   maxWaiting: number
   /** Called at most once an hour per owner with the number dropped since the last call. */
   onDropped?: (owner: string, dropped: number) => void
 }
 
-/** Call with the owner of each added delivery: drops the oldest waiting deliveries of owners above the limit. */
+/** Drops the oldest waiting deliveries of owners above the limit. Call it with the owner of each added delivery. */
 export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
 const batchSize = 500
-/** Drops more than were added, so that an owner far above the limit returns to it. */
+/** How many are dropped per added delivery: several, so that an owner far above the limit gets back to it. */
 const dropsPerAddition = 4
 const maxDropped = 5_000
 const notifyEachMs = 3_600_000
-const rememberedOwners = 10_000
+const maxOwners = 10_000
 
 /**
- * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so it is not done after every
- * addition: the next count happens once half of the room found by the last one is used up, as other nodes may use the other
- * half.
+ * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so it does not happen on every
+ * addition: the next count is due when half of the room that the last one found is used up, because other nodes may use
+ * the other half.
  */
 export function waitingBound(options: BoundOptions): WaitingBound {
   const { maxWaiting } = options
@@ -38,7 +38,7 @@ export function waitingBound(options: BoundOptions): WaitingBound {
       const left = (rooms.get(owner) ?? 0) - length
       rooms.delete(owner)
       // Evict the owner counted longest ago.
-      if (rooms.size >= rememberedOwners) rooms.delete(rooms.keys().next().value as string)
+      if (rooms.size >= maxOwners) rooms.delete(rooms.keys().next().value as string)
       rooms.set(owner, left)
       if (left >= 0) continue
       const excess = (await countWaiting(options, owner)) - maxWaiting
@@ -48,13 +48,16 @@ export function waitingBound(options: BoundOptions): WaitingBound {
   }
 }
 
-/** The waiting deliveries in an owner's endpoint queues; those of one queue are adjacent in an index. */
+/** The waiting deliveries in an owner's endpoint queues; those of one queue are adjacent in the index. */
 const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as l
   join deliveries as d on d.lane = l.lane and d.status = 'pending' and d.lease_until is null
   where l.owner = ${owner} and l.due_at is not null and ${engine.interruptible('d')}`
 
-/** Reads many rows, so not on the thread that serves requests. If a long read is refused, the next addition tries again. */
-async function scanned<Row>(db: Database, query: RawBuilder<Row>, owner: string): Promise<Row[]> {
+/**
+ * Runs a query over many rows, away from the thread that serves requests. Returns no rows if the scan is refused: the
+ * next addition tries again.
+ */
+async function scanRows<Row>(db: Database, query: RawBuilder<Row>, owner: string): Promise<Row[]> {
   const compiled = query.compile(db.read.withoutPlugins())
   return db.scan<Row>({ compile: () => compiled }, { account: `webhooks of ${owner}` }).catch((error) => {
     if (error instanceof ScanRefused) return []
@@ -62,20 +65,20 @@ async function scanned<Row>(db: Database, query: RawBuilder<Row>, owner: string)
   })
 }
 
-/** Counts no further than the number that can be dropped at a time. */
+/** Counts up to the limit plus the maximum number that can be dropped at once. */
 async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Promise<number> {
   const counting = sql<{ waiting: number }>`
     select count(*) as waiting from (
       select 1 from ${waitingOf(db, owner)} limit ${maxWaiting + maxDropped}) as waiting`
-  const [counted] = await scanned(db, counting, owner)
+  const [counted] = await scanRows(db, counting, owner)
   return counted?.waiting ?? 0
 }
 
-/** Marks the longest waiting deliveries as failed, except those in flight, and notifies the owner. */
+/** Marks the longest-waiting deliveries as failed, except those in flight, and notifies the owner. */
 async function dropOldest(options: BoundOptions, owner: string, excess: number): Promise<void> {
   const { db } = options
   const oldest = sql<{ id: string }>`select d.id from ${waitingOf(db, owner)} order by d.id limit ${excess}`
-  const rows = await scanned(db, oldest, owner)
+  const rows = await scanRows(db, oldest, owner)
   const dropped = new Map<string | null, number>()
   while (rows.length > 0) {
     const ids = rows.splice(0, batchSize).map(({ id }) => [id])
@@ -87,12 +90,12 @@ async function dropOldest(options: BoundOptions, owner: string, excess: number):
   await db.write((tx) => notify(tx, options, owner, webhooks.slice(0, 1)))
 }
 
-const reasonOf = (maxWaiting: number) => `Dropped: more than ${maxWaiting} deliveries of yours were waiting`
+const reasonOf = (maxWaiting: number) => `Dropped: more than ${maxWaiting} of your deliveries were waiting`
 
 async function drop(tx: Queryable, { db, now, maxWaiting }: BoundOptions, owner: string, ids: readonly string[][]) {
   const instant = iso(now())
   const wanted = sql`select value ->> 0 from ${db.engine.jsonRows(JSON.stringify(ids))}`
-  // The negation keeps the planner off the index on the status: the rows are looked up by id.
+  // The negation keeps the planner from using the index on the status: the rows are looked up by id.
   const { rows } = await sql<{ webhookId: string | null }>`
     update deliveries set status = 'failed', next_attempt_at = null, completed_at = ${instant},
       reason = ${reasonOf(maxWaiting)}
@@ -109,7 +112,7 @@ async function drop(tx: Queryable, { db, now, maxWaiting }: BoundOptions, owner:
   return rows
 }
 
-/** Notifies the owner's other webhooks how many deliveries were dropped, at most once an hour. */
+/** Reports the number of dropped deliveries to the log and to the owner's other webhooks, at most once an hour. */
 async function notify(tx: Queryable, options: BoundOptions, owner: string, webhookIds: string[]): Promise<void> {
   const { db, now, maxWaiting, onDropped } = options
   const instant = iso(now())
@@ -123,6 +126,6 @@ async function notify(tx: Queryable, options: BoundOptions, owner: string, webho
   const named = tx.selectFrom('webhooks').selectAll().where('id', 'in', webhookIds)
   const webhook = webhookIds.length === 0 ? undefined : await named.executeTakeFirst()
   if (webhook === undefined) return
-  const reason = `More than ${maxWaiting} deliveries were waiting: of the oldest, ${drops.unreported} were dropped`
-  await announceWebhook(tx, options, webhook, { kind: 'webhook.failing', since: drops.since, reason }, instant)
+  const reason = `More than ${maxWaiting} of your deliveries were waiting: the oldest were dropped (${drops.unreported})`
+  await recordHealthEvent(tx, options, webhook, { kind: 'webhook.failing', since: drops.since, reason }, instant)
 }

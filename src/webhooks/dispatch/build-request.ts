@@ -2,7 +2,7 @@ import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import type { RandomBytes } from '../../storage/ids.ts'
 import type { Due } from '../queue/claim.ts'
-import { accountSecrets, headersPlace, memoize, secretPlace, validSecrets, type WebhookKeys } from '../secrets.ts'
+import { accountSecrets, headersAad, memoize, secretAad, validSecrets, type WebhookKeys } from '../secrets.ts'
 import type { OutboundPost, Sender } from './http-client.ts'
 import type { Outcome } from './outcome.ts'
 import { secretKey, signature } from './sign.ts'
@@ -11,7 +11,7 @@ export interface SigningOptions {
   db: Database
   sealer: Sealer
   keys: WebhookKeys
-  /** The release, sent in User-Agent. */
+  /** Version of the service, sent in User-Agent. */
   version: string
   now: () => number
   random: RandomBytes
@@ -23,25 +23,25 @@ export interface SigningOptions {
  */
 export type SignedCall = (due: Due) => Promise<OutboundPost>
 
-const opened = 1_000
+const cachedSecrets = 1_000
 
-/** Builds signed requests. Decrypted secrets are cached by their ciphertext; the cache has 1,000 entries. */
+/** Returns a function that builds signed requests. Up to 1,000 decrypted secrets are cached, by their ciphertext. */
 export function signedCalls({ db, sealer, keys, version, now, random }: SigningOptions): SignedCall {
-  const unseal = memoize(opened, sealer.open)
+  const unseal = memoize(cachedSecrets, sealer.open)
   const agent = `Plinth/${version}`
-  /** A webhook has its own secret; one-off callback URLs use the account's secret or the public key. */
   const opener = { ...sealer, open: unseal }
-  const keyOf = memoize(opened, secretKey)
+  const keyOf = memoize(cachedSecrets, secretKey)
+  // A webhook has its own secret; calls to one-off callback URLs are signed with the account's secret and the private key.
   const signingKeys = async ({ webhook, ownerClient, ownerSubject }: Due) => {
     if (webhook !== null)
-      return { secrets: validSecrets(opener, webhook, secretPlace(webhook.id), now()).map((secret) => keyOf(secret)) }
+      return { secrets: validSecrets(opener, webhook, secretAad(webhook.id), now()).map((secret) => keyOf(secret)) }
     const owner = { ownerClient, ownerSubject }
     const secrets = await accountSecrets(db, opener, owner, now, random)
     return { secrets: secrets.map((secret) => keyOf(secret)), privateKeys: [keys.privateKey] }
   }
   const staticHeaders = ({ webhook }: Due): Record<string, string> => {
     if (!webhook?.headers) return {}
-    const entries = Object.entries<string>(JSON.parse(unseal(webhook.headers, headersPlace(webhook.id))))
+    const entries = Object.entries<string>(JSON.parse(unseal(webhook.headers, headersAad(webhook.id))))
     return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]))
   }
   return async (due) => {
@@ -68,7 +68,7 @@ interface Calling {
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 
-/** Makes the call of a delivery within its time limit. Rejects like `SignedCall`. */
+/** Sends a delivery to its receiver, within its time limit. Rejects like `SignedCall`. */
 export async function callReceiver({ sender, signed, onCalled }: Calling, due: Due): Promise<Outcome> {
   const request = await signed(due)
   const outcome = await sender.post(due.limitMs === null ? request : { ...request, timeoutMs: due.limitMs })

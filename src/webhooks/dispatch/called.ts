@@ -2,13 +2,13 @@ import { sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Owned } from '../../storage/rows/revision.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
-import type { KeptSecret } from '../secrets.ts'
+import type { StoredSecret } from '../secrets.ts'
 import { withLiveOwners } from './subscribers.ts'
 
 /** The columns of a webhook that a call needs. */
 export type CallableWebhook = Pick<
   Webhook,
-  'id' | 'status' | 'stops' | 'scopes' | 'callbackUrl' | 'headers' | keyof Owned | keyof KeptSecret
+  'id' | 'status' | 'stops' | 'scopes' | 'callbackUrl' | 'headers' | keyof Owned | keyof StoredSecret
 >
 
 interface Claimed {
@@ -20,7 +20,7 @@ interface Claimed {
 
 type Engine = Pick<Database, 'engine'>
 
-/** The webhook to call for each of these deliveries, if it still exists and its scopes cover the event. */
+/** Returns the webhook to call for each of these deliveries, if it still exists and its scopes cover the event. */
 export async function webhooksToCall(
   tx: Queryable,
   { engine }: Engine,
@@ -36,20 +36,20 @@ export async function webhooksToCall(
     from webhooks where id in (select value ->> 0 from ${wanted})`.execute(tx.withoutPlugins())
   const present = await withLiveOwners(tx, { engine }, found.rows)
   const webhooks = new Map(present.map((row) => [row.id, row]))
-  const untold = await untoldOf(tx, { engine }, rows, webhooks)
+  const uncovered = await uncoveredOf(tx, { engine }, rows, webhooks)
   return new Map(
     rows.flatMap(({ id, webhookId }) => {
       const webhook = webhooks.get(webhookId ?? '')
-      return webhook === undefined || untold.has(id) ? [] : [[id, webhook] as const]
+      return webhook === undefined || uncovered.has(id) ? [] : [[id, webhook] as const]
     }),
   )
 }
 
 /**
- * Deliveries made for an earlier address whose event the webhook's scopes do not cover at its current one. They end without
- * a call, like those already settled (`settle.ts`).
+ * Ids of deliveries created for an earlier address, whose events the webhook's current scopes do not cover. They end
+ * without a call, like those already settled (`settle.ts`).
  */
-async function untoldOf(
+async function uncoveredOf(
   tx: Queryable,
   { engine }: Engine,
   rows: readonly Claimed[],
@@ -62,9 +62,9 @@ async function untoldOf(
   const { rows: events } = await sql<{ id: string; audience: string | null }>`
     select id, audience from events where id in (select value ->> 0 from ${wanted})`.execute(tx)
   const audiences = new Map(events.map(({ id, audience }) => [id, audience]))
-  const isTold = (row: Claimed) => {
+  const isCovered = (row: Claimed) => {
     const audience = audiences.get(row.eventId) ?? null
     return audience === null || audience === 'any' || (registered(row)?.scopes ?? '').split(' ').includes(audience)
   }
-  return new Set(moved.filter((row) => !isTold(row)).map(({ id }) => id))
+  return new Set(moved.filter((row) => !isCovered(row)).map(({ id }) => id))
 }

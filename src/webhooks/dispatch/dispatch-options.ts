@@ -7,9 +7,9 @@ import type { RecordOptions } from './record-attempts.ts'
 /** Options of the dispatcher, including its concurrency. */
 export interface DispatchOptions extends RecordOptions, SigningOptions {
   sender: Pick<Sender, 'post'>
-  /** Maximum calls in flight in this process, over all endpoints. */
-  hands: number
-  /** Duration of a claim's lease in ms: longer than any call takes. */
+  /** Maximum number of calls in flight in this process, for all endpoints. */
+  concurrency: number
+  /** Duration of a claim's lease in ms; longer than any call takes. */
   leaseMs: number
   onError: (error: unknown) => void
   /** Called with the outcome of each call. */
@@ -18,7 +18,7 @@ export interface DispatchOptions extends RecordOptions, SigningOptions {
 
 /** The dispatcher of this process. */
 export interface Dispatch {
-  /** Looks for due deliveries at once. */
+  /** Checks for due deliveries now. */
   wake: () => void
   /** Resolves when no call is in flight and nothing that is due can be sent. */
   settled: () => Promise<void>

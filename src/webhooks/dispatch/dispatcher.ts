@@ -8,7 +8,7 @@ import type { Tried } from './outcome.ts'
 import { recordTogether } from './record-attempts.ts'
 
 const idlePollMs = 1_000
-const lapsedLookMs = 5_000
+const reclaimEveryMs = 5_000
 const maxRecorded = 256
 const gatherMs = 5
 const errorPauseMs = 1_000
@@ -16,45 +16,48 @@ const busyPauseMs = 10
 const faultPauseMs = 60_000
 
 interface State extends DispatchOptions {
-  /** Claimed but not recorded yet; of these, the calls that have not ended occupy slots. */
-  flying: Map<string, Due>
+  /** Deliveries claimed but not recorded yet; only those in `calling` occupy slots. */
+  claims: Map<string, Due>
   calling: Set<Due>
   ended: Tried[]
   recording: boolean
-  /** Delays recording so that more calls can end and share the transaction. */
+  /** Timer that delays recording, so that more calls can end and share the transaction. */
   gathering: NodeJS.Timeout | undefined
-  looking: boolean
-  /** Claims without checking first whether anything is due: calls being recorded free their slots. */
+  isPolling: boolean
+  /**
+   * Makes the next poll claim without first checking whether anything is due, because finished calls have just freed
+   * slots.
+   */
   eager: boolean
   again: boolean
   stopped: boolean
-  /** True once the remaining claims were released: nothing is recorded any more. */
+  /** True once the remaining claims are released; nothing is recorded after that. */
   over: boolean
   timer: NodeJS.Timeout | undefined
-  lapsedLookAt: number
+  reclaimAt: number
   waiters: (() => void)[]
   signed: ReturnType<typeof signedCalls>
 }
 
 /**
- * Sends deliveries: claims due ones, makes each signed call outside any transaction, and records finished calls together in
- * one transaction. A crash in between repeats the attempt (at-least-once).
+ * Sends deliveries: claims due ones, makes each signed call outside any transaction, and records finished calls together
+ * in one transaction. After a crash in between, the attempt is repeated (at-least-once delivery).
  */
 export function startDispatch(options: DispatchOptions): Dispatch {
   const state: State = {
     ...options,
-    flying: new Map(),
+    claims: new Map(),
     calling: new Set(),
     ended: [],
     recording: false,
     gathering: undefined,
-    looking: false,
+    isPolling: false,
     eager: false,
     again: false,
     stopped: false,
     over: false,
     timer: undefined,
-    lapsedLookAt: 0,
+    reclaimAt: 0,
     waiters: [],
     signed: signedCalls(options),
   }
@@ -72,35 +75,35 @@ export function startDispatch(options: DispatchOptions): Dispatch {
 
 function wake(state: State): void {
   if (state.stopped) return
-  if (state.looking) state.again = true
-  else void look(state)
+  if (state.isPolling) state.again = true
+  else void poll(state)
 }
 
-async function look(state: State): Promise<void> {
-  state.looking = true
+async function poll(state: State): Promise<void> {
+  state.isPolling = true
   state.again = false
   clearTimeout(state.timer)
   const pauseMs = await fill(state).catch((error) => {
     state.onError(error)
     return errorPauseMs
   })
-  state.looking = false
-  if (state.stopped) return tellWaiters(state)
-  if (state.again) return void look(state)
+  state.isPolling = false
+  if (state.stopped) return resolveWaiters(state)
+  if (state.again) return void poll(state)
   state.timer = setTimeout(() => wake(state), pauseMs)
-  if (pauseMs > 0) tellWaiters(state)
+  if (pauseMs > 0) resolveWaiters(state)
 }
 
 /** Claims as many deliveries as there are free slots; returns how long to wait before claiming again, in ms. */
 async function fill(state: State): Promise<number> {
-  const { db, hands, flying, calling } = state
-  if (performance.now() >= state.lapsedLookAt) {
-    state.lapsedLookAt = performance.now() + lapsedLookMs
+  const { db, concurrency, claims, calling } = state
+  if (performance.now() >= state.reclaimAt) {
+    state.reclaimAt = performance.now() + reclaimEveryMs
     await reclaimExpired(db, state.now())
   }
-  const slots = slotsOf(hands, calling)
-  // If recording is slow, claim no more than can be recorded.
-  if (flying.size >= 2 * hands || ranks.every((rank) => roomFor(slots, rank) === 0)) return idlePollMs
+  const slots = slotsOf(concurrency, calling)
+  // If recording falls behind, claim nothing until it catches up.
+  if (claims.size >= 2 * concurrency || ranks.every((rank) => roomFor(slots, rank) === 0)) return idlePollMs
   if (!state.eager) {
     const waitMs = ((await nextDue(db, slots)) ?? Number.POSITIVE_INFINITY) - state.now()
     if (waitMs > 0) return Math.min(waitMs, idlePollMs)
@@ -109,11 +112,11 @@ async function fill(state: State): Promise<number> {
   const claimed = await claimDue({ ...state, slots }, state.now())
   if (state.stopped) return release(db, claimed, state.now())
   for (const due of claimed) {
-    flying.set(keyOf(due), due)
+    claims.set(keyOf(due), due)
     calling.add(due)
     void send(state, due)
   }
-  // Another node is working on what is due and was not claimed.
+  // What is due but could not be claimed is being handled by another node.
   return claimed.length > 0 ? 0 : busyPauseMs
 }
 
@@ -125,7 +128,7 @@ async function send(state: State, due: Due): Promise<void> {
     const outcome = isStopped(due) ? null : await callReceiver(state, due)
     state.ended.push({ due, startedAt, outcome })
   } catch (error) {
-    return notSent(state, due, error)
+    return postponeUnsent(state, due, error)
   } finally {
     state.calling.delete(due)
   }
@@ -133,22 +136,25 @@ async function send(state: State, due: Due): Promise<void> {
 }
 
 /**
- * Calls that end within a moment share one commit, whose cost hardly grows with them; if no other call is in flight, records
- * at once.
+ * Lets calls that end within a few milliseconds share one commit, whose cost hardly depends on their number. Records at
+ * once if no other call is in flight.
  */
 function recordSoon(state: State): void {
   if (state.recording) return
-  if (state.ended.length === state.flying.size) void recordEnded(state)
+  if (state.ended.length === state.claims.size) void recordEnded(state)
   else state.gathering ??= setTimeout(() => void recordEnded(state), gatherMs)
 }
 
-/** A fault of the service itself, such as a secret that cannot be decrypted, says nothing about the endpoint. */
-async function notSent(state: State, due: Due, error: unknown): Promise<void> {
+/**
+ * Postpones a delivery after an internal error, such as a secret that cannot be decrypted, which says nothing about the
+ * endpoint.
+ */
+async function postponeUnsent(state: State, due: Due, error: unknown): Promise<void> {
   state.onError(error)
   if (!state.over) await postpone(state.db, due, state.now() + faultPauseMs).catch(state.onError)
-  state.flying.delete(keyOf(due))
+  state.claims.delete(keyOf(due))
   wake(state)
-  tellWaiters(state)
+  resolveWaiters(state)
 }
 
 async function recordEnded(state: State): Promise<void> {
@@ -162,15 +168,15 @@ async function recordEnded(state: State): Promise<void> {
   state.eager = true
   wake(state)
   await recorded
-  for (const { due } of batch) state.flying.delete(keyOf(due))
+  for (const { due } of batch) state.claims.delete(keyOf(due))
   wake(state)
   state.recording = false
   if (state.ended.length > 0) recordSoon(state)
-  tellWaiters(state)
+  resolveWaiters(state)
 }
 
-function tellWaiters(state: State): void {
-  if (state.flying.size > 0 || state.looking || state.again) return
+function resolveWaiters(state: State): void {
+  if (state.claims.size > 0 || state.isPolling || state.again) return
   for (const resolve of state.waiters.splice(0)) resolve()
 }
 
@@ -181,9 +187,9 @@ async function stop(state: State, graceMs: number): Promise<void> {
   const ended = new Promise<void>((resolve) => {
     state.waiters.push(resolve)
     state.again = false
-    tellWaiters(state)
+    resolveWaiters(state)
   })
   await Promise.race([ended, grace])
   state.over = true
-  await release(state.db, [...state.flying.values()], state.now()).catch(state.onError)
+  await release(state.db, [...state.claims.values()], state.now()).catch(state.onError)
 }

@@ -7,7 +7,7 @@ import type { RandomBytes } from '../../storage/ids.ts'
 import { nextRevision } from '../../storage/rows/revision.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
 import { settle } from '../deliveries/settle.ts'
-import { announceWebhook } from './health-events.ts'
+import { recordHealthEvent } from './health-events.ts'
 import type { Tried } from './outcome.ts'
 
 export interface HealthOptions {
@@ -19,10 +19,10 @@ export interface HealthOptions {
 }
 
 const dayMs = 86_400_000
-const toldAfterMs = dayMs
+const notifyAfterMs = dayMs
 const disabledAfterMs = 5 * dayMs
 const minFailures = 10
-const well = { failingSince: null, failingTold: null }
+const healthy = { failingSince: null, failingTold: null }
 
 /** Consecutive failures of an endpoint queue before and after a batch was recorded. */
 export interface FailureStreak {
@@ -31,10 +31,10 @@ export interface FailureStreak {
 }
 
 /**
- * Locks the webhooks of a batch whose health may change: before any other row and in id order, to avoid deadlocks. Skips
- * webhooks that succeeded before and succeeded again.
+ * Locks those webhooks of a batch whose health may change, before any other row and in id order, to avoid deadlocks.
+ * Skips webhooks that were healthy and succeeded again.
  */
-export async function lockRegistrations(tx: Queryable, { engine }: Database, batch: readonly Tried[]) {
+export async function lockWebhooks(tx: Queryable, { engine }: Database, batch: readonly Tried[]) {
   const registered = batch.filter(({ due }) => due.webhookId !== null)
   if (registered.length === 0) return new Map<string, Webhook>()
   const among = (tries: readonly Tried[]) => {
@@ -49,8 +49,8 @@ export async function lockRegistrations(tx: Queryable, { engine }: Database, bat
 }
 
 /**
- * Records since when webhooks have been failing, notifies their owners after a day, and disables webhooks that responded
- * with 410 or failed for five days and ten attempts. Audit entries come last.
+ * Records since when webhooks have been failing, notifies their owners after a day, and disables webhooks that returned
+ * 410 or have failed for five days and at least ten attempts. Writes audit entries last.
  */
 export async function recordHealth(
   tx: Queryable,
@@ -60,19 +60,20 @@ export async function recordHealth(
   failures: ReadonlyMap<string, FailureStreak>,
 ): Promise<void> {
   const nowMs = options.now()
-  await endEpisodes(tx, options.db, batch, webhooks, failures)
+  await endFailingPeriods(tx, options.db, batch, webhooks, failures)
   const changed: Webhook[] = []
   const ending: { webhook: Webhook; reason: string }[] = []
   for (const [id, tries] of Map.groupBy(batch, ({ due }) => due.webhookId)) {
     const before = webhooks.get(id ?? '')
     if (before === undefined) continue
-    const inARow = failures.get(before.id)
-    // A success recorded concurrently reset the queue's failures and may have missed this failing period.
-    const isOver = inARow?.before === 0
-    const after = tries.reduce(afterOne, isOver ? { ...before, ...well } : before)
-    const reason = whyDisable(after, tries, inARow?.after ?? 0, nowMs)
+    const streak = failures.get(before.id)
+    // A concurrent transaction recorded a success and reset the queue's failures, but may not have ended this failing
+    // period.
+    const isOver = streak?.before === 0
+    const after = tries.reduce(afterOne, isOver ? { ...before, ...healthy } : before)
+    const reason = whyDisable(after, tries, streak?.after ?? 0, nowMs)
     if (reason !== null && after.status === 'active') ending.push({ webhook: after, reason })
-    else if (isToBeTold(after, nowMs)) after.failingTold = await tellFailing(tx, options, after, nowMs)
+    else if (needsNotice(after, nowMs)) after.failingTold = await notifyFailing(tx, options, after, nowMs)
     if (after.failingSince !== before.failingSince || after.failingTold !== before.failingTold) changed.push(after)
   }
   await storeFailing(tx, options.db, changed)
@@ -80,12 +81,12 @@ export async function recordHealth(
 }
 
 /**
- * The first success ends a failing period, even that of a test; a failed test does not begin one. A 410 is not a failure:
- * the endpoint refuses further deliveries.
+ * Any success ends a failing period, even a successful test; a failed test does not start one. A 410 does not count as a
+ * failure: it disables the webhook.
  */
 function afterOne(webhook: Webhook, { due, outcome, startedAt }: Tried): Webhook {
   if (outcome === null || outcome.gone) return webhook
-  if (outcome.delivered) return { ...webhook, ...well }
+  if (outcome.delivered) return { ...webhook, ...healthy }
   if (due.isTest === 1) return webhook
   return { ...webhook, failingSince: webhook.failingSince ?? startedAt }
 }
@@ -96,31 +97,35 @@ function whyDisable(
   failures: number,
   nowMs: number,
 ): string | null {
-  if (tries.some(({ outcome }) => outcome?.gone)) return 'The endpoint answered 410 Gone'
+  if (tries.some(({ outcome }) => outcome?.gone)) return 'The endpoint responded with 410 Gone'
   if (failingSince === null || nowMs - Date.parse(failingSince) < disabledAfterMs || failures < minFailures) return null
   return 'No call has succeeded for five days'
 }
 
-/** Notifies once per failing period; a notification from before its start belongs to an earlier one. */
-const isToBeTold = ({ status, failingSince, failingTold }: Webhook, nowMs: number): boolean =>
+/**
+ * Whether to notify the owner: once per failing period. A notification from before its start belongs to an earlier
+ * period.
+ */
+const needsNotice = ({ status, failingSince, failingTold }: Webhook, nowMs: number): boolean =>
   status === 'active' &&
   failingSince !== null &&
   (failingTold === null || failingTold < failingSince) &&
-  nowMs - Date.parse(failingSince) >= toldAfterMs
+  nowMs - Date.parse(failingSince) >= notifyAfterMs
 
-async function tellFailing(tx: Queryable, options: HealthOptions, webhook: Webhook, nowMs: number): Promise<string> {
+async function notifyFailing(tx: Queryable, options: HealthOptions, webhook: Webhook, nowMs: number): Promise<string> {
   const instant = new Date(nowMs).toISOString()
   const since = webhook.failingSince as string
-  const news = { kind: 'webhook.failing', since, reason: 'No call has succeeded for a day' } as const
-  await announceWebhook(tx, options, webhook, news, instant)
+  const healthEvent = { kind: 'webhook.failing', since, reason: 'No call has succeeded for a day' } as const
+  await recordHealthEvent(tx, options, webhook, healthEvent, instant)
   return instant
 }
 
 /**
- * Ends failing periods that began after this transaction read the webhooks: the queue, locked by now, has failures it did
- * not see then. Skips webhooks locked by another transaction, since the next failure checks the queue again.
+ * Ends failing periods that began after this transaction read the webhooks: the queue, which is locked by now, has
+ * failures that it did not have then. Skips webhooks locked by another transaction: the next failure checks the queue
+ * again.
  */
-async function endEpisodes(
+async function endFailingPeriods(
   tx: Queryable,
   { engine }: Database,
   batch: readonly Tried[],
@@ -149,7 +154,7 @@ async function storeFailing(tx: Queryable, { engine }: Database, changed: readon
     where a.id = webhooks.id`.execute(tx)
 }
 
-/** Disables a webhook with the reason shown to its owner and ends its deliveries; the owner can enable it again. */
+/** Disables a webhook with a reason that its owner can read, and ends its deliveries. The owner can enable it again. */
 async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, reason: string): Promise<void> {
   const instant = new Date(options.now()).toISOString()
   await tx
@@ -159,7 +164,7 @@ async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, 
     .where('id', '=', webhook.id)
     .execute()
   await settle(tx, options, webhook.id, instant)
-  await announceWebhook(tx, options, webhook, { kind: 'webhook.disabled', since: instant, reason }, instant)
+  await recordHealthEvent(tx, options, webhook, { kind: 'webhook.disabled', since: instant, reason }, instant)
   const entry = { ...theService, event: 'webhook.disabled', target: webhook.id, details: { reason } } as const
   await auditRecorder(options.sealer, options.now)(tx, entry)
 }

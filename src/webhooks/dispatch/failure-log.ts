@@ -2,7 +2,7 @@ import type { Due } from '../queue/claim.ts'
 import { hostOf } from '../registrations.ts'
 import type { Outcome } from './outcome.ts'
 
-/** The operator's log line for a failed call: no path, which may contain a secret, no header and no body. */
+/** A log line about a failed call, for the operator. Contains no path (which may include a secret), headers or body. */
 export interface FailureLine {
   webhookId: string | null
   deliveryId: string
@@ -11,7 +11,7 @@ export interface FailureLine {
   class: string | null
   /** The error code, such as ENOTFOUND or CERT_HAS_EXPIRED. */
   cause: string | null
-  /** Failed calls of this endpoint that were not logged since its last line. */
+  /** Failed calls of this endpoint since its last line that were not logged. */
   unlogged: number
 }
 
@@ -28,12 +28,12 @@ interface Logged {
 
 const repeatMs = 60_000
 const changeMs = 5_000
-const maxLanes = 10_000
+const maxEndpoints = 10_000
 const maxLinesPerMinute = 600
 
 /**
- * Logs why calls fail: the first failure of an endpoint, a different cause after at least five seconds, otherwise once a
- * minute; at most 600 lines a minute in total. A success resets the endpoint.
+ * Logs why calls fail: the first failure of an endpoint, a different cause after at least five seconds, the same cause
+ * once a minute, and at most 600 lines a minute in total. A success resets the endpoint.
  */
 export function failureLog({ now, warn }: FailureLogOptions): (due: Due, outcome: Outcome) => void {
   const logged = new Map<string, Logged>()
@@ -58,7 +58,7 @@ export function failureLog({ now, warn }: FailureLogOptions): (due: Due, outcome
     lines += 1
     // Evict the endpoint logged longest ago.
     logged.delete(lane)
-    if (logged.size >= maxLanes) logged.delete(logged.keys().next().value as string)
+    if (logged.size >= maxEndpoints) logged.delete(logged.keys().next().value as string)
     logged.set(lane, { cause, atMs: nowMs, unlogged: 0 })
     warn({ webhookId, deliveryId: id, host: hostOf(url), class: error, cause, unlogged: last?.unlogged ?? 0 })
   }

@@ -16,16 +16,18 @@ export interface FanOutOptions {
   onAdded?: () => void
 }
 
-/** Maximum deliveries in one transaction, and the chunk size when there are more: on SQLite, other writers wait for it. */
+/**
+ * Maximum number of deliveries in one transaction, and the chunk size beyond that: on SQLite, other writers have to wait.
+ */
 const maxAdded = 800
 const chunkSize = 400
-/** Maximum deliveries held in memory, not counting those of the last event. */
+/** Maximum number of deliveries held in memory, not counting those of the last event. */
 const maxGathered = 10_000
 
 /**
- * Handles `event.fan-out` jobs in batches. Adds one delivery per webhook of the event's owner or audience that subscribes to
- * it, and one for the request's callback URL, unless a webhook with the same URL receives the plain body. Running twice adds
- * nothing.
+ * Handles `event.fan-out` jobs in batches. Adds one delivery per webhook of the event's owner or audience that subscribes
+ * to it, and one for the request's callback URL, unless a webhook with the same URL receives the plain body. Adds nothing
+ * when run again.
  */
 export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): WorkTogether => {
   return async ({ payloads, finish }) => {
@@ -41,25 +43,25 @@ export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): Work
     const events = await eventsOf(db.read, db, payloads)
     const targets = targetsIn(db.read, db, events)
     const registered: Addition[] = []
-    // A unique constraint allows any number of nulls: only the run that finishes the jobs adds these.
+    // A unique constraint ignores nulls, so only the transaction that finishes the jobs may add these.
     const addressed: Addition[] = []
     for (const event of events) {
       for (const target of await targets(event)) {
         const additions = target.webhookId === null ? addressed : registered
         additions.push(additionOf(event, target, newOrderedId('dlv', random, instant)))
       }
-      if (registered.length >= maxGathered) await addMost(registered, add)
+      if (registered.length >= maxGathered) await addChunks(registered, add)
     }
-    await addMost(registered, add)
+    await addChunks(registered, add)
     await add([...registered, ...addressed], finish)
   }
 }
 
 /**
- * Adds chunks until the rest fits into one transaction. Sorted by endpoint queue, so that each transaction updates few
- * queues.
+ * Adds deliveries in chunks until the rest fits into one transaction. Sorts them by endpoint queue, so that each
+ * transaction updates few queues.
  */
-async function addMost(additions: Addition[], add: (some: readonly Addition[]) => Promise<void>): Promise<void> {
+async function addChunks(additions: Addition[], add: (some: readonly Addition[]) => Promise<void>): Promise<void> {
   if (additions.length <= maxAdded) return
   additions.sort((one, other) => (one.lane < other.lane ? -1 : 1))
   while (additions.length > chunkSize) await add(additions.splice(0, chunkSize))
@@ -91,7 +93,7 @@ const additionOf = (event: Event, target: Target, id: string): Addition => {
   }
 }
 
-/** Adds deliveries that are due at once; skips those that exist already. */
+/** Adds deliveries that are due immediately; skips those that already exist. */
 async function addDeliveries(
   tx: Queryable,
   db: Database,
@@ -110,7 +112,9 @@ async function addDeliveries(
   await scheduleEndpointQueues(tx, db, new Map(added.map(({ lane }) => [lane, instant])))
 }
 
-/** The request body: the plain body, or the payload structure recommended by Standard Webhooks around its bytes. */
+/**
+ * The request body: the plain body, or the same bytes wrapped in the payload structure that Standard Webhooks recommends.
+ */
 export const bodyFor = (
   { type, createdAt, body }: Pick<Event, 'type' | 'createdAt' | 'body'>,
   style: Target['payloadStyle'],

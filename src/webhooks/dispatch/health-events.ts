@@ -4,8 +4,8 @@ import type { Queryable } from '../../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
 
-/** What an event about a webhook reports. */
-export interface WebhookNews {
+/** The content of an event about a webhook. */
+export interface HealthEvent {
   kind: 'webhook.failing' | 'webhook.disabled'
   /** The first failure of a failing webhook, the first dropped delivery, or when a webhook was disabled. ISO 8601. */
   since: string
@@ -14,20 +14,20 @@ export interface WebhookNews {
 }
 
 /** Dependencies for recording an event about a webhook. */
-export interface Announcing {
+export interface EventRecording {
   queue: Queue
   random: RandomBytes
 }
 
 /**
- * Notifies the owner's other webhooks that one fails or was disabled, in the transaction that detected it. The webhook
- * itself is not notified, so that no failure causes another.
+ * Notifies the owner's other webhooks that one is failing or was disabled, in the transaction that detected it. The
+ * webhook itself is not notified, so that a failure cannot cause another one.
  */
-export async function announceWebhook(
+export async function recordHealthEvent(
   tx: Queryable,
-  { queue, random }: Announcing,
+  { queue, random }: EventRecording,
   { id, event, ownerClient, ownerSubject }: Pick<Webhook, 'id' | 'event' | 'ownerClient' | 'ownerSubject'>,
-  { kind, since, reason }: WebhookNews,
+  { kind, since, reason }: HealthEvent,
   createdAt: string,
 ): Promise<void> {
   await recordEvent(tx, queue, {

@@ -25,26 +25,28 @@ export interface OutboundPost {
 
 const ownHeaders = /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length)$/i
 
-// After connecting, only the call's own signal limits the time; a receiver's keep-alive hint does not hold idle sockets for
+// No timeouts here: each call has its own time limit. A receiver's keep-alive hint cannot keep idle sockets open for
 // long.
 const agentOptions = { allowH2: false, headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: 30_000 }
-const judgedUrls = 1_000
+const cachedUrls = 1_000
 
-/** A client with its own pool of keep-alive connections. It connects only to vetted addresses and follows no redirects. */
+/**
+ * A client with its own pool of keep-alive connections. Connects only to vetted addresses and does not follow redirects.
+ */
 export function sender(options: SenderOptions): Sender {
   const { policy, timeoutMs, now } = options
   const agent = new Agent({ ...agentOptions, connect: ssrfSafeConnect(options) })
-  const judge = memoize(judgedUrls, (url: string) => targetOf(validateUrl(policy, url)))
+  const parseTarget = memoize(cachedUrls, (url: string) => targetOf(validateUrl(policy, url)))
   return {
     close: () => agent.close(),
     post: async ({ url, headers, body, timeoutMs: limitMs = timeoutMs }) => {
       const startedAt = now()
-      const target = judge(url)
-      const answer =
+      const target = parseTarget(url)
+      const response =
         target === null
           ? { status: null, retryAfter: null, start: null, failure: { code: BLOCKED } }
           : await exchange(agent, callOf(target, headers, body), limitMs)
-      return outcomeOf(answer, startedAt, now())
+      return outcomeOf(response, startedAt, now())
     },
   }
 }
@@ -52,8 +54,8 @@ export function sender(options: SenderOptions): Sender {
 type Target = { origin: string; path: string }
 
 /**
- * The target of a call; null if the URL may not be called. Computed once, since URL getters build their parts on each
- * access.
+ * The target of a call; null if the URL may not be called. Computed once per URL, since URL getters rebuild their parts
+ * on each access.
  */
 const targetOf = (verdict: Verdict): Target | null =>
   verdict.ok ? { origin: verdict.url.origin, path: verdict.url.pathname + verdict.url.search } : null

@@ -2,7 +2,7 @@ import { BLOCKED } from '../../http/ssrf-guard.ts'
 import type { Due } from '../queue/claim.ts'
 import type { EndpointResponse } from './read-response.ts'
 
-/** The outcome of one call; `error` is a short error category, safe to show the owner; null when delivered. */
+/** The outcome of one call. `error` is a short error category that is safe to show to the owner; null when delivered. */
 export interface Outcome {
   status: number | null
   delivered: boolean
@@ -11,7 +11,7 @@ export interface Outcome {
   error: string | null
   /** For the operator only: the error code, such as ECONNREFUSED; null when delivered. */
   cause: string | null
-  /** The address may not be called. The owner sees the same class as for any unreachable endpoint. */
+  /** Whether the address may not be called. The owner sees the same class as for any unreachable endpoint. */
   blocked: boolean
   durationMs: number
   responseStart: string | null
@@ -21,8 +21,8 @@ const maxWaitSeconds = 86_400
 const httpDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? [\w -]+ \d\d:\d\d:\d\d (GMT|\d{4})$/
 
 /**
- * All connection failures share one class: a name without an address, a closed or silent port, an address that may not be
- * called. A finer class would let clients probe the service's own network (T-SSRF-08).
+ * All connection failures share one class: a name without an address, a closed or silent port, a blocked address. Finer
+ * classes would let clients probe the service's own network (T-SSRF-08).
  */
 const unreachable = 'unreachable'
 const unreachableStepMs = 100
@@ -83,7 +83,7 @@ function codeOf(failure: unknown): string {
   return typeof code === 'string' ? code : String(name)
 }
 
-/** The error code, with the phase of a timeout. If the error has a cause, the code of that cause. */
+/** The error code, or that of the error's cause if it has one; with the phase in which a call timed out. */
 function causeOf(failure: unknown): string {
   const { cause, phase } = (failure ?? {}) as { cause?: unknown; phase?: unknown }
   const { code } = (cause ?? {}) as { code?: unknown }
@@ -96,7 +96,7 @@ const errorClass = (failure: unknown): string => {
   return errorClasses.find(([pattern]) => pattern.test(code))?.[1] ?? 'failed'
 }
 
-/** A claim and its outcome; `outcome` is null if nothing was sent because its webhook had been stopped. */
+/** A claim and its outcome; `outcome` is null if nothing was sent because the webhook had been stopped. */
 export interface Tried {
   due: Due
   startedAt: string

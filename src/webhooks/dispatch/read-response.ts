@@ -1,6 +1,8 @@
 import type { Agent, Dispatcher } from 'undici'
 
-/** The response: `start` is at most 4 KiB of its text, `failure` why it is incomplete, including `timeout`. */
+/**
+ * A receiver's response. `start` holds at most 4 KiB of its text; `failure` is the error that cut the call short, if any.
+ */
 export interface EndpointResponse {
   status: number | null
   retryAfter: unknown
@@ -11,17 +13,17 @@ export interface EndpointResponse {
 /** The phase a call was in when it timed out. */
 type Phase = 'connecting' | 'waiting for the response' | 'reading the response'
 
-/** The error of a timed-out call; without a connection it has the same class as a refused connection. */
-const tookTooLong = (phase: Phase): unknown => ({ code: phase === 'connecting' ? 'ETIMEDOUT' : 'timeout', phase })
+/** The error of a timed-out call. Without a connection, it has the same class as a refused connection. */
+const timeoutError = (phase: Phase): unknown => ({ code: phase === 'connecting' ? 'ETIMEDOUT' : 'timeout', phase })
 
 const maxReadBytes = 65_536
-const maxKeptBytes = 4_096
+const maxStoredBytes = 4_096
 
-/** One call, from connecting to the end of the response or of the part that is read. Never rejects. */
+/** Makes one call, from connecting until the response has ended or enough of it has been read. Never rejects. */
 export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs: number): Promise<EndpointResponse> {
   return new Promise((resolve) => {
-    const answer: EndpointResponse = { status: null, retryAfter: null, start: null, failure: null }
-    const kept: Buffer[] = []
+    const response: EndpointResponse = { status: null, retryAfter: null, start: null, failure: null }
+    const chunks: Buffer[] = []
     let size = 0
     let controller: Dispatcher.DispatchController | undefined
     let over = false
@@ -29,31 +31,31 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
       if (over) return
       over = true
       clearTimeout(timer)
-      if (answer.status !== null) answer.start = textOf(kept)
-      resolve({ ...answer, failure })
+      if (response.status !== null) response.start = textOf(chunks)
+      resolve({ ...response, failure })
     }
     const cut = (failure: unknown) => {
       end(failure)
       controller?.abort(new Error('cut off'))
     }
     const phase = () => {
-      if (answer.status !== null) return 'reading the response'
+      if (response.status !== null) return 'reading the response'
       return controller === undefined ? 'connecting' : 'waiting for the response'
     }
-    const timer = setTimeout(() => cut(tookTooLong(phase())), limitMs)
+    const timer = setTimeout(() => cut(timeoutError(phase())), limitMs)
     const handler: Dispatcher.DispatchHandler = {
-      onRequestStart: (given) => {
-        controller = given
-        // It waited too long for a connection: do not send.
-        if (over) given.abort(new Error('too late'))
+      onRequestStart: (started) => {
+        controller = started
+        // The call timed out while it waited for a connection: do not send it.
+        if (over) started.abort(new Error('too late'))
       },
       onResponseStart: (_, status, headers) => {
         if (status < 200) return
-        answer.status = status
-        answer.retryAfter = headers['retry-after']
+        response.status = status
+        response.retryAfter = headers['retry-after']
       },
       onResponseData: (_, chunk) => {
-        if (size < maxKeptBytes) kept.push(chunk)
+        if (size < maxStoredBytes) chunks.push(chunk)
         size += chunk.length
         if (size >= maxReadBytes) cut(null)
       },
@@ -68,10 +70,13 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
   })
 }
 
-/** PostgreSQL text cannot contain NUL; a character split by the cut is dropped. */
-function textOf(kept: Buffer[]): string {
-  if (kept.length === 0) return ''
-  const bytes = Buffer.concat(kept)
-  const cut = bytes.length > maxKeptBytes
-  return new TextDecoder().decode(bytes.subarray(0, maxKeptBytes), { stream: cut }).replaceAll('\0', '')
+/**
+ * Decodes the start of the body, without NUL, which PostgreSQL text cannot contain, and without a character split by the
+ * limit.
+ */
+function textOf(chunks: Buffer[]): string {
+  if (chunks.length === 0) return ''
+  const bytes = Buffer.concat(chunks)
+  const cut = bytes.length > maxStoredBytes
+  return new TextDecoder().decode(bytes.subarray(0, maxStoredBytes), { stream: cut }).replaceAll('\0', '')
 }

@@ -2,38 +2,45 @@ import { sql } from 'kysely'
 import type { Queryable } from '../../storage/database.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
 import type { Due } from '../queue/claim.ts'
-import { type EndpointLimits, firstWaiting, type LaneHealth, nextHealth, rankAfter } from '../queue/endpoint-queue.ts'
+import {
+  type EndpointHealth,
+  type EndpointLimits,
+  firstWaiting,
+  nextHealth,
+  rankAfter,
+} from '../queue/endpoint-queue.ts'
 import { armOwners, type OwnerDue } from '../queue/owners.ts'
 import type { Rank } from '../queue/shares.ts'
-import { type FailureStreak, type HealthOptions, lockRegistrations, recordHealth } from './endpoint-health.ts'
+import { type FailureStreak, type HealthOptions, lockWebhooks, recordHealth } from './endpoint-health.ts'
 import type { Tried } from './outcome.ts'
 
 export interface RecordOptions extends HealthOptions {
   limits: EndpointLimits
-  /** Seconds to wait before each attempt; its length is the number of attempts. */
+  /** Seconds to wait before each attempt; one entry per attempt. */
   schedule: readonly number[]
   /** In [0, 1). */
   jitter: () => number
 }
 
 /**
- * Records a batch of outcomes: each attempt, the next one or the end, and the endpoints' health. Claims lost meanwhile
- * change nothing. Locks rows in the order webhooks, deliveries, endpoint queues, audit log, like deleting a webhook.
+ * Records a batch of outcomes: the attempts, each delivery's next attempt or end, and the endpoints' health. Ignores
+ * claims lost in the meantime. Locks rows in the same order as deleting a webhook: webhooks, deliveries, endpoint queues,
+ * audit log.
  */
 export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]): Promise<void> {
   const nowMs = options.now()
-  const webhooks = await lockRegistrations(tx, options.db, batch)
+  const webhooks = await lockWebhooks(tx, options.db, batch)
   const held = await endClaims(tx, options, batch, webhooks, nowMs)
   const ours = batch.filter(({ due }) => held.has(due.id))
   await addAttempts(tx, options, ours)
-  const telling = ours.filter(({ due }) => isPresentAddress(due, webhooks))
-  const failures = await updateLanes(tx, options, ours, new Set(telling), nowMs)
-  await recordHealth(tx, options, telling, webhooks, failures)
+  const relevant = ours.filter(({ due }) => isCurrentAddress(due, webhooks))
+  const failures = await updateQueues(tx, options, ours, new Set(relevant), nowMs)
+  await recordHealth(tx, options, relevant, webhooks, failures)
 }
 
 /**
- * Records the batch in one transaction; if that fails, each outcome in its own, so that one cannot block the rest. A
- * delivery that cannot be recorded is sent again once its lease has expired.
+ * Records the batch in one transaction; if that fails, each outcome in its own, so that one bad outcome cannot block the
+ * rest. A delivery that cannot be recorded is sent again once its lease has expired.
  */
 export async function recordTogether(
   options: RecordOptions & { onError: (error: unknown) => void },
@@ -49,11 +56,11 @@ export async function recordTogether(
   }
 }
 
-/** Whether the call went to the current address: the outcome of another one does not affect its health. */
-const isPresentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
+/** Whether the call went to the webhook's current address: calls to an earlier one do not affect its health. */
+const isCurrentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
   url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
 
-/** Ends the claims that are still valid and updates their deliveries; returns the ids of those. */
+/** Ends the claims that are still valid and updates their deliveries. Returns the ids of these deliveries. */
 async function endClaims(
   tx: Queryable,
   options: RecordOptions,
@@ -70,15 +77,15 @@ async function endClaims(
     return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended]
   })
   const { engine } = options.db
-  // A delivery ended meanwhile by its webhook may still have succeeded, but is not retried. A redelivery requested meanwhile
-  // counts this attempt and continues on its own schedule.
-  const unlessAnew = (column: string) =>
+  // If the webhook ended the delivery in the meantime, a success still counts, but a failure is not retried. A delivery
+  // redelivered in the meantime counts this attempt and continues on its own schedule.
+  const unlessRedelivered = (column: string) =>
     sql`${sql.ref(column)} = case when deliveries.round = a.round
       and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}
       else ${sql.ref(`deliveries.${column}`)} end`
   const { rows: held } = await sql<{ id: string }>`
     update deliveries set lease_until = null, attempts = a.attempts,
-      ${unlessAnew('status')}, ${unlessAnew('next_attempt_at')}, ${unlessAnew('completed_at')}
+      ${unlessRedelivered('status')}, ${unlessRedelivered('next_attempt_at')}, ${unlessRedelivered('completed_at')}
     from (select value ->> 0 as id, cast(value ->> 1 as integer) as fence, cast(value ->> 2 as integer) as attempts,
       cast(value ->> 3 as integer) as round, value ->> 4 as status, value ->> 5 as next_attempt_at,
       value ->> 6 as completed_at
@@ -91,7 +98,7 @@ async function endClaims(
 /** Delay before the next attempt in ms; null if there is none. */
 function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, webhooks: ReadonlyMap<string, Webhook>) {
   if (outcome === null || outcome.delivered || due.isTest === 1) return null
-  if (outcome.gone && isPresentAddress(due, webhooks)) return null
+  if (outcome.gone && isCurrentAddress(due, webhooks)) return null
   if (due.webhookId !== null && webhooks.get(due.webhookId)?.status !== 'active') return null
   return retryDelayMs(schedule, due.attempts + 1 - due.triesBefore, outcome.retryAfterSeconds, jitter)
 }
@@ -111,37 +118,37 @@ async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly
 }
 
 /**
- * Counts consecutive failures and makes the endpoint queues available again; returns the counts by queue, before and after.
+ * Counts consecutive failures and makes the endpoint queues available again. Returns each queue's count before and after.
  */
-async function updateLanes(
+async function updateQueues(
   tx: Queryable,
   { db, limits }: RecordOptions,
   batch: readonly Tried[],
-  telling: ReadonlySet<Tried>,
+  relevant: ReadonlySet<Tried>,
   nowMs: number,
 ): Promise<Map<string, FailureStreak>> {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
   const names = JSON.stringify([...tries].map(([lane, [one]]) => [lane, one?.due.owner]))
-  // An idle queue may have been removed since (`expire.ts`).
+  // An idle queue may have been removed in the meantime (`expire.ts`).
   await sql`
     insert into delivery_lanes (lane, owner) select value ->> 0, value ->> 1 from ${db.engine.jsonRows(names)} where true
     on conflict do nothing`.execute(tx)
-  const { rows: found } = await sql<LaneHealth & { lane: string; rank: Rank }>`
+  const { rows: found } = await sql<EndpointHealth & { lane: string; rank: Rank }>`
     select lane, failures, open_until, rank from delivery_lanes
     where lane in (select value ->> 0 from ${db.engine.jsonRows(names)}) order by lane ${db.engine.lockRows}`.execute(
     tx,
   )
   const after = found.map(({ lane, ...health }) => {
     const step = (one: typeof health, tried: Tried) => {
-      if (!tried.outcome || !telling.has(tried)) return one
+      if (!tried.outcome || !relevant.has(tried)) return one
       const { delivered } = tried.outcome
       return { ...nextHealth(one, delivered, nowMs, limits), rank: rankAfter(delivered) }
     }
     return { lane, ...(tries.get(lane) ?? []).reduce(step, health) }
   })
-  // Queues just served go behind those that waited meanwhile.
+  // Queues just served go behind those still waiting.
   const instant = new Date(nowMs).toISOString()
-  const floorOf = ({ openUntil }: LaneHealth) => (openUntil !== null && openUntil > instant ? openUntil : instant)
+  const floorOf = ({ openUntil }: EndpointHealth) => (openUntil !== null && openUntil > instant ? openUntil : instant)
   const rows = JSON.stringify(after.map((one) => [one.lane, one.failures, one.openUntil, floorOf(one), one.rank]))
   const { rows: armed } = await sql<OwnerDue>`
     update delivery_lanes set failures = a.failures, open_until = a.open_until, rank = a.rank,
@@ -168,6 +175,6 @@ export function retryDelayMs(
 ): number | null {
   const seconds = schedule[tries]
   if (seconds === undefined) return null
-  const asked = Math.min(retryAfterSeconds ?? 0, maxWaitSeconds)
-  return Math.round(Math.max(seconds * (0.8 + 0.4 * jitter()), asked) * 1_000)
+  const retryAfter = Math.min(retryAfterSeconds ?? 0, maxWaitSeconds)
+  return Math.round(Math.max(seconds * (0.8 + 0.4 * jitter()), retryAfter) * 1_000)
 }

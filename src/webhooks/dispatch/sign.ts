@@ -9,8 +9,8 @@ export function newSecret(random: (size: number) => Buffer): string {
 }
 
 /**
- * The `webhook-signature` value of Standard Webhooks 1.0: one `v1` part per secret, or its key, and one `v1a` part per Ed25519
- * private key, separated by spaces; throws a TypeError on a malformed secret.
+ * The `webhook-signature` value of Standard Webhooks 1.0: a `v1` part per secret (text or key) and a `v1a` part per
+ * Ed25519 private key, separated by spaces. Throws a TypeError on a malformed secret.
  */
 export function signature(
   keys: { secrets: readonly (string | KeyObject)[]; privateKeys?: readonly KeyObject[] },
@@ -27,7 +27,9 @@ export function signature(
   return [...shared, ...asymmetric].join(' ')
 }
 
-/** The key of a secret, for caching: creating it takes longer than signing. Throws a TypeError on a malformed secret. */
+/**
+ * Creates the key of a secret, to be cached: this takes longer than signing. Throws a TypeError on a malformed secret.
+ */
 export function secretKey(secret: string): KeyObject {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
   if (!secret.startsWith(PREFIX) || key.length < SHORTEST_KEY_BYTES) throw new TypeError('not a webhook secret')

@@ -14,11 +14,11 @@ export interface Target extends Owned {
   webhookId: string | null
   url: string
   payloadStyle: 'plain' | 'envelope'
-  /** How often the webhook had been stopped. */
+  /** How often the webhook has been paused or disabled. */
   stops: number
 }
 
-/** Finds the targets of events; lookups that several events share are made once. */
+/** Returns a function that finds the targets of an event. Lookups shared by several events run only once. */
 export function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = ofOwners(tx, db, events)
   const registrations = new Map<string, Promise<readonly Target[]>>()
@@ -27,18 +27,18 @@ export function targetsIn(tx: Queryable, db: Database, events: readonly Event[])
     const key = JSON.stringify([type, exceptWebhook, audience ?? [ownerClient, ownerSubject]])
     const known = registrations.get(key)
     if (known !== undefined) return known
-    const found = audience === null ? heardOfOwner(owners, event) : ofAudience(tx, db, event, audience)
+    const found = audience === null ? subscribedByOwner(owners, event) : ofAudience(tx, db, event, audience)
     registrations.set(key, found)
     return found
   }
-  const told = toldAlready(tx, db, events)
+  const delivered = alreadyDelivered(tx, db, events)
   return async (event: Event): Promise<readonly Target[]> => {
     const targets = await registered(event)
     const { callbackUrl: url, ownerClient, ownerSubject } = event
     if (url === null) return targets
     // A client that sent a callback URL expects the plain body there.
     const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
-    if (isCalled || (await told).has(event.id)) return targets
+    if (isCalled || (await delivered).has(event.id)) return targets
     return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0 }]
   }
 }
@@ -65,7 +65,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
 }
 
 /** The webhooks of an event's owner that subscribe to it. */
-async function heardOfOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
+async function subscribedByOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
   const patterns = patternsOf(event.type)
   const registered = (await owners).get(ownerKey(event)) ?? []
   return registered.filter((one) => patterns.includes(one.event) && one.webhookId !== event.exceptWebhook)
@@ -100,11 +100,8 @@ async function ofAudience(tx: Queryable, db: Database, event: Event, audience: s
 const sameUrl = (one: string, other: string): boolean =>
   one === other || URL.parse(one)?.href === URL.parse(other)?.href
 
-/**
- * Ids of events whose callback URL already has a delivery. A unique constraint allows any number of nulls, so this needs a
- * query.
- */
-async function toldAlready(tx: Queryable, { engine }: Database, events: readonly Event[]): Promise<Set<string>> {
+/** Ids of events whose callback URL already has a delivery. A unique constraint ignores nulls, so this takes a query. */
+async function alreadyDelivered(tx: Queryable, { engine }: Database, events: readonly Event[]): Promise<Set<string>> {
   const ids = events.filter(({ callbackUrl }) => callbackUrl !== null).map(({ id }) => [id])
   if (ids.length === 0) return new Set()
   const { rows } = await sql<{ eventId: string }>`

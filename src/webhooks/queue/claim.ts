@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import { type CallableWebhook, webhooksToCall } from '../dispatch/called.ts'
-import { type Chosen, choose, dueLanes, wantedBy } from './due-lanes.ts'
+import { type Chosen, choose, dueQueues, wantedBy } from './due-queues.ts'
 import { type EndpointLimits, firstWaiting, grant, shortLimitMs } from './endpoint-queue.ts'
 import { dueOwners, settleOwners } from './owners.ts'
 import { type Held, type Rank, ranks, roomFor, type Slots, share } from './shares.ts'
@@ -15,7 +15,7 @@ export interface Due extends Held {
   lane: string
   eventId: string
   webhookId: string | null
-  /** The webhook's current address; without a webhook, the one stored in the row. */
+  /** The webhook's current address; without a webhook, the address stored with the delivery. */
   url: string
   body: string
   attempts: number
@@ -25,30 +25,33 @@ export interface Due extends Held {
   triesBefore: number
   /** 1 for a test: a single attempt, whether its webhook is active or not. */
   isTest: number
-  /** How often its webhook had been stopped when the delivery was made due. */
+  /** How often the webhook had been paused or disabled when the delivery was made due. */
   stops: number
   type: string
   /** Owner of the webhook; for one-off callback URLs, the owner of the event. */
   ownerClient: string
   ownerSubject: string
-  /** Time limit of the call in ms if shorter than the default. */
+  /** Time limit of the call in ms; null for the default. */
   limitMs: number | null
-  /** The webhook as it was when claimed; null if there was none, or it or its owner was deleted. */
+  /**
+   * The webhook at the time of the claim; null without a webhook, if it or its owner was deleted, or if its scopes do not
+   * cover the event.
+   */
   webhook: CallableWebhook | null
 }
 
 export interface ClaimOptions {
   db: Database
   limits: EndpointLimits
-  /** How long a sender holds a delivery before another may claim it. */
+  /** Duration of a claim in ms, after which another sender may claim the delivery. */
   leaseMs: number
   /** The sending slots of this process: how many are free, and how many each owner occupies. */
   slots: Slots
 }
 
 /**
- * True if the webhook was paused or disabled after the delivery was made due, or if it or its owner was deleted. A test may
- * begin while the webhook is paused.
+ * True if the webhook was paused or disabled after the delivery was made due, or if it or its owner was deleted. A test
+ * may be sent while the webhook is paused.
  */
 export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean => {
   if (webhookId === null) return false
@@ -64,15 +67,15 @@ export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean =
 export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: number): Promise<Due[]> {
   return db.write(async (tx) => {
     const chosen: Chosen[] = []
-    const looked: { owner: string; rank: Rank }[] = []
+    const checked: { owner: string; rank: Rank }[] = []
     let left = slots
     for (const rank of ranks) {
-      const most = roomFor(left, rank)
-      if (most === 0) continue
-      const owners = await dueOwners(tx, db, left, { rank, most, nowMs })
+      const room = roomFor(left, rank)
+      if (room === 0) continue
+      const owners = await dueOwners(tx, db, left, { rank, max: room, nowMs })
       if (owners.length === 0) continue
-      looked.push(...owners.map((owner) => ({ owner, rank })))
-      const lanes = await dueLanes(tx, db, { owners, rank, each: Math.ceil(most / owners.length), limits, nowMs })
+      checked.push(...owners.map((owner) => ({ owner, rank })))
+      const lanes = await dueQueues(tx, db, { owners, rank, each: Math.ceil(room / owners.length), limits, nowMs })
       const shared = share(
         left,
         rank,
@@ -83,14 +86,14 @@ export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: nu
     }
     const claimed = await lease(tx, db, chosen, limits, iso(nowMs + leaseMs))
     await arm(tx, db, armed(chosen, claimed, nowMs))
-    await settleOwners(tx, db, looked, nowMs)
+    await settleOwners(tx, db, checked, nowMs)
     return claimed
   })
 }
 
 /**
- * When each endpoint queue is checked next. If others hold an admitted delivery, that is soon, and its call does not count
- * as begun.
+ * When to check each endpoint queue next, and the start times of its last calls. If another transaction holds an admitted
+ * delivery, the queue is checked again at once and the call does not count as started.
  */
 function armed(admitted: readonly Chosen[], claimed: readonly Due[], nowMs: number) {
   const leased = Map.groupBy(claimed, ({ lane }) => lane)
@@ -111,8 +114,8 @@ async function lease(
   const ids = chosen.flatMap((lane) => lane.ids.map((id) => [id]))
   if (ids.length === 0) return []
   const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids))}`
-  // Stopping a webhook locks its deliveries for a moment: those are skipped. The negation keeps the planner off the index on
-  // the status: the rows are looked up by id.
+  // Skips deliveries that are locked for a moment because their webhook is being stopped. The negation keeps the planner
+  // from using the index on the status: the rows are looked up by id.
   const { rows } = await sql<Omit<Due, 'webhook' | 'limitMs' | keyof Held>>`
     update deliveries set lease_until = ${leaseUntil}, fence = fence + 1 where id in (
       select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null

@@ -6,20 +6,20 @@ import type { Rank } from './shares.ts'
 
 /** Per-endpoint delivery limits. */
 export interface EndpointLimits {
-  /** Maximum calls in flight, over all nodes. */
+  /** Maximum number of calls in flight, on all nodes together. */
   inFlight: number
-  /** Maximum calls begun in any second; Infinity for no limit. */
+  /** Maximum number of calls started in any second; Infinity for no limit. */
   perSecond: number
-  /** Consecutive failures after which the circuit opens: only one call at a time probes the endpoint. */
+  /** Consecutive failures after which the circuit breaker opens: from then on, one call at a time probes the endpoint. */
   breakAfter: number
   /** Seconds before the first probe, doubled with each failure up to `maxPauseSeconds`. */
   firstPauseSeconds: number
   maxPauseSeconds: number
-  /** The time limit of most probes; the others have the default limit. */
+  /** Time limit of most probes; the others have the default limit. */
   probeSeconds: number
 }
 
-export const laneLimits: EndpointLimits = {
+export const defaultEndpointLimits: EndpointLimits = {
   inFlight: 4,
   perSecond: 10,
   breakAfter: 10,
@@ -29,20 +29,20 @@ export const laneLimits: EndpointLimits = {
 }
 
 /** Circuit-breaker state of an endpoint. */
-export interface LaneHealth {
+export interface EndpointHealth {
   failures: number
   openUntil: string | null
 }
 
-/** State of a queue when it is checked: `recent` are the start times of its last calls in epoch ms. */
-export interface LaneState extends LaneHealth {
+/** State of a queue when it is checked; `recent` holds the start times of its last calls in epoch ms. */
+export interface QueueState extends EndpointHealth {
   recent: readonly number[]
   inFlight: number
   /** How many deliveries are due. */
   waiting: number
 }
 
-/** How many calls may begin now; `floorMs` is the earliest time to check again, unless a call ends before. */
+/** How many calls may start now; `floorMs` is the earliest time to check again, unless a call ends sooner. */
 export interface Admission {
   count: number
   floorMs: number
@@ -52,10 +52,10 @@ export interface Admission {
 const secondMs = 1_000
 
 /**
- * Decides how many calls may begin now. A queue whose calls are all in flight is checked again when one of their leases
+ * Decides how many calls may start now. A queue whose calls are all in flight is checked again when one of their leases
  * expires.
  */
-export function grant(lane: LaneState, nowMs: number, limits: EndpointLimits, leaseMs: number): Admission {
+export function grant(lane: QueueState, nowMs: number, limits: EndpointLimits, leaseMs: number): Admission {
   // A clock that was set back must not block an endpoint.
   const isRecent = (at: number) => at > nowMs - secondMs && at <= nowMs
   const recent = Number.isFinite(limits.perSecond) ? lane.recent.filter(isRecent) : []
@@ -72,11 +72,11 @@ export function grant(lane: LaneState, nowMs: number, limits: EndpointLimits, le
 
 /** An endpoint's state after one more attempt. */
 export function nextHealth(
-  { failures }: LaneHealth,
+  { failures }: EndpointHealth,
   delivered: boolean,
   nowMs: number,
   limits: EndpointLimits,
-): LaneHealth {
+): EndpointHealth {
   if (delivered) return { failures: 0, openUntil: null }
   const beyond = failures + 1 - limits.breakAfter
   if (beyond < 0) return { failures: failures + 1, openUntil: null }
@@ -90,29 +90,29 @@ export const rankAfter = (delivered: boolean): Rank => (delivered ? 0 : 2)
 const fullLimitEach = 4
 
 /**
- * The time limit of the next call in ms: shorter after too many failures, so that dead endpoints occupy few slots. Every
- * fourth such call has the default limit (null), so that an endpoint that is merely slow can recover.
+ * Time limit of the next call in ms: shorter after too many failures, so that dead endpoints occupy few slots. Every
+ * fourth of these calls has the default limit (null), so that an endpoint that is merely slow can recover.
  */
-export function shortLimitMs({ failures }: Pick<LaneHealth, 'failures'>, limits: EndpointLimits): number | null {
+export function shortLimitMs({ failures }: Pick<EndpointHealth, 'failures'>, limits: EndpointLimits): number | null {
   const beyond = failures - limits.breakAfter
   return beyond < 0 || beyond % fullLimitEach === fullLimitEach - 1 ? null : limits.probeSeconds * 1_000
 }
 
 /**
- * The endpoint queue of a delivery: one per webhook, or per client and origin for one-off callback URLs. What one client's
- * addresses cause there does not slow down other clients that call the same host.
+ * The endpoint queue of a delivery: one per webhook, or per client and origin for one-off callback URLs, so that one
+ * client's callbacks cannot slow down another client's calls to the same host.
  */
 export const endpointQueueId = (
   { webhookId, url }: { webhookId: string | null; url: string },
   ownerClient: string,
 ): string => webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
 
-/** Whose share the calls of a delivery use: the webhook owner's, or the client's for one-off callback URLs. */
+/** The owner whose share of the slots a delivery uses: the webhook's owner, or the client for one-off callback URLs. */
 export const shareOf = (webhookId: string | null, { ownerClient, ownerSubject }: Owned): string =>
   webhookId === null ? ownerClient : `${ownerClient} ${ownerSubject}`
 
-/** Tests have their own queue: their result must not wait behind other deliveries. */
-export const testLaneOf = (webhookId: string): string => `${webhookId} test`
+/** Tests have their own queue, so that their result does not wait behind other deliveries. */
+export const testQueueId = (webhookId: string): string => `${webhookId} test`
 
 /** The earliest `next_attempt_at` among a queue's waiting deliveries, or null. */
 export const firstWaiting: RawBuilder<string | null> = sql`(
@@ -120,25 +120,25 @@ export const firstWaiting: RawBuilder<string | null> = sql`(
   where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
 /**
- * `shareOf` the first waiting delivery of a queue; null if none waits. The order is that of the index: otherwise PostgreSQL
- * may read all waiting deliveries of every queue.
+ * `shareOf` the first waiting delivery of a queue; null if none is waiting. Ordered like the index, because PostgreSQL
+ * might otherwise read all waiting deliveries of every queue.
  */
 const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
   select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
   where deliveries.lane = ${lane} and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
 
-/** Resets the circuit breaker of a webhook's endpoint, and checks its queues as soon as something is due. */
-export async function resetLanes(tx: Queryable, db: Database, webhookId: string): Promise<void> {
+/** Resets the circuit breaker of a webhook's endpoint; its queues are checked as soon as something is due. */
+export async function resetEndpointQueues(tx: Queryable, db: Database, webhookId: string): Promise<void> {
   const { rows } = await sql<OwnerDue>`
     update delivery_lanes set failures = 0, open_until = null, rank = 1, due_at = ${firstWaiting} where lane in (
-      select lane from delivery_lanes where lane in (${webhookId}, ${testLaneOf(webhookId)})
+      select lane from delivery_lanes where lane in (${webhookId}, ${testQueueId(webhookId)})
       order by lane ${db.engine.lockRows}) returning owner, rank, due_at`.execute(tx)
   await armOwners(tx, db, rows)
 }
 
 /**
- * Makes queues due from the given instants on, within the transaction that makes their deliveries due. Ignores queues
- * without a waiting delivery.
+ * Makes queues due at the given instants, in the transaction that makes their deliveries due. Ignores queues without a
+ * waiting delivery.
  */
 export async function scheduleEndpointQueues(
   tx: Queryable,

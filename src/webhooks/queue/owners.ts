@@ -12,7 +12,8 @@ export interface OwnerDue {
 }
 
 /**
- * Makes owners due from the given instants on. Locks their rows after those of the queues and in order, to avoid deadlocks.
+ * Makes owners due at the given instants. Locks their rows in sorted order and after those of the queues, to avoid
+ * deadlocks.
  */
 export async function armOwners(tx: Queryable, { engine }: Database, due: readonly OwnerDue[]): Promise<void> {
   const earliest = new Map<string, [owner: string, rank: number, dueAt: string]>()
@@ -37,31 +38,31 @@ function hasShare({ engine }: Database, slots: Slots, rank: Rank): RawBuilder<un
     select value ->> 0 from ${engine.jsonRows(JSON.stringify(owners.map((owner) => [owner])))})`
 }
 
-/** Locks up to `most` owners with due queues of this rank, longest due first. */
+/** Locks up to `max` owners with due queues of this rank, longest overdue first. */
 export async function dueOwners(
   tx: Queryable,
   db: Database,
   slots: Slots,
-  { rank, most, nowMs }: { rank: Rank; most: number; nowMs: number },
+  { rank, max, nowMs }: { rank: Rank; max: number; nowMs: number },
 ): Promise<string[]> {
   const { rows } = await sql<{ owner: string }>`
     select owner from delivery_owners where rank = ${rank} and due_at <= ${iso(nowMs)} ${hasShare(db, slots, rank)}
-    order by due_at limit ${limitExpression(most)} ${db.engine.lockFreeRows}`.execute(tx)
+    order by due_at limit ${limitExpression(max)} ${db.engine.lockFreeRows}`.execute(tx)
   return rows.map(({ owner }) => owner)
 }
 
 /**
- * Sets when these owners, already locked, are checked next: when the first of their queues is due. Owners just served go
- * behind those that waited meanwhile.
+ * Sets when these owners, which are already locked, are checked next: when the first of their queues is due. Owners just
+ * served go behind those still waiting.
  */
 export async function settleOwners(
   tx: Queryable,
   { engine }: Database,
-  looked: readonly { owner: string; rank: Rank }[],
+  checked: readonly { owner: string; rank: Rank }[],
   nowMs: number,
 ): Promise<void> {
-  if (looked.length === 0) return
-  const rows = JSON.stringify(looked.map(({ owner, rank }) => [owner, rank]))
+  if (checked.length === 0) return
+  const rows = JSON.stringify(checked.map(({ owner, rank }) => [owner, rank]))
   const first = sql`(select min(l.due_at) from delivery_lanes as l
     where l.owner = delivery_owners.owner and l.rank = delivery_owners.rank and l.due_at is not null)`
   const instant = iso(nowMs)
@@ -71,7 +72,7 @@ export async function settleOwners(
     where a.owner = delivery_owners.owner and a.rank = delivery_owners.rank`.execute(tx)
 }
 
-/** When the next owner that may send is due, in epoch ms; null if nothing waits for a free slot. */
+/** When the next owner that may send is due, in epoch ms; null if no one is waiting for a free slot. */
 export async function nextDue(db: Database, slots: Slots): Promise<number | null> {
   const open = ranks.filter((rank) => roomFor(slots, rank) > 0)
   if (open.length === 0) return null
@@ -88,8 +89,8 @@ const overdueMs = 60_000
 const maxRevived = 200
 
 /**
- * Makes owners due that have overdue queues but no row that says so: a node of an earlier release may have made those due.
- * Returns how many queues were checked.
+ * Makes owners due whose queues are overdue but whose own row does not say so, because a node of an earlier release
+ * scheduled the queues. Returns the number of queues checked.
  */
 export async function reviveOwners(db: Database, now: () => number): Promise<number> {
   const { rows } = await sql<OwnerDue>`
@@ -100,7 +101,7 @@ export async function reviveOwners(db: Database, now: () => number): Promise<num
 }
 
 /** Removes rows of owners that have nothing to send; skips rows locked by another transaction. */
-export async function forgetOwners(tx: Queryable, { engine }: Database): Promise<void> {
+export async function removeIdleOwners(tx: Queryable, { engine }: Database): Promise<void> {
   await sql`
     delete from delivery_owners where due_at is null and (owner, rank) in (
       select owner, rank from delivery_owners where due_at is null limit 500 ${engine.lockFreeRows})`.execute(tx)

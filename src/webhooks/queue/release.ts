@@ -7,15 +7,15 @@ import { armOwners } from './owners.ts'
 
 type Held = Pick<Due, 'id' | 'fence'>
 
-/** Releases claims whose lease has expired: their sender is gone. Returns how many. */
+/** Releases claims whose lease has expired because their sender is gone. Returns their number. */
 export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
   const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
-  return giveBack(db, lapsed, nowMs)
+  return releaseWhere(db, lapsed, nowMs)
 }
 
-/** Releases every claim, of any process. Returns how many. */
+/** Releases every claim of every process. Returns their number. */
 export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
-  return giveBack(db, sql`lease_until is not null`, nowMs)
+  return releaseWhere(db, sql`lease_until is not null`, nowMs)
 }
 
 /** Releases claims that this sender will not finish; a call that ends later changes nothing. */
@@ -24,10 +24,10 @@ export function release(db: Database, claims: readonly Held[], nowMs: number): P
   const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))
   const ours = sql`lease_until is not null and exists (
     select 1 from ${held} where value ->> 0 = deliveries.id and cast(value ->> 1 as integer) = fence)`
-  return giveBack(db, ours, nowMs)
+  return releaseWhere(db, ours, nowMs)
 }
 
-async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number): Promise<number> {
+async function releaseWhere(db: Database, which: RawBuilder<unknown>, nowMs: number): Promise<number> {
   return db.write(async (tx) => {
     const { rows } = await sql<{ lane: string }>`
       update deliveries set lease_until = null, fence = fence + 1 where id in (
@@ -38,8 +38,8 @@ async function giveBack(db: Database, which: RawBuilder<unknown>, nowMs: number)
 }
 
 /**
- * Postpones a delivery that a fault of the service itself prevents from being sent, and its whole queue; counts no attempt.
- * Changes only what this sender still holds.
+ * Postpones a delivery that could not be sent because of an internal error, and its whole queue. Counts no attempt, and
+ * changes nothing if this sender no longer holds the claim.
  */
 export async function postpone(
   db: Database,

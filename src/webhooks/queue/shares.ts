@@ -1,12 +1,12 @@
-/** How an endpoint's last call ended: 0 it succeeded, 1 there was none yet, 2 it failed. Lower ranks are served first. */
+/** How an endpoint's last call ended: 0 = success, 1 = no call yet, 2 = failure. Lower ranks are served first. */
 export type Rank = 0 | 1 | 2
 
 export const ranks = [0, 1, 2] as const satisfies readonly Rank[]
 
 /**
- * The fraction of the slots that calls of these ranks may use together. Failing endpoints leave half of the slots free;
- * together with untried ones they leave a quarter, so that hanging calls never take the last slots from endpoints that
- * respond. The two smallest parts protect the others from starvation while many endpoints respond.
+ * The fraction of the slots that calls of these ranks may occupy together. Failing endpoints leave half of the slots
+ * free; together with untried ones they leave a quarter, so that hanging calls never take the last slots from endpoints
+ * that respond. The last two pools keep a few slots for untried and failing endpoints while many endpoints respond.
  */
 const pools: readonly { ranks: readonly Rank[]; part: number }[] = [
   { ranks: [0, 1, 2], part: 1 },
@@ -18,7 +18,7 @@ const pools: readonly { ranks: readonly Rank[]; part: number }[] = [
 
 const poolsOf = ranks.map((rank) => pools.flatMap((pool, at) => (pool.ranks.includes(rank) ? [at] : [])))
 
-/** A call in flight, and whose share it uses. */
+/** A call in flight: the owner whose share it uses, and the rank of its endpoint. */
 export interface Held {
   owner: string
   rank: Rank
@@ -45,17 +45,17 @@ export function slotsOf(size: number, calls: Iterable<Held>): Slots {
   return { free, held }
 }
 
-/** How many calls of this rank could begin if each had a different owner without other calls. */
+/** How many calls of this rank could start if each had a different owner with no other calls. */
 export const roomFor = ({ free }: Slots, rank: Rank): number =>
   Math.max(0, Math.min(...(poolsOf[rank] ?? []).map((pool) => free[pool] ?? 0)))
 
-/** An owner takes a slot only if more are free than it occupies, so that others always find some. */
+/** Whether an owner may take a slot: only if more are free than it occupies, so that others always find one. */
 export function mayTake({ free, held }: Slots, owner: string, rank: Rank): boolean {
   const counts = held.get(owner)
   return (poolsOf[rank] ?? []).every((pool) => (counts?.[pool] ?? 0) < (free[pool] ?? 0))
 }
 
-/** The owners that may begin no call of this rank now although others may. */
+/** The owners whose share is used up for this rank. */
 export const withoutShare = (slots: Slots, rank: Rank): string[] =>
   [...slots.held.keys()].filter((owner) => !mayTake(slots, owner, rank))
 
@@ -72,7 +72,7 @@ export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, numb
     const again = byCount.get(count + 1) ?? []
     for (const owner of byCount.get(count) ?? []) {
       const given = granted.get(owner) ?? 0
-      // Once refused, always refused: later fewer slots are free, and the owner occupies no fewer.
+      // Once refused, an owner stays refused: fewer slots are free later, and it occupies no fewer.
       if (given >= (wanted.get(owner) ?? 0) || !mayTake(left, owner, rank)) continue
       take(left, owner, rank)
       granted.set(owner, given + 1)

@@ -1,4 +1,4 @@
-/** The paths of the endpoints, by oidc-provider's names. */
+/** Endpoint paths, keyed by oidc-provider's route names. */
 export const endpoints = {
   authorization: '/oauth/authorize',
   token: '/oauth/token',
@@ -9,7 +9,7 @@ export const endpoints = {
   end_session: '/oauth/logout',
 }
 
-/** Path of login and consent; the id of the interaction follows. */
+/** Path prefix of the login and consent pages, followed by the interaction id. */
 export const interactionPath = '/oauth/interaction'
 
 /** Path of the page where an invited user sets a password. */

@@ -5,15 +5,18 @@ import type { Frame, Page } from '../../../http/pages/layout.ts'
 import type { Engine } from '../../../storage/engine.ts'
 import { errorBody, errorTitle } from '../../pages/error.ts'
 
-/** Endpoints that users open in a browser; errors of all others are JSON, regardless of Accept. */
+/** Endpoints that users open in a browser; errors from all others are JSON, regardless of Accept. */
 const pages = new Set(['authorization', 'resume', 'end_session', 'end_session_confirm', 'end_session_success'])
 const retryAfterSeconds = 5
-const busy = { error: 'temporarily_unavailable', error_description: 'the server cannot take the request now' }
+const busy = {
+  error: 'temporarily_unavailable',
+  error_description: 'the server is overloaded; try again in a few seconds',
+}
 const broken = { error: 'server_error', error_description: 'an unexpected error occurred' }
 
 export type RenderError = (ctx: KoaContextWithOIDC, error: ErrorOut) => void
 
-/** Renders an error as RFC 6749 §5.2 defines, or as a page if a user is waiting in a browser. */
+/** Renders an error as JSON (RFC 6749 §5.2), or as an HTML page at endpoints that users open in a browser. */
 export function errorRenderer(frame: Frame): RenderError {
   return (ctx, error) => {
     ctx.set('Cache-Control', 'no-store')
@@ -29,7 +32,7 @@ export function showPage(ctx: KoaContextWithOIDC, { html, policy }: Page): void 
   ctx.body = html
 }
 
-/** Reports internal errors, and responds with 503 instead of 500 while the store is overloaded. */
+/** Reports internal errors, and responds with 503 instead of 500 while the database is overloaded. */
 export function handleFailures(
   provider: Provider,
   engine: Engine,
@@ -44,7 +47,7 @@ export function handleFailures(
     renderError(ctx, unavailable ? busy : broken)
   }
   provider.on('server_error', fail)
-  // For errors outside the provider's own handler, Koa's handler would drop all headers.
+  // Koa's default handler, which gets errors thrown outside the provider's own, would drop all headers.
   provider.use((ctx, next) => next().catch((error) => fail(ctx as KoaContextWithOIDC, error)))
   const koa: EventEmitter = provider
   koa.on('error', report)

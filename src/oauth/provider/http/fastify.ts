@@ -11,7 +11,7 @@ import { lengthOf, type ResponseInfo } from '../../../http/server/access-log.ts'
 import type { CurrentServer } from '../../keys/key-ring.ts'
 import { apiScopes, type Scopes } from '../../tokens/scopes.ts'
 import { endpoints } from './endpoints.ts'
-import { bodyLimit, isForm, nameBodyErrors, noteRequestId, takeRawBodies, withBody } from './http-bodies.ts'
+import { acceptRawBodies, bodyLimit, isForm, renderBodyErrors, storeRequestId, withBody } from './http-bodies.ts'
 
 export interface MountOptions {
   provider: CurrentServer
@@ -33,56 +33,56 @@ const open = {
     done()
   },
 }
-const unkept = { 'cache-control': 'no-store' }
+const noStore = { 'cache-control': 'no-store' }
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
-const programs = [token, revocation, introspection, `${end_session}/confirm`]
+const clientEndpoints = [token, revocation, introspection, `${end_session}/confirm`]
 /** Endpoints where secrets and tokens could be guessed: they share one rate limit. */
 const guessable = [token, revocation, introspection]
-const browsers = [authorization, `${authorization}/:uid`, end_session, `${end_session}/success`]
-/** May be sent by POST, too (OpenID Connect Core §3.1.2.1); browsers send the login's cookie only after the redirect. */
-const forms = [authorization, end_session]
+const browserEndpoints = [authorization, `${authorization}/:uid`, end_session, `${end_session}/success`]
+/** Also accept POST (OpenID Connect Core §3.1.2.1); browsers send the session cookie only after the redirect to GET. */
+const formEndpoints = [authorization, end_session]
 const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oauth-authorization-server']
 
 /**
- * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Headers set by
- * earlier hooks are part of its responses; bodies over 56 KiB get 413. Both use the form of RFC 6749 §5.2.
+ * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Responses
+ * include the headers set by earlier hooks. Bodies over 56 KiB get 413; body errors use the format of RFC 6749 §5.2.
  */
 export const mountProvider: FastifyPluginAsync<MountOptions> = async (
   app,
   { provider, issuer, scopes, audience = issuer, answered },
 ) => {
-  const answering = callbackOf(provider)
+  const currentCallback = callbackOf(provider)
   const handle = (caching: Record<string, string>) => async (request: FastifyRequest, reply: FastifyReply) => {
     reply.hijack()
     for (const [name, value] of Object.entries({ ...caching, ...reply.getHeaders() })) {
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
     const { raw, body, id } = request
-    noteRequestId(reply.raw, id)
-    await answering()(body === undefined ? raw : withBody(raw, body as Buffer), reply.raw)
+    storeRequestId(reply.raw, id)
+    await currentCallback()(body === undefined ? raw : withBody(raw, body as Buffer), reply.raw)
     const { statusCode: status } = reply.raw
     answered?.(request, { status, bytes: lengthOf(reply.raw.getHeader('content-length')) })
   }
-  nameBodyErrors(app)
+  renderBodyErrors(app)
   await app.register(async (scope) => {
-    leaveBodies(scope)
-    for (const path of programs) {
+    checkBodies(scope)
+    for (const path of clientEndpoints) {
       const own = guessable.includes(path) ? { ...config, limit: 'token' as const } : config
-      // A response with tokens also needs the HTTP/1.0 header field (RFC 6749 §5.1).
-      scope.post(path, { config: own }, handle(path === token ? { ...unkept, pragma: 'no-cache' } : unkept))
+      // A token response also needs the HTTP/1.0 header field Pragma (RFC 6749 §5.1).
+      scope.post(path, { config: own }, handle(path === token ? { ...noStore, pragma: 'no-cache' } : noStore))
     }
   })
-  takeRawBodies(app)
-  for (const path of browsers) app.get(path, { config }, handle(unkept))
-  for (const path of forms) app.post(path, { config }, asQuery)
+  acceptRawBodies(app)
+  for (const path of browserEndpoints) app.get(path, { config }, handle(noStore))
+  for (const path of formEndpoints) app.post(path, { config }, redirectToGet)
   for (const path of documents) app.get(path, open, handle({}))
   app.get('/.well-known/oauth-protected-resource', open, (_request, reply) =>
     reply.send(protectedResource(issuer, audience, apiScopes(scopes))),
   )
 }
 
-/** The current request handler, replaced whenever the keys have changed. */
+/** Returns the current request handler, which is replaced whenever the signing keys change. */
 function callbackOf(server: CurrentServer) {
   let provider = server.current
   let callback = provider.callback()
@@ -95,10 +95,13 @@ function callbackOf(server: CurrentServer) {
   }
 }
 
-/** Redirects a form to the same request by GET: 303 makes a browser change the method (RFC 9110 §15.4.4). */
-function asQuery({ body, routeOptions, headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
+/** Redirects a POST with a form to the same request by GET: 303 makes browsers change the method (RFC 9110 §15.4.4). */
+function redirectToGet({ body, routeOptions, headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
   reply.header('cache-control', 'no-store')
-  if (!isForm(headers)) return reply.code(400).send({ error: 'invalid_request', error_description: 'send a form' })
+  if (!isForm(headers)) {
+    const error_description = 'the body must be application/x-www-form-urlencoded'
+    return reply.code(400).send({ error: 'invalid_request', error_description })
+  }
   const query = new URLSearchParams((body as Buffer).toString())
   return reply.redirect(`${routeOptions.url}?${query}`, 303)
 }
@@ -114,10 +117,10 @@ function protectedResource(issuer: string, resource: string, scopes: string[]) {
 }
 
 /**
- * The provider parses forms and refuses other media types itself; here only the size and the presence of a media type are
- * checked. Without Content-Length that requires reading the whole body.
+ * Leaves it to the provider to parse forms and reject other media types; checks only the body size and that there is a
+ * media type. Without Content-Length, checking the size requires reading the whole body.
  */
-function leaveBodies(app: FastifyInstance): void {
+function checkBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (request, payload, done) => {
     const { 'content-length': length, 'content-type': type } = request.headers

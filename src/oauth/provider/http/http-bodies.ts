@@ -8,19 +8,19 @@ export const bodyLimit = 56 * 1_024
 export const isForm = (headers: IncomingHttpHeaders): boolean =>
   /^application\/x-www-form-urlencoded *(;|$)/i.test(headers['content-type'] ?? '')
 
-/** Reads bodies as they are, without parsing. */
-export function takeRawBodies(app: FastifyInstance): void {
+/** Passes bodies to the handlers as buffers, without parsing them. */
+export function acceptRawBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body))
 }
 
-/** Renders body errors in the form of RFC 6749 §5.2. */
-export function nameBodyErrors(app: FastifyInstance): void {
+/** Renders body errors in the format of RFC 6749 §5.2. */
+export function renderBodyErrors(app: FastifyInstance): void {
   app.setErrorHandler<FastifyError>((error, _request, reply) => {
     // Errors thrown by the service's own policies are left to their handler.
     if (!error.code?.startsWith('FST_ERR_CTP_')) throw error
     const status = error.statusCode === 413 ? 413 : 400
-    const description = status === 413 ? `the body is larger than ${bodyLimit} bytes` : 'the body cannot be read'
+    const description = status === 413 ? `the body is larger than ${bodyLimit} bytes` : 'the body could not be read'
     return reply
       .code(status)
       .header('cache-control', 'no-store')
@@ -28,7 +28,7 @@ export function nameBodyErrors(app: FastifyInstance): void {
   })
 }
 
-/** The request for the provider, with the body that was read already. */
+/** A copy of the request for the provider, with the body that has already been read. */
 export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
   const { method, url, socket, httpVersion, httpVersionMajor, httpVersionMinor } = raw
   const headers = { ...raw.headers }
@@ -43,6 +43,6 @@ export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
 const ids = new WeakMap<ServerResponse, string>()
 
 /** Stores the request id with the provider's response, the only object that its events share with the request. */
-export const noteRequestId = (answer: ServerResponse, id: string): unknown => ids.set(answer, id)
+export const storeRequestId = (response: ServerResponse, id: string): unknown => ids.set(response, id)
 
-export const requestIdOf = (answer: ServerResponse): string | null => ids.get(answer) ?? null
+export const requestIdOf = (response: ServerResponse): string | null => ids.get(response) ?? null

@@ -17,13 +17,13 @@ export interface SlotLimiter {
 }
 
 export const defaultDownloadsPerAccount = 10
-export interface PlacesOptions {
+export interface SlotLimiterOptions {
   perAccount: number
-  /** Maximum number for all accounts together: the last resort against very many of them. */
-  inAll: number
+  /** Maximum number for all accounts together: the last resort against a very large number of accounts. */
+  inTotal: number
 }
 
-export function places({ perAccount, inAll }: PlacesOptions): SlotLimiter {
+export function slotLimiter({ perAccount, inTotal }: SlotLimiterOptions): SlotLimiter {
   const taken = new Map<string, number>()
   let total = 0
   const add = (account: string, change: 1 | -1) => {
@@ -37,7 +37,7 @@ export function places({ perAccount, inAll }: PlacesOptions): SlotLimiter {
     take: ({ clientId, subject }, until) => {
       const account = JSON.stringify([clientId, subject])
       if ((taken.get(account) ?? 0) >= perAccount) return 'account'
-      if (total >= inAll) return 'process'
+      if (total >= inTotal) return 'process'
       add(account, 1)
       whenAborted(until, () => add(account, -1))
       return undefined
@@ -48,17 +48,17 @@ export function places({ perAccount, inAll }: PlacesOptions): SlotLimiter {
 const retryAfter = { 'retry-after': '5' }
 
 /**
- * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED when the account's limit is reached, SERVICE_UNAVAILABLE when the
- * process's is; `what` names the responses in the plural.
+ * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED if the account's limit is reached, SERVICE_UNAVAILABLE if the
+ * process's is. `what` names the responses in the plural.
  */
-export function acquireSlot(places: SlotLimiter, account: SlotOwner, until: AbortSignal, what: string): void {
-  const full = places.take(account, until)
+export function acquireSlot(slotLimiter: SlotLimiter, account: SlotOwner, until: AbortSignal, what: string): void {
+  const full = slotLimiter.take(account, until)
   if (full === 'account') {
-    const detail = `${places.perAccount} of your ${what} are open already`
+    const detail = `${slotLimiter.perAccount} of your ${what} are already open, the maximum: close one or try again later`
     throw new Problem('RATE_LIMIT_EXCEEDED', detail, { headers: retryAfter })
   }
   if (full === 'process') {
-    const detail = `The service has too many ${what} open, try again later`
+    const detail = `The service has too many open ${what}: try again later`
     throw new Problem('SERVICE_UNAVAILABLE', detail, { headers: retryAfter })
   }
 }
