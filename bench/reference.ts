@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { freePort } from '../src/free-port.ts'
+import { freePort } from '../src/start.ts'
 import { pinned, serverCore } from './machine.ts'
 import type { Options } from './options.ts'
 import type { Service } from './service.ts'

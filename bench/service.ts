@@ -1,7 +1,7 @@
 import { openSync, readFileSync, truncateSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePort } from '../src/free-port.ts'
+import { freePort } from '../src/start.ts'
 import { withoutLimits } from '../test/support/limits.ts'
 import { fill } from './fill.ts'
 import { pinned, serverCore } from './machine.ts'

@@ -1,6 +1,6 @@
 import { createPublicKey, type JsonWebKey } from 'node:crypto'
 import { resolve } from 'node:path'
-import { freePort } from '../src/free-port.ts'
+import { freePort } from '../src/start.ts'
 import type { Bench, Measurement } from './bench.ts'
 import { drive } from './drive.ts'
 import { pinned, serverCore } from './machine.ts'

@@ -15,8 +15,9 @@ import { pooledRandom } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
 import type { Stores } from './stores.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
-import { webhookSending } from './webhook-sending.ts'
+import { failureLog } from './webhooks/dispatch/failure-log.ts'
 import { sender } from './webhooks/dispatch/http-client.ts'
+import { defaultEndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from './webhooks/secrets.ts'
 
 /** Registers a closer; closers run in reverse order. */
@@ -75,3 +76,22 @@ export async function openParts(config: Config, definition: Definition, opening:
 /** Opens the rate-limit counters; an unavailable store is logged as a warning, not an error. */
 const openLimits = ({ rateLimits: { redisUrl } }: Config, now: () => number, { db, log, later }: Opening) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
+
+/** Options for webhook dispatch and its logging, from the settings. */
+function webhookSending(settings: Config['webhooks'], log: Logger, now: () => number) {
+  const { timeoutSeconds, inFlight, rate, maxWaiting, schedule } = settings
+  return {
+    callMs: timeoutSeconds * 1_000,
+    lanes: {
+      ...defaultEndpointLimits,
+      inFlight,
+      perSecond: rate === 0 ? Number.POSITIVE_INFINITY : rate,
+      probeSeconds: Math.min(defaultEndpointLimits.probeSeconds, timeoutSeconds),
+    },
+    schedule,
+    maxWaiting,
+    onCalled: failureLog({ now, warn: (line) => log.warn(line, 'a webhook call failed') }),
+    onDropped: (owner: string, dropped: number) =>
+      log.warn({ owner, dropped, maxWaiting }, 'waiting webhook deliveries were dropped'),
+  }
+}

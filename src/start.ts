@@ -1,20 +1,20 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { buildApp } from './app.ts'
-import { type Audit, openAudit } from './audit/buffer.ts'
+import { type Audit, auditPlaintextCredential, openAudit } from './audit/buffer.ts'
 import { openAuthorization } from './authorization.ts'
 import { baseUrlOf, type Config } from './config/config.ts'
 import type { Definition } from './definition/service.ts'
-import { freePort } from './free-port.ts'
 import { listenersOf } from './listeners.ts'
 import { type Logs, openLogs } from './logging/logs.ts'
-import { auditPlaintextCredential } from './oauth/provider/audited-requests.ts'
 import { type OnClose, openParts } from './parts.ts'
 import { checkReports } from './reports/generate/check.ts'
 import { openServedStores } from './served-stores.ts'
 import { ensureTextIndexes } from './storage/postgres/text-index.ts'
 import type { Stores } from './stores.ts'
-import { serverCertificates } from './tls/server-certificates.ts'
+import { serverCertificates } from './tls/certificates.ts'
 import { versionLives } from './version-lifecycle.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 import { startWork } from './worker.ts'
@@ -126,4 +126,14 @@ async function openApp(
       fault: (error, requestId) => log.error({ err: error, requestId }, 'a request failed'),
     },
   })
+}
+
+/** A free port chosen by the system: tokens and links contain it, so it must be known before listening. */
+export async function freePort(host = '127.0.0.1'): Promise<number> {
+  const server = createServer().listen(0, host)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
 }

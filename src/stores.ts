@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import type { Config } from './config/config.ts'
-import { masterKey } from './config/master-key.ts'
 import { databaseUrlOf, resultsUrlOf } from './config/storage.ts'
 import { keepPrivate } from './private-files.ts'
 import { resultsFolder } from './reports/files/open.ts'
 import type { Database } from './storage/database.ts'
 import { type Sealer, sealer } from './storage/encryption.ts'
+import { writeFileAtomically } from './storage/files/atomic-file.ts'
 import { migrate } from './storage/migrate.ts'
 import { openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
@@ -58,4 +58,22 @@ export function dataFolder(config: Config): string {
   const results = resultsFolder(resultsUrlOf(config.storage))
   keepPrivate(config.production, dataDir, ...files, ...(results === null ? [] : [results]))
   return dataDir
+}
+
+const keyBytes = 32
+
+/**
+ * The key that encrypts secrets at rest: the given one, or the one in `folder`, created on the first run with mode 0600.
+ * Throws `ConfigError` in production if others can read it and that cannot be changed.
+ */
+export function masterKey({ storage, production }: Config, folder: string): Buffer {
+  const { masterKey: given } = storage
+  if (given !== null) return Buffer.from(given, given.length === keyBytes * 2 ? 'hex' : 'base64')
+  const path = join(folder, 'master.key')
+  if (!existsSync(path))
+    writeFileAtomically(path, randomBytes(keyBytes).toString('base64'), { mode: 0o600, replace: false })
+  keepPrivate(production, path)
+  const key = Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')
+  if (key.length !== keyBytes) throw new Error(`${path} does not hold a key of ${keyBytes} bytes`)
+  return key
 }

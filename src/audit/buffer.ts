@@ -1,3 +1,7 @@
+import type { FastifyRequest } from 'fastify'
+import { auditActor } from '../http/policies/authenticate.ts'
+import type { Plaintext } from '../http/policies/https.ts'
+import type { Problem } from '../http/problems/problem.ts'
 import type { Database } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { type AuditEntry, appendAudit, auditRecorder, type RecordAudit, type TimedEntry } from './chain.ts'
@@ -120,4 +124,19 @@ function counted(note: Audit['note'], now: () => number, kinds: number, beyond: 
     }
   }
   return { tally, tick, end }
+}
+
+/** Audits credentials sent over plain HTTP. */
+export const auditPlaintextCredential =
+  (audit: Pick<Audit, 'tally'>) =>
+  ({ address, header }: Plaintext): void =>
+    audit.tally({ event: 'credential.plaintext', address, details: { header } })
+
+/** Audits rejected requests. */
+export function refusals(audit: Pick<Audit, 'tally'> | undefined) {
+  const onDenied = (request: FastifyRequest, { code }: Problem) => {
+    const target = `${request.method} ${request.routeOptions.url}`
+    audit?.tally({ ...auditActor(request), event: 'access.denied', target, details: { errorCode: code } })
+  }
+  return { onDenied, onPlaintext: audit && auditPlaintextCredential(audit) }
 }

@@ -1,11 +1,70 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { instantParameter } from '../http/headers/instant.ts'
 import { addLink } from '../http/headers/vary.ts'
-import { linkHeader } from '../http/pagination.ts'
+import { keysetPage, linkHeader, type PageQuery } from '../http/pagination.ts'
+import { malformedQuery } from '../http/problems/problem.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
-import { auditPage, auditView } from './list.ts'
+import type { ScanRequester } from '../storage/scans/scan.ts'
+import type { AuditRow } from '../storage/tables/administration.ts'
 import { AuditEntryView, AuditQuery } from './schemas.ts'
+
+/** Filters of the audit log. */
+export interface AuditFilter {
+  event?: string
+  clientId?: string
+  subject?: string
+  target?: string
+  /** Half-open range [from, to), ISO 8601. */
+  from?: string
+  to?: string
+}
+
+/** Filter combinations with an index in log order; other ones, and time ranges, may scan any number of entries. */
+const indexed = new Set(['', 'event', 'clientId', 'subject', 'target', 'event clientId'])
+
+/**
+ * One page of the audit log, newest first. Throws INVALID_INPUT for an invalid instant. Without a requester, at the command
+ * line, the query has no time limit.
+ */
+export function auditPage({ read, scan, engine }: Database, query: PageQuery & AuditFilter, requester?: ScanRequester) {
+  const { event, clientId, subject, target } = query
+  const equal = Object.entries({ event, clientId, subject, target }).filter(([, value]) => value !== undefined)
+  const [from, to] = [instantParameter('from', query.from), instantParameter('to', query.to)]
+  const isBounded = from === undefined && to === undefined && indexed.has(equal.map(([name]) => name).join(' '))
+  return keysetPage<AuditRow>(query, 1, {
+    of: ['audit', equal, from, to],
+    keyOf: ({ sequence }) => [sequence],
+    rowsAfter: (after, backwards, count) => {
+      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
+      const sequence = after && sequenceOf(after[0])
+      const page = read
+        .selectFrom('auditEntries')
+        .selectAll()
+        .where((row) => row.and(Object.fromEntries(equal)))
+        .$if(from !== undefined, (rows) => rows.where('at', '>=', from as string))
+        .$if(to !== undefined, (rows) => rows.where('at', '<', to as string))
+        .$if(sequence !== null, (rows) => rows.where('sequence', beyond, sequence as number))
+        .orderBy('sequence', order)
+        .limit(count)
+      return isBounded || requester === undefined
+        ? page.execute()
+        : scan(page.where(engine.interruptible('audit_entries')), requester)
+    },
+  })
+}
+
+/** The representation of an entry, without its null members. */
+export function auditView({ details, ...row }: AuditRow): Record<string, unknown> {
+  const entry = { ...row, details: details && JSON.parse(details) }
+  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))
+}
+
+function sequenceOf(value: unknown): number {
+  if (!Number.isSafeInteger(value)) throw malformedQuery('cursor', 'is not a valid cursor')
+  return value as number
+}
 
 const path = '/api/audit'
 

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander'
 import { type Anchor, verifyAudit } from '../audit/chain.ts'
-import { type AuditFilter, auditPage, auditView } from '../audit/list.ts'
+import { type AuditFilter, auditPage, auditView } from '../audit/routes.ts'
 import type { Config } from '../config/config.ts'
 import { instantOf } from '../http/headers/instant.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'

@@ -1,4 +1,4 @@
-import type { Config } from '../config/config.ts'
+import { type Config, describeSettings } from '../config/config.ts'
 import { openStores, type Stores } from '../stores.ts'
 
 /** Prints a line to standard output. */
@@ -17,3 +17,12 @@ export const withStores =
 
 /** Parses a list separated by spaces or commas. */
 export const listed = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
+
+/** All settings: name, effective value, description. Secrets are hidden. */
+export function settingsTable(config: Config, env: Readonly<Record<string, string | undefined>>): string {
+  const rows = describeSettings(config, env)
+  const width = Math.max(...rows.map(({ name }) => name.length))
+  return rows
+    .map(({ name, value, about }) => `${name.padEnd(width)}  ${about}\n${' '.repeat(width)}  = ${value}\n`)
+    .join('')
+}

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { createInterface } from 'node:readline/promises'
+import { Writable } from 'node:stream'
 import { Command } from 'commander'
 import { auditRecorder, operator, passwordChanged } from '../audit/chain.ts'
 import { users } from '../catalog/users.ts'
@@ -23,7 +25,6 @@ import type { Database, Queryable } from '../storage/database.ts'
 import { caseFold } from '../storage/rows/page-query.ts'
 import { rowsOf } from '../storage/rows/rows.ts'
 import { openStores, type Stores } from '../stores.ts'
-import { readSecret } from './read-secret.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const now = Date.now
@@ -161,4 +162,19 @@ export async function userAdder(db: Database, now: () => number) {
     return row.id
   }
   return { add, close: () => queue.stop(0) }
+}
+
+/** Reads one line without echo: from a terminal after a prompt, or from a pipe. */
+async function readSecret(prompt: string): Promise<string> {
+  const { stdin, stderr } = process
+  if (stdin.isTTY) stderr.write(prompt)
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: stdin, output: silent, terminal: stdin.isTTY })
+  try {
+    for await (const line of lines) return line
+    return ''
+  } finally {
+    lines.close()
+    if (stdin.isTTY) stderr.write('\n')
+  }
 }

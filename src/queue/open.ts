@@ -1,7 +1,7 @@
 import type { Database } from '../storage/database.ts'
 import { embeddedStore } from './embedded.ts'
-import { makeQueue } from './make-queue.ts'
-import type { Queue, QueueName } from './queue.ts'
+import { type JobStore, type Queue, type QueueName, queues } from './queue.ts'
+import { oneByOne, startLoop, together } from './worker-loop.ts'
 
 export interface OpenQueueOptions {
   db: Database
@@ -17,4 +17,31 @@ export async function openQueue({ db, now, random, onError }: OpenQueueOptions):
   const { bossStore } = await import('./pg-boss.ts')
   const store = await bossStore(db.url, onError)
   return makeQueue({ store, now, random, onError })
+}
+
+interface QueueOptions {
+  store: JobStore
+  now: () => number
+  random: () => number
+  onError: (error: unknown, queue: QueueName) => void
+}
+
+/** The queue on top of one engine's store. */
+function makeQueue({ store, now, random, onError }: QueueOptions): Queue {
+  const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
+  store.onWake((queue) => loops.get(queue)?.wake())
+  return {
+    enqueue: (tx, queue, payload, { delayMs = 0, position } = {}) =>
+      store.add(tx, queue, payload, now() + delayMs, position),
+    work: (queue, work) => {
+      const { concurrency } = queues[queue]
+      const run = 'together' in work ? together(work.together) : oneByOne(work)
+      loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError }))
+    },
+    stop: async (graceMs, lastAdded) => {
+      await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))
+      await lastAdded
+      await store.close()
+    },
+  }
 }

@@ -1,13 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Problem } from '../http/problems/problem.ts'
 import { isUnrouted, routeConfig } from '../http/route-config.ts'
-import type { Bucket } from './account.ts'
+import type { Accounts, Bucket } from './account.ts'
 import { isExceeded, type Window } from './fixed-window.ts'
 import { rateExceeded, setQuotaHeaders, setRateLimitHeaders } from './headers.ts'
-import type { Limit } from './limit.ts'
-import type { Parts } from './parts.ts'
-import type { Allowances } from './quota.ts'
-import { delayQueueFull, reserve } from './throttle.ts'
+import type { Counters, Limit, LimitName } from './limit.ts'
+import type { Allowances, calendar, localQuotas } from './quota.ts'
+import { delayQueueFull, reserve, type throttle } from './throttle.ts'
 
 /** A request passing through the rate limits. */
 export interface AdmissionContext {
@@ -92,4 +91,17 @@ export function proceed(parts: Parts, context: AdmissionContext): void {
     // A client that disconnects leaves the queue.
     reply.raw.once('close', leave)
   }
+}
+
+/** Dependencies shared by the admission steps. */
+export interface Parts {
+  rules: Record<LimitName, Limit | null>
+  accounts: Accounts
+  counters: Counters
+  here: ReturnType<typeof localQuotas>
+  delays: ReturnType<typeof throttle>
+  monthAt: ReturnType<typeof calendar>
+  now: () => number
+  monotonic: () => number
+  onError: (error: unknown) => void
 }

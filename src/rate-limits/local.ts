@@ -1,7 +1,6 @@
-import { type AdmissionContext, limitProblem, proceed, quotasOf } from './context.ts'
+import { type AdmissionContext, limitProblem, type Parts, proceed, quotasOf } from './context.ts'
 import { consumeLocal, tighter } from './fixed-window.ts'
 import { quotaExceeded, setQuotaHeaders } from './headers.ts'
-import type { Parts } from './parts.ts'
 import { type Allowance, type Month, quotaLeft } from './quota.ts'
 
 /** Admits a request when only this process counts; synchronous once the month's usage is loaded. */

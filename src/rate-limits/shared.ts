@@ -1,9 +1,8 @@
 import type { Bucket } from './account.ts'
-import { type AdmissionContext, limitProblem, proceed, quotasOf } from './context.ts'
+import { type AdmissionContext, limitProblem, type Parts, proceed, quotasOf } from './context.ts'
 import { consumeLocal, tighter, type Window, windowOf } from './fixed-window.ts'
 import { quotaExceeded, setQuotaHeaders } from './headers.ts'
 import type { Counters, Limit } from './limit.ts'
-import type { Parts } from './parts.ts'
 import type { Allowance } from './quota.ts'
 
 /** Admits a request when several processes count together. */

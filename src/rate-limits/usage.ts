@@ -2,9 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Bucket } from './account.ts'
+import type { Parts } from './context.ts'
 import { peekLocal, remainingOf, type Window, windowOf } from './fixed-window.ts'
 import type { Limit } from './limit.ts'
-import type { Parts } from './parts.ts'
 import { type Allowance, quotaLeft } from './quota.ts'
 
 const natural = { minimum: 0 }

@@ -1,8 +1,11 @@
-import { isSubscribed, recordEvent } from '../queue/events.ts'
+import { exampleOf } from '../openapi/examples.ts'
+import { plain, type Schema, wholeOf } from '../openapi/schemas.ts'
+import { type EventKind, isSubscribed, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
 import { newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import type { Announce, Declaration, Link } from './declaration.ts'
+import { representation } from './representation.ts'
 
 /** SQL for the statement of each change: whether its event has a subscriber. */
 export const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
@@ -39,4 +42,21 @@ export function publicFields(
   const visible = Object.entries(fields).filter(([name, value]) => value !== null && !hides?.fields.includes(name))
   const linked: Record<string, Link> | undefined = links?.(row)
   return { ...Object.fromEntries(visible), ...(linked && { _links: linked }) }
+}
+
+const idSchema = { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] }
+
+/** The events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
+export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
+  const { noun, hides } = declaration
+  const names = ['id', ...Object.keys(declaration.body.properties), 'createdAt', 'updatedAt']
+  const visible = [...names.filter((name) => !hides?.fields.includes(name)), ...(declaration.links ? ['_links'] : [])]
+  const { examples, ...schema } = wholeOf(plain(representation(declaration, visible)) as Schema)
+  const [example = exampleOf(schema) ?? { id: 1 }] = (examples ?? []) as object[]
+  const audience = audienceOf(declaration)
+  return {
+    [`${noun}.created`]: { description: `A ${noun} was created`, example, schema, audience },
+    [`${noun}.updated`]: { description: `A ${noun} was changed or replaced`, example, schema, audience },
+    [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id: 1 }, schema: idSchema, audience },
+  }
 }

@@ -6,7 +6,6 @@ import { Line, lines, noControls } from '../http/text-rules.ts'
 import type { CellType } from '../storage/engine.ts'
 import type { SqlType } from '../storage/resource-tables/resource-columns.ts'
 import type { Codec } from '../storage/rows/column-codec.ts'
-import { amended } from './amended.ts'
 
 /** The parts of a JSON Schema that determine how its values are stored. */
 interface Shape {
@@ -169,3 +168,9 @@ const isInstant = (value: unknown) => instantOf(String(value)) !== undefined
 /** Text without NUL, which PostgreSQL cannot store, and without lone surrogates, which UTF-8 cannot encode. */
 const storableText = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
 const isStorableText = (value: unknown) => storableText.test(String(value))
+
+/** Copies a schema with some keywords changed; the non-enumerable properties that TypeBox sets are preserved. */
+export function amended<T extends TSchema>(schema: T, keywords: object): T {
+  const own = Object.getOwnPropertyDescriptors(schema)
+  return Object.defineProperties({}, { ...own, ...Object.getOwnPropertyDescriptors(keywords) }) as T
+}

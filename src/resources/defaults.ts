@@ -1,6 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import { inputValidator } from '../http/policies/body-parsing.ts'
-import { amended } from './amended.ts'
+import { amended } from './column-types.ts'
 
 /** The parts of a JSON Schema that may contain defaults. */
 interface Shape {

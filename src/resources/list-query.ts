@@ -14,8 +14,7 @@ import { malformedQuery } from '../http/problems/problem.ts'
 import { maxId } from '../storage/ids.ts'
 import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../storage/rows/page-query.ts'
 import type { Row } from '../storage/rows/rows.ts'
-import { amended } from './amended.ts'
-import { type ColumnKind, columnType, instantParameter, kindOf, textParameter } from './column-types.ts'
+import { amended, type ColumnKind, columnType, instantParameter, kindOf, textParameter } from './column-types.ts'
 
 /** The parts of a declaration that determine the query parameters of its list. */
 export interface ListRules {

@@ -1,7 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
-import { amended } from './amended.ts'
-import { type ColumnKind, columnType, kindOf } from './column-types.ts'
+import { amended, type ColumnKind, columnType, kindOf } from './column-types.ts'
 import { defaultsOf } from './defaults.ts'
 
 /** The column name of a field, in snake case. */

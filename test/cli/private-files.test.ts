@@ -6,7 +6,7 @@ import { after, describe, it } from 'node:test'
 import { readConfig } from '../../src/config/config.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
-import { serverCertificates } from '../../src/tls/server-certificates.ts'
+import { serverCertificates } from '../../src/tls/certificates.ts'
 import { ended, killAll, newPlace, plinth, type Running, serving } from './support.ts'
 
 const removals: (() => void)[] = []

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { freePort } from '../../src/free-port.ts'
+import { freePort } from '../../src/start.ts'
 import { eventually } from './service.ts'
 
 /** The reason to skip tests with Redis; false if `redis-server` is on the path. */

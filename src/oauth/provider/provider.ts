@@ -3,6 +3,7 @@ import type { Frame } from '../../http/pages/layout.ts'
 import { SigningKey } from '../keys/signing-key.ts'
 import { loggedOutBody, loggedOutTitle } from '../pages/logout.ts'
 import { accessTokenReader } from '../tokens/access-tokens.ts'
+import { intersectScopes } from '../tokens/scopes.ts'
 import { scopeFinder } from '../tokens/verify.ts'
 import { records } from './adapter.ts'
 import { auditTokens } from './audit-tokens.ts'
@@ -12,10 +13,8 @@ import { type AuthorizationServerOptions, configuration } from './configuration.
 import { assertSafeSettings } from './configuration-checks.ts'
 import { endpoints } from './http/endpoints.ts'
 import { errorRenderer, handleFailures, showPage } from './http/errors.ts'
-import { typeIdTokens } from './id-token-type.ts'
 import { deriveSuccessors, introspectJwt } from './jwt-records.ts'
 import { allowPassword } from './password-grant.ts'
-import { narrowScopes } from './scope-narrowing.ts'
 
 /** Creates the OAuth 2.0 and OpenID Connect server. It prints nothing and trusts neither Host nor forwarding headers. */
 export function authorizationServer(options: AuthorizationServerOptions): Provider {
@@ -137,4 +136,37 @@ function setPagePolicy(provider: Provider): void {
       ctx.set('Content-Security-Policy', "default-src 'none'; script-src; base-uri 'none'; frame-ancestors 'none'")
     return next()
   })
+}
+
+const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+/** Adds `typ: JWT` to the header of ID tokens (RFC 7519 §5.1), as the API contract requires; the provider omits it. */
+function typeIdTokens(provider: Provider, key: SigningKey): void {
+  const { prototype } = provider.IdToken
+  const issue = prototype.issue
+  prototype.issue = async function (context) {
+    const token = await issue.call(this, context)
+    if (context.use !== 'idtoken') return token
+    const [header = '', payload = ''] = token.split('.')
+    const { alg, ...fields } = JSON.parse(Buffer.from(header, 'base64url').toString())
+    const input = `${encoded({ alg, typ: 'JWT', ...fields })}.${payload}`
+    return `${input}.${(await key.sign(Buffer.from(input))).toString('base64url')}`
+  }
+}
+
+/**
+ * Tokens issued for a code or a refresh token omit the scopes that the client has lost since; the response lists the rest
+ * (RFC 6749 §5.1). The record keeps the granted scopes, because the client may get them back.
+ */
+export function narrowScopes({ AuthorizationCode, RefreshToken }: Provider): void {
+  for (const { prototype } of [AuthorizationCode, RefreshToken]) {
+    Object.defineProperty(prototype, 'scopes', {
+      get(this: { scope?: string }) {
+        const { client } = (Provider.ctx as NonNullable<typeof Provider.ctx>).oidc
+        const scope = intersectScopes(this.scope ?? '', client?.scope ?? '')
+        if (scope === '') throw new errors.InvalidScope('the client has lost all of the granted scopes', '')
+        return new Set(scope.split(' '))
+      },
+    })
+  }
 }

@@ -1,4 +1,4 @@
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import {
   AbortMultipartUploadCommand,
   DeleteObjectCommand,
@@ -7,8 +7,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { type S3Clients, type S3Limits, s3Clients, s3Limits, within } from './s3-client.ts'
 import { type S3Location, s3Writer } from './s3-writer.ts'
-import { checkKey, type ResultStore } from './store.ts'
-import { timedReads } from './timed-reads.ts'
+import { checkKey, type ResultStore, ResultsUnavailable } from './store.ts'
 
 /**
  * Stores results in a bucket: `s3://bucket/prefix`, with credentials, region and endpoint from the standard `AWS_…`
@@ -69,4 +68,29 @@ async function abortUploads(
     more = IsTruncated
   }
   return aborted
+}
+
+/**
+ * The bytes of a stream with a read timeout: fails with `ResultsUnavailable` when the next chunk takes longer than `ms`.
+ * Time during which the consumer does not read is not counted. Destroying it destroys the source.
+ */
+export function timedReads(source: Readable, ms: number): Readable {
+  const chunks = source[Symbol.asyncIterator]()
+  return new Readable({
+    read() {
+      const late = () => this.destroy(new ResultsUnavailable(`The store sent nothing for ${ms} ms`))
+      const limit = setTimeout(late, ms)
+      chunks
+        .next()
+        .then(
+          ({ value, done }) => this.push(done ? null : value),
+          (error) => this.destroy(error),
+        )
+        .finally(() => clearTimeout(limit))
+    },
+    destroy(error, done) {
+      source.destroy()
+      done(error)
+    },
+  })
 }

@@ -1,7 +1,6 @@
 import { csv } from './csv.ts'
 import type { ReportFormat } from './format.ts'
-import { json } from './json.ts'
-import { ndjson } from './ndjson.ts'
+import { json, ndjson } from './json.ts'
 import { pdf } from './pdf.ts'
 import { xlsx } from './xlsx.ts'
 

@@ -46,3 +46,21 @@ export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[])
 const special = /["\\\u0000-\u001f\ud800-\udfff]/
 
 const quoted = (text: string) => (special.test(text) ? JSON.stringify(text) : `"${text}"`)
+
+/** One object per line, each ended by a line feed; null fields are omitted. */
+export const ndjson: ReportFormat = {
+  name: 'ndjson',
+  mediaType: 'application/x-ndjson',
+  extension: 'ndjson',
+  render: async function* ({ columns }, pages) {
+    const write = objectWriter(columns)
+    for await (const rows of pages) {
+      let text = ''
+      for (const row of rows) {
+        text += write(row)
+        text += '\n'
+      }
+      yield text
+    }
+  },
+}

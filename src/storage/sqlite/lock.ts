@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { createPrivateFile } from '../files/private-file.ts'
+import { createPrivateFile } from '../files/atomic-file.ts'
 import { sqlitePath } from './path.ts'
 
 /** Another process serves the same SQLite file. */
