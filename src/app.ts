@@ -4,23 +4,23 @@ import { type Audit, refusals } from './audit/buffer.ts'
 import type { Definition } from './definition/service.ts'
 import { documentation } from './documentation.ts'
 import { home } from './home.ts'
-import { identify, type ReadApiKey, type Verify } from './http/policies/authenticate.ts'
+import { authenticate, type ReadApiKey, type Verify } from './http/policies/authenticate.ts'
 import { authorize } from './http/policies/authorize.ts'
-import { bodies } from './http/policies/body-parsing.ts'
+import { bodyParsing } from './http/policies/body-parsing.ts'
 import { caching } from './http/policies/caching.ts'
 import { compression } from './http/policies/compression.ts'
 import { conditional } from './http/policies/conditional.ts'
-import { acceptable } from './http/policies/content-negotiation.ts'
+import { contentNegotiation } from './http/policies/content-negotiation.ts'
 import { cors } from './http/policies/cors.ts'
 import { https } from './http/policies/https.ts'
 import { listEnvelope } from './http/policies/list-envelope.ts'
 import { methods } from './http/policies/methods.ts'
 import { type OverloadOptions, overload } from './http/policies/overload.ts'
-import { fields } from './http/policies/partial-response.ts'
+import { partialResponse } from './http/policies/partial-response.ts'
 import { prefer } from './http/policies/prefer.ts'
 import { requestIntegrity } from './http/policies/request-integrity.ts'
 import { serialize } from './http/policies/serialize.ts'
-import { errors } from './http/problems/error-handler.ts'
+import { errorHandler } from './http/problems/error-handler.ts'
 import { problemPages } from './http/problems/problem-pages.ts'
 import { type Access, accessLine, accessLog, arrival, type ResponseInfo } from './http/server/access-log.ts'
 import { health } from './http/server/health.ts'
@@ -106,22 +106,22 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const counted = limiting(options)
 
   await app.register(arrival)
-  await app.register(errors, failures)
+  await app.register(errorHandler, failures)
   await app.register(serialize)
   await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
   await app.register(deprecation, { lives })
   await app.register(cors, { corsOrigins })
   if (options.overload) await app.register(overload, { ...options.overload, later: options.later })
   await app.register(requestIntegrity, { baseUrl })
-  await app.register(identify, { verify, ...(readApiKey && { readApiKey }) })
+  await app.register(authenticate, { verify, ...(readApiKey && { readApiKey }) })
   if (counted) await app.register(limits, { limiter: counted })
   await app.register(retirement, { lives })
   await app.register(authorize, counted ? { onRefused: counted.refund } : {})
   await app.register(methods)
-  await app.register(acceptable)
-  await app.register(bodies)
+  await app.register(contentNegotiation)
+  await app.register(bodyParsing)
   await app.register(idempotency, { answers: { ...storedResponses(db, sealer, now), write: db.write } })
-  await app.register(fields)
+  await app.register(partialResponse)
   await app.register(listEnvelope, { prefixes: enclosingPrefixes(definition) })
   await app.register(caching, { now })
   await app.register(conditional)

@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
 import { CursorText, Fields, PageLimit } from '../http/pagination.ts'
-import { documentedRules, partialResponse } from '../http/partial-schema.ts'
+import { documentedRules, partialSchema } from '../http/partial-schema.ts'
 import { auditEvents } from './chain.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 
 /** One entry of the audit log. */
-export const AuditEntryView = partialResponse(
+export const AuditEntryView = partialSchema(
   Type.Object({
     sequence: Type.Integer({ description: 'Number of the entry, from 1 without gaps' }),
     at: Instant,

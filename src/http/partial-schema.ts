@@ -6,7 +6,7 @@ type Part<P extends TProperties> = TObject<{ [Name in keyof P]: TOptional<P[Name
  * The schema of a response that `fields` may narrow: at any depth, members may be absent and defaults are not filled in. The
  * OpenAPI document still states which members a whole response always has.
  */
-export const partialResponse = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
+export const partialSchema = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
   ({ ...partial(whole), ...options, whole: { ...whole, ...options } }) as unknown as Part<P>
 
 const maps = ['properties', 'patternProperties', '$defs']

@@ -20,7 +20,7 @@ export const idempotency = fastifyPlugin<{ answers: ResponseStore }>(
       route.handler = withKey(route.handler, answers, running)
     })
   },
-  { name: 'idempotency', dependencies: ['bodies'] },
+  { name: 'idempotency', dependencies: ['bodyParsing'] },
 )
 
 /** A key is scoped to its caller, so the authorization server and public paths ignore keys. */

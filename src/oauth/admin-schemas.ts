@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CursorText, Fields, PageLimit } from '../http/pagination.ts'
-import { documentedRules, partialResponse } from '../http/partial-schema.ts'
+import { documentedRules, partialSchema } from '../http/partial-schema.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 const Addresses = (description: string) =>
@@ -75,7 +75,7 @@ const Secret = Type.String({
 })
 
 /** The representation of a client. */
-export const ClientView = partialResponse(Type.Object(client))
+export const ClientView = partialSchema(Type.Object(client))
 /** The only responses that contain the secret. */
 export const CreatedClient = Type.Object({ ...client, secret: Type.Optional(Secret) })
 
@@ -120,7 +120,7 @@ const apiKey = {
   updatedAt: Instant,
 }
 
-export const ApiKeyView = partialResponse(Type.Object(apiKey))
+export const ApiKeyView = partialSchema(Type.Object(apiKey))
 /** The only response that contains the key. */
 export const CreatedApiKey = Type.Object({
   ...apiKey,

@@ -38,7 +38,7 @@ export const openapi = fastifyPlugin<OpenapiOptions>(
       )
     }
   },
-  { name: 'openapi', dependencies: ['authorize', 'enclose', 'conditional'] },
+  { name: 'openapi', dependencies: ['authorize', 'listEnvelope', 'conditional'] },
 )
 
 const Variant = Type.Object({

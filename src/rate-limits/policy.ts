@@ -23,7 +23,7 @@ export const limits = fastifyPlugin<{ limiter: Limiter }>(
     app.addHook('preClose', async () => limiter.release())
     app.addHook('onClose', limiter.close)
   },
-  { name: 'limits', dependencies: ['errors', 'identify'] },
+  { name: 'rateLimits', dependencies: ['errorHandler', 'authenticate'] },
 )
 
 const refusals = new Set([401, 403, 429, 503])

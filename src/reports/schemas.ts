@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { Fields } from '../http/pagination.ts'
-import { documentedRules, partialResponse } from '../http/partial-schema.ts'
+import { documentedRules, partialSchema } from '../http/partial-schema.ts'
 import { formats } from './formats/formats.ts'
 import { ReportParameters } from './parameters.ts'
 
@@ -59,7 +59,7 @@ const completed = {
 }
 
 /** The representation of a task. */
-export const TaskView = partialResponse(
+export const TaskView = partialSchema(
   Type.Object({
     taskId: Type.String(),
     status: Type.String({ enum: ['pending', 'in_progress', 'completed', 'failed'] }),

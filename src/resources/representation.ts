@@ -1,5 +1,5 @@
 import { type TSchema, Type } from 'typebox'
-import { partialResponse } from '../http/partial-schema.ts'
+import { partialSchema } from '../http/partial-schema.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import type { Versioned } from '../http/policies/conditional.ts'
 import type { Row } from '../storage/rows/rows.ts'
@@ -44,7 +44,7 @@ export function representation(
   const pick = (of: Record<string, unknown>) =>
     Object.fromEntries(names.filter((name) => Object.hasOwn(of, name)).map((name) => [name, of[name]]))
   const examples = examplesOf({ body, links }).map(pick)
-  return partialResponse(Type.Object(pick(all) as Record<string, TSchema>), examples.length > 0 ? { examples } : {})
+  return partialSchema(Type.Object(pick(all) as Record<string, TSchema>), examples.length > 0 ? { examples } : {})
 }
 
 const instant = '2026-03-01T12:00:00.000Z'

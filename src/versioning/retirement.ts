@@ -14,7 +14,7 @@ export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
     if (gone === undefined) return
     app.addHook('onRequest', ({ raw }, _reply, done) => done(gone(raw.url as string)))
   },
-  { name: 'retirement', dependencies: ['errors', 'wellFormed'] },
+  { name: 'retirement', dependencies: ['errorHandler', 'requestIntegrity'] },
 )
 
 /** Returns a function that maps a request target of a retired version to its problem; undefined if no version is retired. */

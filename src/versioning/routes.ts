@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { Fields } from '../http/pagination.ts'
-import { partialResponse } from '../http/partial-schema.ts'
+import { partialSchema } from '../http/partial-schema.ts'
 import type { VersionStatus } from './version-of-path.ts'
 
 /** How often a client has called a version, and when it last did. */
@@ -36,7 +36,7 @@ const Callers = Type.Array(
   { description: 'Its callers since it was deprecated, latest first; updated every few seconds' },
 )
 
-const VersionView = partialResponse(
+const VersionView = partialSchema(
   Type.Object({
     version: Type.String({ examples: ['v1'] }),
     status: Type.String({ enum: ['active', 'deprecated', 'retired'], examples: ['deprecated'] }),

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CursorText, Fields, PageLimit } from '../http/pagination.ts'
-import { documentedRules, partialResponse } from '../http/partial-schema.ts'
+import { documentedRules, partialSchema } from '../http/partial-schema.ts'
 import { Line } from '../http/text-rules.ts'
 import { type EventKinds, eventPatterns, reportEvents } from './event-types.ts'
 
@@ -94,7 +94,7 @@ const forAdministrators = (description: string, example: string) =>
   Type.Optional(Type.String({ description: `${description}; visible only to administrators`, examples: [example] }))
 
 /** The representation of a webhook. */
-export const WebhookView = partialResponse(
+export const WebhookView = partialSchema(
   Type.Object({
     ...members,
     ownerClient: forAdministrators('The client that registered the webhook', 'cli_Q2hhcmxlcyBCYWJiYWdlXw'),
@@ -109,7 +109,7 @@ export const CreatedWebhook = Type.Object({
 })
 
 /** One event type to subscribe to. */
-export const EventTypeView = partialResponse(
+export const EventTypeView = partialSchema(
   Type.Object({
     event: EventName,
     description: Type.String(),

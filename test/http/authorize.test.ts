@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { identify } from '../../src/http/policies/authenticate.ts'
+import { authenticate } from '../../src/http/policies/authenticate.ts'
 import { authorize } from '../../src/http/policies/authorize.ts'
-import { bodies } from '../../src/http/policies/body-parsing.ts'
+import { bodyParsing } from '../../src/http/policies/body-parsing.ts'
 import { conditional } from '../../src/http/policies/conditional.ts'
 import { methods } from '../../src/http/policies/methods.ts'
 import { type Mounted, mount, send, verify } from './support.ts'
@@ -116,9 +116,9 @@ describe('startup', () => {
   it('fails if a policy is registered before one it depends on', async () => {
     const early: [string, (app: FastifyInstance) => unknown][] = [
       ['methods', (app) => app.register(methods)],
-      ['identify', (app) => app.register(identify, { verify })],
+      ['authenticate', (app) => app.register(authenticate, { verify })],
       ['authorize', (app) => app.register(authorize)],
-      ['bodies', (app) => app.register(bodies)],
+      ['bodies', (app) => app.register(bodyParsing)],
       ['conditional', (app) => app.register(conditional)],
     ]
     for (const [name, register] of early) {

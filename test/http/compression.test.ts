@@ -13,7 +13,7 @@ const unpack = { gzip: gunzipSync, br: brotliDecompressSync }
 describe('compression', () => {
   let mounted: Mounted
   before(async () => {
-    mounted = await mount(['compression', 'acceptable'], (app) => {
+    mounted = await mount(['compression', 'contentNegotiation'], (app) => {
       const kept = { scope: 'public', cache: 'public' } as const
       const text = (size: number) => 'x'.repeat(size - 2 - '{"t":""}'.length + 2)
       app.get('/thing', { config: { ...kept, fields: true } }, async () => ({ revision: 3, updatedAt, text: large }))

@@ -5,7 +5,15 @@ import { type Mounted, mount, send } from './support.ts'
 
 const origin = 'https://app.example.com'
 const local = 'http://localhost:5173'
-const all = ['cors', 'wellFormed', 'methods', 'acceptable', 'bodies', 'conditional', 'accessLog'] as const
+const all = [
+  'cors',
+  'requestIntegrity',
+  'methods',
+  'contentNegotiation',
+  'bodyParsing',
+  'conditional',
+  'accessLog',
+] as const
 
 describe('cors', () => {
   let mounted: Mounted

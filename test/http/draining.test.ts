@@ -32,7 +32,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       timers = drivenTimers()
       ;[held, reached, accepted, sockets] = [[], [], [], []]
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
-      mounted = await mount(['errors', 'https'], routes, { tls, later: timers.later })
+      mounted = await mount(['errorHandler', 'https'], routes, { tls, later: timers.later })
       drain = drainable(mounted.app.server, { later: timers.later })
       const event = transport === 'TLS' ? 'secureConnection' : 'connection'
       mounted.app.server.on(event, (socket) => accepted.push(socket))

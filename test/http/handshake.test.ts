@@ -18,7 +18,7 @@ describe('a connection to the HTTPS listener that sends no request', () => {
   before(async () => {
     const patience = { handshakeTimeout: 300, headersTimeout: 300, connectionsCheckingInterval: 50 }
     const tls = await localCertificates(folder, [], Date.now)
-    mounted = await mount(['errors', 'https'], () => {}, { tls, patience })
+    mounted = await mount(['errorHandler', 'https'], () => {}, { tls, patience })
     await mounted.app.listen({ host: '127.0.0.1', port: 0 })
   })
   after(async () => {

@@ -18,7 +18,7 @@ describe('health', () => {
       ...{ check, isClockUsable: () => isClockUsable, stopping: stop.signal },
       now: () => mounted.clock.now,
     }
-    mounted = await mount(['errors'], (app) => void app.register(health, options))
+    mounted = await mount(['errorHandler'], (app) => void app.register(health, options))
   })
   after(() => mounted.app.close())
 

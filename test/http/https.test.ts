@@ -12,7 +12,7 @@ describe('https', () => {
   let reached: string[]
   before(async () => {
     reached = []
-    mounted = await mount(['errors', 'https'], (app) => {
+    mounted = await mount(['errorHandler', 'https'], (app) => {
       app.get('/things', { config }, async (request) => {
         reached.push(request.url)
         return { name: 'Pen' }
@@ -57,7 +57,7 @@ describe('https', () => {
 
     it('200 or 503 at /livez and /readyz, never 301, which probes take for healthy (RFC 9110 §15.4)', async () => {
       const stopping = new AbortController()
-      const plainly = await mount(['errors', 'https'], (app) => {
+      const plainly = await mount(['errorHandler', 'https'], (app) => {
         app.register(health, { check: async () => {}, now: () => 0, stopping: stopping.signal })
       })
       const statuses = async () => {

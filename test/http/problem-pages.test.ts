@@ -12,7 +12,7 @@ describe('GET /problems/{code}', () => {
   let mounted: Mounted
   before(async () => {
     const frame = pageFrame({ productName: 'Shelves', accentColor: '#2552c8' })
-    mounted = await mount(['acceptable', 'bodies', 'caching', 'conditional'], (app) =>
+    mounted = await mount(['contentNegotiation', 'bodyParsing', 'caching', 'conditional'], (app) =>
       app.register(problemPages, { baseUrl, frame }),
     )
   })
@@ -92,7 +92,7 @@ describe('GET /problems', () => {
   let mounted: Mounted
   before(async () => {
     const frame = pageFrame({ productName: 'Plinth', accentColor: '#2552c8' })
-    mounted = await mount(['acceptable', 'bodies', 'caching', 'conditional'], (app) =>
+    mounted = await mount(['contentNegotiation', 'bodyParsing', 'caching', 'conditional'], (app) =>
       app.register(problemPages, { baseUrl, frame }),
     )
   })

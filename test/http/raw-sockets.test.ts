@@ -6,7 +6,15 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { type Mounted, mount } from './support.ts'
 
-const everyPolicy = ['cors', 'wellFormed', 'methods', 'acceptable', 'bodies', 'compression', 'accessLog'] as const
+const everyPolicy = [
+  'cors',
+  'requestIntegrity',
+  'methods',
+  'contentNegotiation',
+  'bodyParsing',
+  'compression',
+  'accessLog',
+] as const
 const secure = 'X-Forwarded-Proto: https'
 const patience = { headersTimeout: 400, requestTimeout: 800, connectionsCheckingInterval: 50 }
 

@@ -8,7 +8,7 @@ const made = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 describe('X-Request-Id', () => {
   let mounted: Mounted
   before(async () => {
-    mounted = await mount(['errors', 'https'], (app) => {
+    mounted = await mount(['errorHandler', 'https'], (app) => {
       app.get('/things', { config: { scope: 'public' } }, async ({ id }) => ({ id }))
       app.post('/things', { config: { scope: 'public' } }, async () => {
         throw new Problem('DUPLICATE_RESOURCE', 'There is one')

@@ -2,19 +2,19 @@ import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
-import { identify, type Verification, type Verify } from '../../src/http/policies/authenticate.ts'
+import { authenticate, type Verification, type Verify } from '../../src/http/policies/authenticate.ts'
 import { authorize } from '../../src/http/policies/authorize.ts'
-import { bodies } from '../../src/http/policies/body-parsing.ts'
+import { bodyParsing } from '../../src/http/policies/body-parsing.ts'
 import { caching } from '../../src/http/policies/caching.ts'
 import { compression } from '../../src/http/policies/compression.ts'
 import { conditional } from '../../src/http/policies/conditional.ts'
-import { acceptable } from '../../src/http/policies/content-negotiation.ts'
+import { contentNegotiation } from '../../src/http/policies/content-negotiation.ts'
 import { cors } from '../../src/http/policies/cors.ts'
 import { https } from '../../src/http/policies/https.ts'
 import { methods } from '../../src/http/policies/methods.ts'
-import { fields } from '../../src/http/policies/partial-response.ts'
+import { partialResponse } from '../../src/http/policies/partial-response.ts'
 import { requestIntegrity } from '../../src/http/policies/request-integrity.ts'
-import { errors } from '../../src/http/problems/error-handler.ts'
+import { errorHandler } from '../../src/http/problems/error-handler.ts'
 import { type AccessLine, accessLog, arrival } from '../../src/http/server/access-log.ts'
 import { handleUnrouted } from '../../src/http/server/parser-errors.ts'
 import { type ServerSettings, serverOptions } from '../../src/http/server/server-options.ts'
@@ -53,10 +53,15 @@ interface Settings {
 /** Every policy, registered as in `app.ts`, and the policies it depends on. */
 const policies = {
   arrival: { needs: [], register: ({ app }) => app.register(arrival) },
-  errors: {
+  errorHandler: {
     needs: [],
     register: ({ app, clock, faults }, { isUnavailable = () => false }) =>
-      app.register(errors, { baseUrl, isUnavailable, now: () => clock.now, onFault: (error) => faults.push(error) }),
+      app.register(errorHandler, {
+        baseUrl,
+        isUnavailable,
+        now: () => clock.now,
+        onFault: (error) => faults.push(error),
+      }),
   },
   https: {
     needs: [],
@@ -66,15 +71,21 @@ const policies = {
     needs: ['https'],
     register: ({ app }, { corsOrigins = [] }) => app.register(cors, { corsOrigins }),
   },
-  wellFormed: { needs: ['errors', 'https'], register: ({ app }) => app.register(requestIntegrity, { baseUrl }) },
-  identify: { needs: ['https'], register: ({ app }, settings) => app.register(identify, { verify, ...settings }) },
-  authorize: { needs: ['identify'], register: ({ app }) => app.register(authorize) },
-  methods: { needs: ['errors'], register: ({ app }) => app.register(methods) },
-  acceptable: { needs: ['authorize', 'methods'], register: ({ app }) => app.register(acceptable) },
-  bodies: { needs: ['errors', 'authorize'], register: ({ app }) => app.register(bodies) },
-  fields: { needs: ['bodies'], register: ({ app }) => app.register(fields) },
-  caching: { needs: ['errors'], register: ({ app, clock }) => app.register(caching, { now: () => clock.now }) },
-  conditional: { needs: ['fields', 'caching'], register: ({ app }) => app.register(conditional) },
+  requestIntegrity: {
+    needs: ['errorHandler', 'https'],
+    register: ({ app }) => app.register(requestIntegrity, { baseUrl }),
+  },
+  authenticate: {
+    needs: ['https'],
+    register: ({ app }, settings) => app.register(authenticate, { verify, ...settings }),
+  },
+  authorize: { needs: ['authenticate'], register: ({ app }) => app.register(authorize) },
+  methods: { needs: ['errorHandler'], register: ({ app }) => app.register(methods) },
+  contentNegotiation: { needs: ['authorize', 'methods'], register: ({ app }) => app.register(contentNegotiation) },
+  bodyParsing: { needs: ['errorHandler', 'authorize'], register: ({ app }) => app.register(bodyParsing) },
+  partialResponse: { needs: ['bodyParsing'], register: ({ app }) => app.register(partialResponse) },
+  caching: { needs: ['errorHandler'], register: ({ app, clock }) => app.register(caching, { now: () => clock.now }) },
+  conditional: { needs: ['partialResponse', 'caching'], register: ({ app }) => app.register(conditional) },
   compression: { needs: ['conditional', 'caching'], register: ({ app }) => app.register(compression) },
   accessLog: {
     needs: ['arrival', 'conditional'],

@@ -28,7 +28,7 @@ const requests: Record<string, TestRequest> = {
 describe('raw header lines', () => {
   let mounted: Mounted
   before(async () => {
-    mounted = await mount(['caching', 'conditional', 'https', 'errors'], (app) => {
+    mounted = await mount(['caching', 'conditional', 'https', 'errorHandler'], (app) => {
       for (const cache of ['public', 'private', 'none'] as const) {
         app.get(`/${cache}`, { config: { scope: 'public', cache } }, async () => ['a'])
       }

@@ -34,9 +34,9 @@ export interface IdentifyOptions {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set by `identify` if a valid `X-API-Key` was sent. */
+    /** Set by `authenticate` if a valid `X-API-Key` was sent. */
     apiKey: ApiKeyIdentity | null
-    /** Set by `identify`: the caller, the reason why the token was rejected, or null if no token was sent. */
+    /** Set by `authenticate`: the caller, the reason why the token was rejected, or null if no token was sent. */
     caller: Verification | null
   }
 }
@@ -54,7 +54,7 @@ const isBearer = (header: string) =>
  * Bearer token → `request.caller` (RFC 6750 §2.1), X-API-Key → `request.apiKey`. Never rejects: a request with an invalid
  * token must still count towards the limit of its address.
  */
-export const identify = fastifyPlugin<IdentifyOptions>(
+export const authenticate = fastifyPlugin<IdentifyOptions>(
   async (app, { verify, readApiKey }) => {
     app.decorateRequest('caller', null)
     app.decorateRequest('apiKey', null)
@@ -77,7 +77,7 @@ export const identify = fastifyPlugin<IdentifyOptions>(
       found instanceof Promise ? found.then(next, done) : next(found)
     })
   },
-  { name: 'identify', dependencies: ['https'] },
+  { name: 'authenticate', dependencies: ['https'] },
 )
 
 type Done = (error?: Error) => void

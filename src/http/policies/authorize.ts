@@ -39,7 +39,7 @@ export const authorize = fastifyPlugin<AuthorizeOptions>(
       done(problem)
     })
   },
-  { name: 'authorize', dependencies: ['identify'] },
+  { name: 'authorize', dependencies: ['authenticate'] },
 )
 
 function checkScope(request: FastifyRequest): Problem | undefined {

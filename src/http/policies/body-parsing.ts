@@ -22,7 +22,7 @@ const json = 'application/json'
  * bodies are trimmed before validation. An absent optional body becomes an empty object. If a route takes no body, any
  * content is ignored (RFC 9110 §9.3).
  */
-export const bodies = fastifyPlugin(
+export const bodyParsing = fastifyPlugin(
   async (app) => {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(json, { parseAs: 'buffer' }, (request, body, done) => {
@@ -41,7 +41,7 @@ export const bodies = fastifyPlugin(
     })
     app.setValidatorCompiler<TSchema>(({ schema, httpPart }) => inputValidator(schema, httpPart ?? 'body'))
   },
-  { name: 'bodies', dependencies: ['errors', 'authorize'] },
+  { name: 'bodyParsing', dependencies: ['errorHandler', 'authorize'] },
 )
 
 function useEmptyBody(request: FastifyRequest, _reply: unknown, done: () => void): void {

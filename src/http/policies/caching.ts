@@ -49,7 +49,7 @@ export const caching = fastifyPlugin<{ now: () => number }>(
       done(null, payload)
     })
   },
-  { name: 'caching', dependencies: ['errors'] },
+  { name: 'caching', dependencies: ['errorHandler'] },
 )
 
 /** The Vary line; empty if Vary is already set, in which case that header is extended. */

@@ -69,7 +69,7 @@ export const conditional = fastifyPlugin(
       done(null, withoutContent(request, reply))
     })
   },
-  { name: 'conditional', dependencies: ['fields', 'caching'] },
+  { name: 'conditional', dependencies: ['partialResponse', 'caching'] },
 )
 
 /** A 304 carries validators and caching headers but no headers describing content (RFC 9110 §15.4.5). */

@@ -22,7 +22,7 @@ const json = 'application/json'
  * Accept-Encoding that excludes uncompressed content and every supported coding (RFC 9110 §12.5.1, §12.5.3). Errors are sent
  * regardless of these headers. 417 for an Expect other than 100-continue (§10.1.1).
  */
-export const acceptable = fastifyPlugin(
+export const contentNegotiation = fastifyPlugin(
   async (app) => {
     app.addHook('onRoute', (route) => {
       const produces = route.config?.produces ?? declaredTypes(route)
@@ -47,7 +47,7 @@ export const acceptable = fastifyPlugin(
       done(checkAccept(accept, config.produces))
     })
   },
-  { name: 'acceptable', dependencies: ['authorize', 'methods'] },
+  { name: 'contentNegotiation', dependencies: ['authorize', 'methods'] },
 )
 
 /** HTTP/1.0 has no Expect header; it is ignored there. */

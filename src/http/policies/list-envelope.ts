@@ -38,7 +38,7 @@ export const listEnvelope = fastifyPlugin<EnvelopeOptions>(
       route.preSerialization = [...[route.preSerialization ?? []].flat(), wrapList]
     })
   },
-  { name: 'enclose', dependencies: ['fields'] },
+  { name: 'listEnvelope', dependencies: ['partialResponse'] },
 )
 
 /** The list in the form of the route's version, for handlers that serialize it themselves. */

@@ -38,7 +38,7 @@ export const methods = fastifyPlugin(
       reply.code(204).header('allow', allow).send()
     })
   },
-  { name: 'methods', dependencies: ['errors'] },
+  { name: 'methods', dependencies: ['errorHandler'] },
 )
 
 /** The path without parameters if it exists; otherwise the parameterized paths that match. */

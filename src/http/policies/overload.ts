@@ -106,7 +106,7 @@ export const overload = fastifyPlugin<OverloadOptions>(
     check()
     app.addHook('onClose', async () => cancel())
   },
-  { name: 'overload', dependencies: ['errors', 'https'] },
+  { name: 'overload', dependencies: ['errorHandler', 'https'] },
 )
 
 const ranks: Record<Shed, number> = { list: 0, write: 1, read: 2, token: 3, never: 4 }

@@ -16,14 +16,14 @@ const maxNames = 50
 type Tree = Map<string, Tree | null>
 
 /** Partial responses: sends only the requested fields that exist; dotted paths select members of nested objects. */
-export const fields = fastifyPlugin(
+export const partialResponse = fastifyPlugin(
   async (app) => {
     app.addHook('preSerialization', (request, reply, payload, done) => {
       if (reply.statusCode !== 200 || !isNarrowed(request)) return done(null, payload)
       done(null, pick(payload, parseFields((request.query as { fields?: unknown }).fields)))
     })
   },
-  { name: 'fields', dependencies: ['bodies'] },
+  { name: 'partialResponse', dependencies: ['bodyParsing'] },
 )
 
 /** True if the response will contain only some of its fields. */

@@ -40,7 +40,7 @@ export const prefer = fastifyPlugin(
       done()
     })
   },
-  { name: 'prefer', dependencies: ['bodies', 'conditional'] },
+  { name: 'prefer', dependencies: ['bodyParsing', 'conditional'] },
 )
 
 /** The authorization server follows its own specifications and ignores Prefer. */

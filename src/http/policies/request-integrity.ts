@@ -39,7 +39,7 @@ export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
       done(flaw)
     })
   },
-  { name: 'wellFormed', dependencies: ['errors', 'https'] },
+  { name: 'requestIntegrity', dependencies: ['errorHandler', 'https'] },
 )
 
 const afterMalformed = () => closing('INVALID_INPUT', 'An earlier request on this connection was malformed')

@@ -22,7 +22,7 @@ const retrySeconds = '2'
 const denials: ProblemCode[] = ['ACCESS_DENIED', 'PERMISSION_DENIED']
 
 /** Turns every thrown error, unknown path or unsupported method into one of the three error bodies, chosen by Accept. */
-export const errors = fastifyPlugin<ErrorsOptions>(
+export const errorHandler = fastifyPlugin<ErrorsOptions>(
   async (app, options) => {
     app.setErrorHandler((error, request, reply) => {
       const problem = toProblem(error, options)
@@ -31,7 +31,7 @@ export const errors = fastifyPlugin<ErrorsOptions>(
       return render(problem, request, reply, options)
     })
   },
-  { name: 'errors' },
+  { name: 'errorHandler' },
 )
 
 /** Turns any thrown value into a problem that is safe to send. */

@@ -4,6 +4,29 @@ import type { Operation } from '../../openapi/operation-types.ts'
 import type { Schema } from '../../openapi/schemas.ts'
 import { oauthSchemas, tokenForm, tokenRequest } from './schemas.ts'
 
+const tags = ['oauth']
+
+const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
+
+const ofJson = (schema: Schema): { content: Content } => ({ content: { 'application/json': { schema } } })
+
+/** An error response of the authorization server (RFC 6749 §5.2). */
+const failed = (description: string, headers: readonly HeaderName[] = []): Response => ({
+  description,
+  ...(headers.length > 0 && { headers: headerReferences(headers) }),
+  ...ofJson(ref('OauthError')),
+})
+
+/** An error of the authorization server, or one that the service returns before the request reaches it. */
+const failure: Response = {
+  description: 'An internal error (500), an overload (503) or a malformed HTTP request',
+  headers: headerReferences(['Retry-After']),
+  content: {
+    'application/json': { schema: ref('ErrorBody') },
+    'application/problem+json': { schema: ref('ErrorBody') },
+  },
+}
+
 /** The authorization server's paths that clients call directly; browsers are redirected to the others. */
 export interface OauthPaths {
   token: string
@@ -103,26 +126,3 @@ const resourceMetadata = document(
   'Read the protected resource metadata (RFC 9728)',
   'ResourceMetadata',
 )
-
-export const tags = ['oauth']
-
-export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
-
-const ofJson = (schema: Schema): { content: Content } => ({ content: { 'application/json': { schema } } })
-
-/** An error response of the authorization server (RFC 6749 §5.2). */
-export const failed = (description: string, headers: readonly HeaderName[] = []): Response => ({
-  description,
-  ...(headers.length > 0 && { headers: headerReferences(headers) }),
-  ...ofJson(ref('OauthError')),
-})
-
-/** An error of the authorization server, or one that the service returns before the request reaches it. */
-export const failure: Response = {
-  description: 'An internal error (500), an overload (503) or a malformed HTTP request',
-  headers: headerReferences(['Retry-After']),
-  content: {
-    'application/json': { schema: ref('ErrorBody') },
-    'application/problem+json': { schema: ref('ErrorBody') },
-  },
-}

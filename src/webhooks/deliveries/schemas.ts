@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { CursorText, Fields, PageLimit } from '../../http/pagination.ts'
-import { documentedRules, partialResponse } from '../../http/partial-schema.ts'
+import { documentedRules, partialSchema } from '../../http/partial-schema.ts'
 import type { EventKinds } from '../event-types.ts'
 import { EventName, WebhookParams } from '../schemas.ts'
 
@@ -18,7 +18,7 @@ const Attempt = Type.Object({
 const states = ['pending', 'delivered', 'failed']
 
 /** One delivery in the log. */
-export const DeliveryView = partialResponse(
+export const DeliveryView = partialSchema(
   Type.Object({
     id: Type.String({ examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
     eventId: Type.String({

@@ -18,7 +18,7 @@ describe('identify', () => {
       app.get('/who', { config }, async ({ caller }) => ({ caller: show(caller) }))
       app.get('/required', { config }, async (request) => ({ client: callerOf(request).clientId }))
     }
-    mounted = await mount(['errors', 'identify'], routes, { verify: remembering })
+    mounted = await mount(['errorHandler', 'authenticate'], routes, { verify: remembering })
   })
   after(() => mounted.app.close())
 

@@ -26,7 +26,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     beforeEach(async () => {
       timers = drivenTimers()
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
-      mounted = await mount(['errors'], routes, { tls, later: timers.later })
+      mounted = await mount(['errorHandler'], routes, { tls, later: timers.later })
       cutStalled(mounted.app.server, { later: timers.later })
       mounted.app.server.on('connection', (socket) => {
         accepted = socket

@@ -21,7 +21,9 @@ describe('errors', () => {
         throw toThrow
       })
     }
-    mounted = await mount(['errors'], routes, { isUnavailable: (error) => (error as Error)?.message === 'disk full' })
+    mounted = await mount(['errorHandler'], routes, {
+      isUnavailable: (error) => (error as Error)?.message === 'disk full',
+    })
   })
   after(() => mounted.app.close())
 

@@ -6,7 +6,7 @@ import { type Mounted, mount, send } from './support.ts'
 describe('the access log', () => {
   let mounted: Mounted
   before(async () => {
-    mounted = await mount(['accessLog', 'errors', 'authorize', 'methods'], (app) => {
+    mounted = await mount(['accessLog', 'errorHandler', 'authorize', 'methods'], (app) => {
       app.get('/things/:id', { config: { scope: 'public', cache: 'private' } }, async () => ({ secret: 'hunter2' }))
       app.get('/euro', { config: { scope: 'public' } }, async () => ({ price: '7 €' }))
       app.post('/things', { config: { scope: 'things:write' } }, async () => {

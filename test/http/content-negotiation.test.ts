@@ -12,7 +12,7 @@ describe('acceptable (content negotiation)', () => {
       reached.push(name)
       return { name }
     }
-    mounted = await mount(['acceptable', 'bodies', 'caching', 'methods'], (app) => {
+    mounted = await mount(['contentNegotiation', 'bodyParsing', 'caching', 'methods'], (app) => {
       const config = { scope: 'public', cache: 'public' } as const
       const body = Type.Object({ name: Type.String() })
       const csv = { content: { 'text/csv; charset=utf-8': { schema: Type.String() } } }

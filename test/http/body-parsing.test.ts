@@ -37,7 +37,7 @@ describe('bodies', () => {
         query,
       }))
     }
-    mounted = await mount(['bodies', 'methods'], routes, { bodyLimit })
+    mounted = await mount(['bodyParsing', 'methods'], routes, { bodyLimit })
   })
   after(() => mounted.app.close())
 
@@ -282,7 +282,7 @@ describe('bodies', () => {
     })
 
     it('400 INVALID_INPUT for more than 1,000 members (T-HTTP-09)', async () => {
-      const app = await mount(['bodies'], (app) =>
+      const app = await mount(['bodyParsing'], (app) =>
         app.post('/things', { config: { scope: 'public' }, schema: { body: Type.Object({}) } }, async () => ({})),
       )
       const members = (count: number) => `{${Array.from({ length: count }, (_, at) => `"${at}":[{}]`).join()}}`

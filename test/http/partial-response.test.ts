@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Type } from 'typebox'
-import { partialResponse } from '../../src/http/partial-schema.ts'
+import { partialSchema } from '../../src/http/partial-schema.ts'
 import { type Mounted, mount, send } from './support.ts'
 
 const book = {
@@ -16,7 +16,7 @@ const book = {
 }
 const config = { scope: 'public', fields: true } as const
 
-const Shapes = partialResponse(
+const Shapes = partialSchema(
   Type.Object({
     size: Type.Object({ width: Type.Number(), height: Type.Number() }),
     all: Type.Array(
@@ -38,7 +38,7 @@ const shapes = {
 describe('fields', () => {
   let mounted: Mounted
   before(async () => {
-    mounted = await mount(['fields'], (app) => {
+    mounted = await mount(['partialResponse'], (app) => {
       app.get('/book', { config }, async () => book)
       app.get('/books', { config }, async () => [book, { id: 8, title: 'Persuasion' }])
       app.get('/shapes', { config, schema: { response: { 200: Shapes } } }, async () => shapes)

@@ -52,7 +52,10 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let accepted: Socket
     before(async () => {
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
-      mounted = await mount(['wellFormed', 'acceptable', 'bodies'], routes, { tls, later: timers.later })
+      mounted = await mount(['requestIntegrity', 'contentNegotiation', 'bodyParsing'], routes, {
+        tls,
+        later: timers.later,
+      })
       await mounted.app.listen({ host: '127.0.0.1', port: 0 })
     })
     const routes = (app: Mounted['app']) => {

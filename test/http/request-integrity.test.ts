@@ -8,7 +8,7 @@ const hsts = 'max-age=31536000; includeSubDomains'
 describe('requestIntegrity', () => {
   let mounted: Mounted
   before(async () => {
-    mounted = await mount(['wellFormed', 'methods'], (app) => {
+    mounted = await mount(['requestIntegrity', 'methods'], (app) => {
       app.get('/things', { config }, async () => ({ name: 'Pen' }))
       app.post('/things', { config }, async () => ({}))
     })
