@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 
-/** In a checkout the sources always, so that an old build never misleads; in a package, which has none, what was built. */
+/** A checkout always runs its sources, never a stale build; a package contains only the build. */
 const built = !existsSync(new URL('../src/main.ts', import.meta.url))
 
-/** Loads a module of the service by its name without an ending. */
+/** Imports a module of the service; `name` has no extension. */
 export const load = (name) => import(built ? `../dist/${name}.js` : `../src/${name}.ts`)

@@ -1,6 +1,6 @@
 import { load } from './code.js'
 
-// What `import … from 'plinth'` gives; src/plinth.ts says what it is.
+// The public API, declared in src/plinth.ts.
 export const {
   books,
   collection,

@@ -2,19 +2,19 @@
 import * as module from 'node:module'
 import { join } from 'node:path'
 
-// Plain JavaScript on purpose: an older Node must be able to read this file to say what is wrong.
+// Plain JavaScript, so that an older Node.js can parse this file and print the error.
 const major = Number(process.versions.node.split('.')[0])
 if (major < 24) {
   process.stderr.write(
-    `plinth needs Node.js 24 or newer, this is ${process.versions.node}.\n` +
-      'In a checkout, `npm start` or `npx plinth` use the Node that `npm ci` installed.\n',
+    `plinth requires Node.js 24 or newer; this is ${process.versions.node}.\n` +
+      'In a checkout, `npm start` and `npx plinth` use the Node.js that `npm ci` installed.\n',
   )
   process.exit(2)
 }
-// Names are looked up by half of these threads at most: with the usual four, two that nobody answers for hold up all others.
+// libuv uses at most half of these threads for DNS lookups: with the default of four, two lookups that hang block all others.
 process.env.UV_THREADPOOL_SIZE ??= '16'
-// Compiled code is kept from one start to the next, for threads, too: a quicker start in less memory. Only where nobody else
-// writes, as what lies there is run: without a home it is not kept.
+// Caches compiled code across starts and for worker threads, which saves time and memory. The cached code is executed, so only
+// this user may be able to write it: without a home directory there is no cache.
 const { XDG_CACHE_HOME, HOME } = process.env
 const cacheFolder = XDG_CACHE_HOME || (HOME && join(HOME, '.cache'))
 if (cacheFolder) process.env.NODE_COMPILE_CACHE ??= join(cacheFolder, 'plinth')

@@ -18,26 +18,26 @@ export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, '
 export interface Listeners {
   open: () => Promise<void>
   /**
-   * Stops in stages: for the configured time it still accepts requests, closing the connection after each response; then it
-   * stops listening and closes idle connections; 22 seconds after the call it closes the rest.
+   * Stops in stages: for `drainSeconds` it still accepts requests, closing the connection after each response; then it stops
+   * listening and closes idle connections; 22 seconds after the call it closes the rest.
    */
   close: () => Promise<void>
 }
 
 const cutMs = 22_000
 
-/** The HTTPS listener, or the plain one behind a proxy, plus the redirecting one if configured. */
+/** The HTTPS listener, or plain HTTP behind a proxy, and the redirect listener if configured. */
 export function listenersOf({ config, app, stopping, later, onRefused, ...redirecting }: ListenersOptions): Listeners {
   const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config.http
   const redirects = httpPort !== 0 && config.http.tls === 'on'
   const redirect = redirectServer({ ...redirecting, later, onHealth: app.routing })
   const servers = redirects ? [app.server, redirect] : [app.server]
   const drains = servers.map((server) => drainable(server, { later }))
-  const bound = connectionLimits({
+  const limitConnections = connectionLimits({
     ...{ maxConnections, maxPerAddress: maxConnectionsPerAddress },
     ...{ trustedProxies, onRefused, later },
   })
-  for (const server of servers) bound(server)
+  for (const server of servers) limitConnections(server)
   let isOpen = false
   const drain = async () => {
     for (const { begin } of drains) begin()
@@ -55,36 +55,36 @@ export function listenersOf({ config, app, stopping, later, onRefused, ...redire
     },
     close: async () => {
       stopping.abort()
-      const keepRest = later(cutMs, () => {
+      const cancelCut = later(cutMs, () => {
         for (const { cut } of drains) cut()
       })
       if (isOpen) await drain()
       await Promise.all([app.close(), new Promise((resolve) => redirect.close(resolve))])
-      keepRest()
+      cancelCut()
     },
   }
 }
 
 /** The address of a listener, and the setting of its port. */
-interface Place {
+interface ListenAddress {
   host: string
   port: number
   setting: 'PLINTH_PORT' | 'PLINTH_HTTP_PORT'
 }
 
-const otherHost = 'set PLINTH_HOST to another'
-const explanations: Record<string, (place: Place) => string> = {
-  EADDRINUSE: ({ setting }) => `another program listens there. Stop it, or set ${setting} to another port`,
-  EACCES: ({ setting }) => `this user may not. Set ${setting} to a port from 1024 on`,
-  EADDRNOTAVAIL: () => `this machine has no such address; ${otherHost}`,
-  ENOTFOUND: () => `no such host is known; ${otherHost}`,
+const otherHost = 'change PLINTH_HOST'
+const explanations: Record<string, (address: ListenAddress) => string> = {
+  EADDRINUSE: ({ setting }) => `another program is using it. Stop that program, or set ${setting} to another port`,
+  EACCES: ({ setting }) => `permission denied. Set ${setting} to 1024 or higher`,
+  EADDRNOTAVAIL: () => `this machine does not have that address; ${otherHost}`,
+  ENOTFOUND: () => `the host name does not resolve; ${otherHost}`,
 }
 
-/** Throws an error that says why a listener did not open and how to fix it; rethrows other errors. */
+/** Throws an error that says why the listener could not open and how to fix it; rethrows other errors. */
 const refuseListening =
-  (place: Place) =>
+  (address: ListenAddress) =>
   (error: NodeJS.ErrnoException): never => {
     const explain = explanations[error.code ?? '']
     if (explain === undefined) throw error
-    throw new Error(`Cannot listen on port ${place.port} of ${place.host}: ${explain(place)}`, { cause: error })
+    throw new Error(`Cannot listen on ${address.host} port ${address.port}: ${explain(address)}`, { cause: error })
   }

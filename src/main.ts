@@ -6,18 +6,18 @@ import { type Config, readConfig, unknownSettings } from './config/config.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 
-let read: Config | undefined
-/** The configuration, read once; warns of unknown settings. */
+let cached: Config | undefined
+/** The configuration, read once; warns about unknown settings. */
 function configuration(): Config {
-  if (read) return read
-  read = readConfig(process.env)
-  for (const text of unknownSettings(read)) process.stderr.write(`plinth: ${text}\n`)
-  return read
+  if (cached) return cached
+  cached = readConfig(process.env)
+  for (const text of unknownSettings(cached)) process.stderr.write(`plinth: ${text}\n`)
+  return cached
 }
 const definitionHelp =
-  'file whose default export is made by service(); without it PLINTH_DEFINITION, "plinth" in package.json, or service.ts here'
+  'file whose default export is a service(); default: PLINTH_DEFINITION, "plinth" in package.json, or ./service.ts'
 
-/** The definition and its file; prints which file it found if none was named. */
+/** Loads the definition; if the user named no file, prints which one it found. */
 async function definition(config: Config, named?: string): Promise<LoadedDefinition> {
   const { findDefinition, loadDefinition } = await import('./cli/load-definition.ts')
   const { file, isFound } = findDefinition(named ?? config.service.definitionFile, process.cwd())
@@ -25,15 +25,15 @@ async function definition(config: Config, named?: string): Promise<LoadedDefinit
   return { file, definition: await loadDefinition(file) }
 }
 
-// Commands are loaded lazily: help is quick, and the service does not keep the demo in memory.
+// Commands are loaded lazily, so that help is fast and the service does not load the demo.
 const program = new Command('plinth')
   .description('A self-hosted REST service: resources, reports, webhooks and an OAuth 2.0 server behind one address')
   .version(version)
-  .addHelpText('after', '\nSettings come from the environment and from .env; `plinth settings` lists them.')
+  .addHelpText('after', '\nSettings are read from the environment and from .env; `plinth settings` lists them.')
 program
   .command('serve')
   .argument('[definition]', definitionHelp)
-  .description('Start the service; the first run makes its database, keys and certificates')
+  .description('Start the service; the first run creates its database, keys and certificates')
   .action(async (file) => {
     const config = configuration()
     const { serve } = await import('./cli/serve.ts')
@@ -42,8 +42,8 @@ program
 program
   .command('migrate')
   .argument('[definition]', definitionHelp)
-  .option('--plan', 'say what would be done, and do nothing')
-  .description('Bring the database schema up to date and end')
+  .option('--plan', 'print what would be done without doing it')
+  .description('Bring the database schema up to date and exit')
   .action(async (file, options) => {
     const config = configuration()
     const { runMigrations } = await import('./cli/migrate.ts')
@@ -51,7 +51,7 @@ program
   })
 program
   .command('demo')
-  .description('Show the main flow: a token, a report, a signed webhook, a download')
+  .description('Run the main flow: a token, a report, a signed webhook, a download')
   .action(async () => (await import('./cli/demo/demo.ts')).demo(version))
 program
   .command('settings')
@@ -60,37 +60,41 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 const served = async () => (await definition(configuration())).definition
-/** Command groups: only the one used is loaded. */
+/** Command groups; only the one in use is loaded. */
 const groups: [name: string, summary: string, load: () => Promise<Command>][] = [
   [
     'clients',
-    'Register, list, change and revoke OAuth clients',
+    'Register, list, update and revoke OAuth clients',
     async () => (await import('./cli/clients.ts')).clientsCommand(configuration, served),
   ],
   [
     'versions',
-    'List the versions of the interface, and who still calls those that are deprecated',
+    'List the API versions, and the clients that still call deprecated ones',
     async () => (await import('./cli/versions.ts')).versionsCommand(configuration, served),
   ],
-  ['users', 'Let people log in', async () => (await import('./cli/users.ts')).usersCommand(configuration)],
+  [
+    'users',
+    'Invite users, set their passwords and list them',
+    async () => (await import('./cli/users.ts')).usersCommand(configuration),
+  ],
   [
     'keys',
-    'Manage API keys, and rotate the keys that sign tokens',
+    'Manage API keys, and rotate the signing keys of tokens',
     async () => (await import('./cli/keys.ts')).keysCommand(configuration),
   ],
   [
     'audit',
-    'Read the audit log, and prove that nobody altered it',
+    'Read the audit log and verify its integrity',
     async () => (await import('./cli/audit.ts')).auditCommand(configuration),
   ],
   [
     'report',
-    'Make, list and cancel reports of a service',
+    'Create, list and cancel reports of a service',
     async () => (await import('./cli/report.ts')).reportCommand(configuration),
   ],
   [
     'webhooks',
-    'List webhooks of a service, receive them here, and test them',
+    'List the webhooks of a service, receive events on this machine, and send test events',
     async () => (await import('./cli/webhooks.ts')).webhooksCommand(configuration),
   ],
 ]
@@ -99,7 +103,7 @@ for (const [name, summary, load] of groups) {
   program.addCommand(group.summary(summary).description(group.description() || summary))
 }
 
-// Files created by any command are private to its user.
+// Files created by any command are readable by their owner only.
 process.umask(0o077)
 loadDotEnv()
 try {
@@ -119,7 +123,7 @@ function loadDotEnv(): void {
   }
 }
 
-/** The command-line options whose name differs from the request's member. */
+/** The command-line options by request member, where the names differ. */
 const options: Readonly<Record<string, string>> = {
   ...{ id: '--id', name: '--name', scopes: '--scope', grants: '--grant', redirectUris: '--redirect-uri' },
   ...{ postLogoutRedirectUris: '--post-logout-uri', rate: '--rate', quota: '--quota', expiresAt: '--expires' },
@@ -132,10 +136,10 @@ interface Failure {
   errors?: readonly { field: string; message: string }[]
 }
 
-/** The text of a failed command, naming the invalid options and their required form. */
+/** The error message of a failed command: names the invalid options and what they allow. */
 function failureText(error: unknown): string {
   const { message = String(error), code = '', errors = [] } = Object(error) as Failure
-  // Some details say more than their fields.
+  // Some error messages say more than their fields.
   const isByField = code === 'INVALID_INPUT' || errors.every(({ message: rule }) => message.includes(rule))
   if (!isByField || errors.length === 0) return message
   return errors.map(({ field, message: rule }) => `${options[field] ?? field} ${rule}`).join('\n')

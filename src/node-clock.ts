@@ -15,34 +15,34 @@ export interface NodeClockOptions {
 
 const measureMs = 5_000
 
-/** Creates the clock of a running node. Compares it with the database's every five seconds and logs differences. */
+/** Creates the clock of a running node, which is compared with the database's every five seconds; logs differences. */
 export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<SharedClock & { close: () => void }> {
-  const clock = sharedClock({ ...options, onDrift: (notice) => tell(log, notice) })
+  const clock = sharedClock({ ...options, onDrift: (notice) => logDrift(log, notice) })
   await clock.measure()
   const timer = setInterval(measuring(clock, log), measureMs)
   return { ...clock, close: () => clearInterval(timer) }
 }
 
-/** Runs one measurement at a time. Logs once that the database is unavailable; readiness reports it as well. */
+/** Runs one measurement at a time. Logs only the first of several failures; readiness reports them, too. */
 function measuring({ measure }: SharedClock, log: Logger): () => Promise<void> {
-  let isUnderWay = false
+  let isRunning = false
   let isFailing = false
   return async () => {
-    if (isUnderWay) return
-    isUnderWay = true
+    if (isRunning) return
+    isRunning = true
     try {
       await measure()
       isFailing = false
     } catch (error) {
-      if (!isFailing) log.warn({ err: error }, 'the clock cannot be compared with that of the database')
+      if (!isFailing) log.warn({ err: error }, 'the clock could not be compared with the clock of the database')
       isFailing = true
     }
-    isUnderWay = false
+    isRunning = false
   }
 }
 
-function tell(log: Logger, { drift, aheadMs }: DriftNotice): void {
+function logDrift(log: Logger, { drift, aheadMs }: DriftNotice): void {
   const effect = drift === 'unusable' ? ': this node is not ready' : ''
-  if (drift === 'none') log.info({ aheadMs }, 'the clock of this machine is right again')
+  if (drift === 'none') log.info({ aheadMs }, 'the clock of this machine matches that of the database again')
   else log.warn({ aheadMs }, `the clock of this machine differs from that of the database${effect}`)
 }

@@ -34,15 +34,15 @@ interface Opening extends Stores {
 
 const hourMs = 3_600_000
 
-/** The parts used by both the HTTP service and the background worker. */
+/** Opens the parts that the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
   const { db, sealer, version, log, onClose, wall, monotonic } = opening
   const revocations: RevocationEpoch = { count: 0 }
-  const opened = <Part extends { close: () => unknown }>(part: Part): Part => {
+  const closeLater = <Part extends { close: () => unknown }>(part: Part): Part => {
     onClose(part.close)
     return part
   }
-  const clock = opened(await nodeClock({ db, log, wall, monotonic, onMoved: () => revocations.count++ }))
+  const clock = closeLater(await nodeClock({ db, log, wall, monotonic, onMoved: () => revocations.count++ }))
   const { now } = clock
   const policy = { allowHttp: config.webhooks.allowHttp, allowCidrs: config.webhooks.allowCidrs }
   const resultsUrl = resultsUrlOf(config.storage)
@@ -53,16 +53,16 @@ export async function openParts(config: Config, definition: Definition, opening:
   const sending = webhookSending(config.webhooks, log, now)
   const rules = limitRules(config.rateLimits)
   return {
-    limits: rules && { rules, monotonic, counters: opened(await openLimits(config, now, opening)) },
-    counter: opened(requestCounter({ db, now, onError })),
-    versionCounter: opened(versionCallCounter({ db, now, onError })),
+    limits: rules && { rules, monotonic, counters: closeLater(await openLimits(config, now, opening)) },
+    counter: closeLater(requestCounter({ db, now, onError })),
+    versionCounter: closeLater(versionCallCounter({ db, now, onError })),
     definition,
     policy,
     results,
     queue: await openQueue({ db, now, random: Math.random, onError }),
     kinds: reportKinds(definition),
     produce: inThread({ databaseUrl: db.url, resultsUrl }),
-    sender: opened(sender({ policy, timeoutMs: sending.callMs, now })),
+    sender: closeLater(sender({ policy, timeoutMs: sending.callMs, now })),
     ...sending,
     webhookKeys: keys,
     ...config.reports,

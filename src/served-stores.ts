@@ -6,9 +6,9 @@ import { dataFolder, openStoresIn } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
- * Opens the stores of a serving process. It must be the only one on a SQLite file, otherwise this throws `DatabaseInUse`; so
- * it can release claims of an earlier process at once. `close` also lets the next process in. Rejects with nothing left
- * open.
+ * Opens the stores of a serving process. Locks a SQLite file until `close`, or throws `DatabaseInUse` if another process
+ * holds the lock; nobody else can then hold a claim, so those of an earlier process are released at once. Rejects with
+ * nothing left open.
  */
 export async function openServedStores(
   config: Config,

@@ -38,7 +38,7 @@ const later = (ms: number, run: () => void) => {
 }
 const drainMs = 18_000
 
-/** Starts a definition as configured; resolves when it accepts requests, rejects with nothing left open. */
+/** Starts a service with this definition; resolves when it accepts requests, rejects with nothing left open. */
 export async function startService(config: Config, definition: Definition, version: string): Promise<Service> {
   const closers: (() => unknown)[] = []
   const close = async () => {
@@ -53,14 +53,14 @@ export async function startService(config: Config, definition: Definition, versi
 }
 
 /** Opens the parts in order; they close in reverse order. */
-async function start(given: Config, definition: Definition, version: string, onClose: OnClose) {
-  const { http } = given
-  const config = http.port === 0 ? { ...given, http: { ...http, port: await freePort(http.host) } } : given
+async function start(settings: Config, definition: Definition, version: string, onClose: OnClose) {
+  const { http } = settings
+  const config = http.port === 0 ? { ...settings, http: { ...http, port: await freePort(http.host) } } : settings
   const lives = versionLives(definition, config.versions.plans)
   const logs = openLogs(config.service.logLevel, { out: process.stdout, env: process.env, now: wall })
   onClose(logs.flush)
   const { log } = logs
-  const indexFailed = (error: unknown) => log.error({ err: error }, 'the index of text could not be made')
+  const indexFailed = (error: unknown) => log.error({ err: error }, 'the text index could not be created')
   const { close, ...stores } = await openServedStores(config, definition.tables, { now: wall, onError: indexFailed })
   onClose(close)
   await checkReports(stores.db, definition.reports)
@@ -77,11 +77,11 @@ async function start(given: Config, definition: Definition, version: string, onC
   onClose(() => stopQueue())
   const certificates = await serverCertificates(config, stores.dataDir, now)
   const baseUrl = baseUrlOf(config)
-  const audit = openAudit({ ...stores, now, onError: (error) => log.error({ err: error }, 'the audit log is behind') })
+  const audit = openAudit({ ...stores, now, onError: (error) => log.error({ err: error }, 'audit log is delayed') })
   onClose(audit.flush)
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
-  const letsIn = { ...stores, db: stores.db.reserved }
-  const access = { config, scopes: definition.scopes, stores: letsIn, baseUrl, audit, report }
+  const reserved = { ...stores, db: stores.db.reserved }
+  const access = { config, scopes: definition.scopes, stores: reserved, baseUrl, audit, report }
   const authorization = await openAuthorization({ ...access, revocations, now, monotonic })
   onClose(authorization.stop)
   const stopping = new AbortController()
@@ -128,7 +128,7 @@ async function openApp(
   })
 }
 
-/** A free port chosen by the system: tokens and links contain it, so it must be known before listening. */
+/** A free port chosen by the operating system. Tokens and links contain the port, so it must be known before listening. */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   const server = createServer().listen(0, host)
   await once(server, 'listening')

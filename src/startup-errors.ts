@@ -1,14 +1,14 @@
-/** Thrown for invalid settings, all at once: each line has the name, the value and what was expected. */
+/** Invalid settings, all reported at once: each line names the setting, its value and what was expected. */
 export class ConfigError extends Error {
   readonly exitCode = 2
 }
 
-/** A definition that cannot be served; each line of the message has the location, the error and the fix. */
+/** An invalid definition; each line of the message names the location, the error and the fix. */
 export class DefinitionError extends Error {
   override name = 'DefinitionError'
   readonly exitCode = 2
 
-  constructor(mistakes: readonly string[]) {
-    super(mistakes.join('\n'))
+  constructor(violations: readonly string[]) {
+    super(violations.join('\n'))
   }
 }

@@ -13,40 +13,40 @@ import { openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/path.ts'
 
-/** The open database with an up-to-date schema, its encryption and the data folder. */
+/** The open database, its schema migrated; the encryption of its secrets; and the data folder. */
 export interface Stores {
   db: Database
   sealer: Sealer
   dataDir: string
-  /** What the schema update did: names of migrations, then statements for declared tables. */
+  /** What the migration did: names of migrations, then statements for tables of the definition. */
   migrations: readonly string[]
 }
 
 /**
- * Opens the database and the keys; creates what the first run needs, including tables of declared resources. Rejects with
- * nothing left open.
+ * Opens the database and the keys; creates whatever is missing on the first run, including the resources' tables. Rejects
+ * with nothing left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
   return openStoresIn(config, dataFolder(config), tables)
 }
 
-/** The same in a data folder created by `dataFolder`; `onError` receives later background errors. */
+/** Like `openStores`, with a folder created by `dataFolder`; `onError` receives later background errors. */
 export async function openStoresIn(
   config: Config,
   dataDir: string,
   tables: readonly ResourceTable[],
   onError: (error: unknown) => void = () => {},
 ): Promise<Stores> {
-  const seals = sealer(masterKey(config, dataDir), randomBytes)
+  const encryption = sealer(masterKey(config, dataDir), randomBytes)
   const db = await openDatabase(databaseUrlOf(config.storage), { onError })
   const migrations = await migrate(db, { tables }).catch(async (error) => {
     await db.close()
     throw error
   })
-  return { db, dataDir, sealer: seals, migrations }
+  return { db, dataDir, sealer: encryption, migrations }
 }
 
-/** Creates the data folder, and makes it, the database and the results, wherever they are, inaccessible to other users. */
+/** Creates the data folder; makes it, the database and the results inaccessible to other users, even outside the folder. */
 export function dataFolder(config: Config): string {
   const dataDir = resolve(config.storage.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })

@@ -11,21 +11,21 @@ export interface SessionOptions {
   clientSecret?: string
 }
 
-/** A client of a service with its own token. */
+/** An authenticated connection to a service. */
 export interface Session {
   call: Call
   close: () => void
 }
 
 /**
- * Connects to the service at `baseUrl` (default: the one of these settings) as the given client, by default that of
- * PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET. Trusts the system's authorities and the local one in the data folder.
+ * Connects to the service at `baseUrl` (default: the URL in these settings) as the given client (default:
+ * PLINTH_CLIENT_ID with PLINTH_CLIENT_SECRET). Trusts the system's CAs and the local one in the data folder.
  */
 export async function openSession(config: Config, options: SessionOptions, signal: AbortSignal): Promise<Session> {
   const id = options.clientId ?? process.env.PLINTH_CLIENT_ID
   const secret = options.clientSecret ?? process.env.PLINTH_CLIENT_SECRET
   if (!id || !secret) {
-    throw new Error('Give --client-id and --client-secret, or set PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET')
+    throw new Error('Pass --client-id and --client-secret, or set PLINTH_CLIENT_ID and PLINTH_CLIENT_SECRET')
   }
   const { origin, protocol, hostname, port } = new URL(options.baseUrl ?? baseUrlOf(config))
   const authority = config.http.tlsCertFile ?? join(resolve(config.storage.dataDir), 'certificates', 'authority.crt')
@@ -37,9 +37,9 @@ export async function openSession(config: Config, options: SessionOptions, signa
   )
   try {
     const credentials = Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')
-    const ask = caller(send, signal, { authorization: `Basic ${credentials}` })
-    const answer = await ask('POST', '/oauth/token', { form: { grant_type: 'client_credentials' } })
-    const { access_token } = await jsonOf<{ access_token: string }>(answer)
+    const authenticated = caller(send, signal, { authorization: `Basic ${credentials}` })
+    const response = await authenticated('POST', '/oauth/token', { form: { grant_type: 'client_credentials' } })
+    const { access_token } = await jsonOf<{ access_token: string }>(response)
     return { call: caller(send, signal, { authorization: `Bearer ${access_token}` }), close }
   } catch (error) {
     close()

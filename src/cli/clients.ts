@@ -22,46 +22,46 @@ interface SettingsOptions {
   introspectsOthers?: boolean
 }
 
-/** `plinth clients …`: the counterpart of /api/clients; a running service sees changes at once. */
+/** `plinth clients …`: the counterpart of /api/clients; a running service applies changes at once. */
 export function clientsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   const using = withStores(configuration)
-  const knowing = async (work: (stores: Stores, known: Scopes) => Promise<void>) => {
+  const withScopes = async (work: (stores: Stores, known: Scopes) => Promise<void>) => {
     const { scopes } = await definition()
     await using((stores) => work(stores, scopes))
   }
   const clients = new Command('clients')
   settable(clients.command('create').description('Register a client and print its id and secret once'))
-    .option('--id <id>', 'its client_id (made up without it)')
-    .option('--public', 'without a secret: for apps that cannot keep one')
+    .option('--id <id>', 'its client_id (default: a random one)')
+    .option('--public', 'a public client, without a secret: for apps that cannot keep one')
     .action(async (options) => {
       const { scopes } = await definition()
-      const wanted = newClientOf(options, scopes)
-      await using((stores) => create(stores, scopes, wanted))
+      const settings = newClientOf(options, scopes)
+      await using((stores) => create(stores, scopes, settings))
     })
   clients
     .command('list')
     .description('List all clients')
-    .option('--json', 'as JSON')
+    .option('--json', 'print JSON')
     .action((options) => using((stores) => list(stores, options)))
   clients
     .command('show')
     .description('Show the settings of a client as JSON')
     .argument('<id>')
     .action((id) => using((stores) => show(stores, id)))
-  settable(clients.command('update').description('Change what is given; the rest stays'))
+  settable(clients.command('update').description('Change the given settings of a client'))
     .argument('<id>')
-    .option('--no-first-party', 'no longer one of your own')
-    .option('--no-trusted', 'no longer trusted with passwords')
-    .option('--no-introspects-others', 'sees its own tokens only')
-    .action((id, options) => knowing((stores, known) => update(stores, known, id, options)))
+    .option('--no-first-party', 'ask users for consent again')
+    .option('--no-trusted', 'no longer allow the password grant')
+    .option('--no-introspects-others', 'may introspect its own tokens only')
+    .action((id, options) => withScopes((stores, known) => update(stores, known, id, options)))
   clients
     .command('rotate-secret')
-    .description('Give a client a new secret and print it once; the old one ends at once')
+    .description('Replace the secret of a client and print the new one once; the old one stops working at once')
     .argument('<id>')
     .action((id) => using((stores) => rotate(stores, id)))
   clients
     .command('revoke')
-    .description('Revoke a client: it gets no tokens, and its tokens are refused within 30 seconds')
+    .description('Revoke a client: it gets no more tokens, and its tokens become invalid within 30 seconds')
     .argument('<id>')
     .action((id) => using((stores) => revoke(stores, id)))
   return clients
@@ -70,13 +70,13 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
 /** Adds the options for client settings. */
 const settable = (command: Command) =>
   command
-    .option('--name <name>', 'what people call it')
-    .option('--scope <scopes>', 'scopes, separated by spaces or commas; a new client has none but these')
-    .option('--redirect-uri <uri...>', 'where people are sent back to after they logged in')
-    .option('--post-logout-uri <uri...>', 'where people are sent to after they logged out')
-    .option('--grant <grants...>', `of ${grantTypes.join(', ')} (a new client: those that fit the rest)`)
-    .option('--first-party', 'is your own: people are not asked for consent')
-    .option('--trusted', 'may be told passwords (deprecated)')
+    .option('--name <name>', 'its display name')
+    .option('--scope <scopes>', 'its scopes, separated by spaces or commas')
+    .option('--redirect-uri <uri...>', 'where users return after login')
+    .option('--post-logout-uri <uri...>', 'where users return after logout')
+    .option('--grant <grants...>', `any of ${grantTypes.join(', ')} (default: those that fit the other options)`)
+    .option('--first-party', 'your own client: users are not asked for consent')
+    .option('--trusted', 'may use the password grant (deprecated)')
     .option('--introspects-others', 'may introspect the tokens of other clients')
 
 function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
@@ -95,45 +95,45 @@ function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
 
 type CreateOptions = SettingsOptions & { id?: string; public?: boolean }
 
-/** Default grants: a client with a redirect URI logs users in; one without acts for itself. */
-function usualGrants({ redirectUri, trusted }: SettingsOptions): string[] {
+/** Default grants: a client with a redirect URI logs users in; any other acts on its own behalf. */
+function defaultGrants({ redirectUri, trusted }: SettingsOptions): string[] {
   const grants = [...(redirectUri ? ['authorization_code'] : []), ...(trusted ? ['password'] : [])]
   return grants.length > 0 ? [...grants, 'refresh_token'] : ['client_credentials']
 }
 
-/** Thrown for a new client without scopes: there is no default, so the error lists the choices. */
+/** Thrown for a new client without scopes: there is no default, so the error lists the available ones. */
 class MissingScopes extends Error {
   override name = 'MissingScopes'
   readonly exitCode = 2
 
   constructor(known: Scopes) {
     const lines = Object.entries(known).map(([scope, allows]) => `    ${scope}  ${allows}`)
-    super(['Give the client its scopes: --scope "<scopes>". The scopes of this service are', ...lines].join('\n'))
+    super(['Pass --scope "<scopes>". The scopes of this service are:', ...lines].join('\n'))
   }
 }
 
 /** The client described by the options. Throws if the name or the scopes are missing. */
 function newClientOf({ id, public: isPublic, ...options }: CreateOptions, known: Scopes): NewClient {
-  const { name, scopes = [], grants = usualGrants(options), ...settings } = settingsOf(options)
-  if (name === undefined) throw new Error('Give the client a name: --name <name>')
+  const { name, scopes = [], grants = defaultGrants(options), ...settings } = settingsOf(options)
+  if (name === undefined) throw new Error('Pass a name for the client: --name <name>')
   if (scopes.length === 0) throw new MissingScopes(known)
   return { ...settings, name, scopes, grants, ...(id && { id }), ...(isPublic && { secret: null }) }
 }
 
-async function create({ db, sealer }: Stores, known: Scopes, wanted: NewClient): Promise<void> {
-  const { client, secret } = await createClient(db, sealer, known, wanted, { actor: operator })
+async function create({ db, sealer }: Stores, known: Scopes, settings: NewClient): Promise<void> {
+  const { client, secret } = await createClient(db, sealer, known, settings, { actor: operator })
   print(`client_id      ${client.id}\nclient_secret  ${secret ?? '(none: a public client)'}`)
 }
 
 async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void> {
-  const clients = (await listClients(db)).map(shown)
+  const clients = (await listClients(db)).map(clientView)
   if (json) return printJson(clients)
   for (const { id, name, scopes, createdAt, revokedAt } of clients) {
     print(`${id}  ${revokedAt ? `revoked ${revokedAt}` : 'active'}  ${createdAt}  ${name}\n    ${scopes.join(' ')}`)
   }
 }
 
-const shown = ({ secretHash, revision: _, sharesSecond: __, ...client }: RegisteredClient) => ({
+const clientView = ({ secretHash, revision: _, sharesSecond: __, ...client }: RegisteredClient) => ({
   ...client,
   type: secretHash === null ? 'public' : 'confidential',
 })
@@ -141,7 +141,7 @@ const shown = ({ secretHash, revision: _, sharesSecond: __, ...client }: Registe
 async function show({ db }: Stores, id: string): Promise<void> {
   const client = await findClient(db, id)
   if (client === undefined) throw noClient(id)
-  printJson(shown(client))
+  printJson(clientView(client))
 }
 
 async function update({ db, sealer }: Stores, known: Scopes, id: string, options: SettingsOptions): Promise<void> {
@@ -167,12 +167,12 @@ const explain =
     throw error instanceof Problem && error.code === 'RESOURCE_NOT_FOUND' ? noClient(id, error) : error
   }
 
-/** Adds the options of commands that are clients of a service. */
+/** Adds the options of commands that call a service as a client. */
 export const asClient = (command: Command): Command =>
   command
-    .option('--base-url <url>', 'where the service is (without it, that of these settings)', address)
-    .option('--client-id <id>', 'the client to be; PLINTH_CLIENT_ID without it')
-    .option('--client-secret <secret>', 'its secret; better in PLINTH_CLIENT_SECRET, where others do not see it')
+    .option('--base-url <url>', 'URL of the service (default: the one in these settings)', address)
+    .option('--client-id <id>', 'the client to authenticate as (default: PLINTH_CLIENT_ID)')
+    .option('--client-secret <secret>', 'its secret; prefer PLINTH_CLIENT_SECRET, which other users cannot see')
 
 function address(text: string): string {
   const url = URL.parse(text)

@@ -20,7 +20,7 @@ export interface Started {
 
 type Row = [label: string, text: string]
 
-/** The startup text in development: the service's address, its first client and administrator, next steps. */
+/** The startup message in development: the service's address, its first client and administrator, and next steps. */
 export async function greeting(started: Started, out: Output, env: NodeJS.ProcessEnv): Promise<string> {
   const { service, config, loaded } = started
   const { baseUrl, dataDir, authorityFile } = service
@@ -30,10 +30,10 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
     ['Plinth serves', baseUrl],
     ...transport(config),
     ['Docs', `${baseUrl}/docs`],
-    ['Definition', loaded.file ? resolve(loaded.file) : 'users, products and books, which are built in'],
+    ['Definition', loaded.file ? resolve(loaded.file) : 'built in: users, products and books'],
     ['Data', dataDir],
     ...(authorityFile ? [['Trust', authorityFile] satisfies Row] : []),
-    ...shownClient(client),
+    ...clientRows(client),
     ...(await firstAdmin(service, config)),
     ['Next', nextStep(service, client)],
   ]
@@ -41,9 +41,9 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
   return `\n${lines.join('\n')}\n\n`
 }
 
-/** Rows about the transport, if it differs from the default HTTPS listener. */
+/** A row about the transport unless it is the default, HTTPS. */
 function transport({ http: { tls, host, port, trustedProxies }, plain }: Config): Row[] {
-  if (plain) return [['Transport', 'plain HTTP, for this machine alone']]
+  if (plain) return [['Transport', 'plain HTTP, for this machine only']]
   return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
 }
 
@@ -60,17 +60,17 @@ export async function logStart({ service, config, loaded, version }: Started): P
 
 const createCommand = 'plinth clients create --name NAME --scope SCOPES'
 
-/** How to get a first token with the new client; otherwise how to register one. */
+/** How to get a first token with the new client; without one, how to register a client. */
 function nextStep({ baseUrl, authorityFile }: Service, client: FirstClient | null): string {
   if (client === null) return `register clients: npx ${createCommand}`
-  const trust = authorityFile ? ` --cacert ${typed(authorityFile)}` : ''
+  const trust = authorityFile ? ` --cacert ${shortPath(authorityFile)}` : ''
   return `get a token\n\n  curl${trust} -u ${client.id}:${client.secret} -d grant_type=client_credentials ${baseUrl}/oauth/token`
 }
 
-/** A path as a user would type it in this folder. */
-function typed(path: string): string {
-  const near = relative(process.cwd(), resolve(path))
-  return near.startsWith('..') || isAbsolute(near) ? path : near
+/** The path relative to the current folder if it lies inside it. */
+function shortPath(path: string): string {
+  const short = relative(process.cwd(), resolve(path))
+  return short.startsWith('..') || isAbsolute(short) ? path : short
 }
 
 interface FirstClient {
@@ -81,27 +81,27 @@ interface FirstClient {
 const hasClient = async ({ db }: Service) =>
   (await listClients(db)).some(({ id, revokedAt }) => revokedAt === null && id !== docsClientId)
 
-/** In development the first run creates a client, so that requests can be sent at once. */
+/** Creates a client on the first run in development, so that requests can be sent at once. */
 async function firstClient(
   service: Service,
   { oauth: { bootstrapClientId } }: Config,
   scopes: Scopes,
 ): Promise<FirstClient | null> {
   if (bootstrapClientId !== null || (await hasClient(service))) return null
-  const wanted = { name: 'Development client', scopes: Object.keys(scopes), grants: ['client_credentials'] }
-  const { client, secret } = await createClient(service.db, service.sealer, scopes, wanted)
+  const settings = { name: 'Development client', scopes: Object.keys(scopes), grants: ['client_credentials'] }
+  const { client, secret } = await createClient(service.db, service.sealer, scopes, settings)
   return { id: client.id, secret }
 }
 
-const shownClient = (client: FirstClient | null): Row[] =>
+const clientRows = (client: FirstClient | null): Row[] =>
   client
     ? [
         ['Client', client.id],
-        ['Secret', `${client.secret}   (shown this once)`],
+        ['Secret', `${client.secret}   (shown only now)`],
       ]
     : []
 
-/** Likewise an administrator, so that someone can log in. */
+/** Creates an administrator on the first run in development, so that someone can log in. */
 async function firstAdmin({ db, sealer }: Service, { oauth: { bootstrapClientId } }: Config): Promise<Row[]> {
   if (bootstrapClientId !== null) return []
   const record = auditRecorder(sealer, Date.now)
@@ -109,6 +109,6 @@ async function firstAdmin({ db, sealer }: Service, { oauth: { bootstrapClientId 
   if (admin === null) return []
   return [
     ['Administrator', admin.email],
-    ['Password', `${admin.password}   (shown this once)`],
+    ['Password', `${admin.password}   (shown only now)`],
   ]
 }

@@ -10,44 +10,44 @@ import type { ApiKey } from '../storage/tables/administration.ts'
 import type { Stores } from '../stores.ts'
 import { print, printJson, withStores } from './print.ts'
 
-const about = `Manage API keys, and rotate the keys that sign tokens
+const about = `Manage API keys, and rotate the signing keys of tokens
 
-An API key (create, list, revoke) says whose limits a request counts against. It opens nothing: requests still need an
-access token. Signing keys (rotate) are what access tokens and ID tokens are signed with.`
+An API key (create, list, revoke) determines whose limits a request counts against. It grants no access: requests still need
+an access token. Signing keys (rotate) sign access tokens and ID tokens.`
 
-/** `plinth keys …`: API keys, the counterpart of /api/keys, and the rotation of signing keys. */
+/** `plinth keys …`: manages API keys like /api/keys, and rotates signing keys. */
 export function keysCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
   const keys = new Command('keys').description(about)
   keys
     .command('create')
-    .description('Make an API key and print it once')
-    .requiredOption('--name <name>', 'what people call it')
+    .description('Create an API key and print it once')
+    .requiredOption('--name <name>', 'its display name')
     .option('--rate <calls/seconds>', 'its own rate limit, such as 600/60')
-    .option('--quota <requests>', 'its own quota of requests a month', wholeNumber)
-    .option('--expires <instant>', 'when it ends by itself, such as 2030-01-31T00:00:00Z')
+    .option('--quota <requests>', 'its own monthly request quota', wholeNumber)
+    .option('--expires <instant>', 'when it expires, such as 2030-01-31T00:00:00Z')
     .action((options) => using((stores) => create(stores, options)))
   keys
     .command('list')
     .description('List the API keys')
-    .option('--json', 'as JSON')
+    .option('--json', 'print JSON')
     .action((options) => using((stores) => list(stores, options)))
   keys
     .command('revoke')
-    .description('Revoke an API key: it counts for nothing within 30 seconds')
+    .description('Revoke an API key; it stops counting within 30 seconds')
     .argument('<id>')
     .action((id) => using((stores) => revoke(stores, id)))
   keys
     .command('rotate')
-    .description('Publish a new signing key now and sign with it from tomorrow; services do so every 90 days')
-    .option('--now', 'sign with it at once: clients that keep the JWKS refuse its tokens until they read it again')
-    .option('--discard', 'also refuse every token signed so far, for a key that leaked; implies --now')
+    .description('Publish a new signing key and sign with it from tomorrow; the service does so itself every 90 days')
+    .option('--now', 'sign with it at once: clients that cache the JWKS reject its tokens until they fetch it again')
+    .option('--discard', 'also reject every token signed so far, for a leaked key; implies --now')
     .action((options) => using((stores) => rotate(stores, options)))
   return keys
 }
 
 function wholeNumber(text: string): number {
-  if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1 on.')
+  if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number, 1 or more.')
   return Number(text)
 }
 
@@ -71,8 +71,8 @@ async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void>
 function line(key: Omit<ApiKey, 'keyHash' | 'revision' | 'sharesSecond'>): string {
   const { id, hint, name, rate, quota, lastUsedAt, expiresAt } = key
   const limits = [rate && `rate ${rate}`, quota && `quota ${quota}`, expiresAt && `until ${expiresAt}`]
-  const facts = [`last used ${lastUsedAt ?? 'never'}`, ...limits.filter(Boolean)]
-  return `${id}  ${hint}…  ${name}\n    ${facts.join(', ')}`
+  const properties = [`last used ${lastUsedAt ?? 'never'}`, ...limits.filter(Boolean)]
+  return `${id}  ${hint}…  ${name}\n    ${properties.join(', ')}`
 }
 
 async function revoke(stores: Stores, id: string): Promise<void> {
@@ -85,12 +85,12 @@ async function revoke(stores: Stores, id: string): Promise<void> {
 
 async function rotate({ db, sealer }: Stores, { now = false, discard = false }): Promise<void> {
   await signingKeys({ db, sealer, now: Date.now })
-  const wish = { immediately: now || discard, discard }
-  const { published, retired } = await rotateOnRequest({ db, sealer, now: Date.now, actor: operator }, wish)
+  const options = { immediately: now || discard, discard }
+  const { published, retired } = await rotateOnRequest({ db, sealer, now: Date.now, actor: operator }, options)
   print(
     published
       ? `Published ${published.kid}, signs from ${published.activeFrom}`
-      : 'A new key waits for its turn already',
+      : 'A new key is already published and not active yet',
   )
   for (const kid of retired) print(`Retired ${kid}`)
 }

@@ -12,17 +12,17 @@ export interface LoadedDefinition {
 }
 
 /** Default file names of a definition. */
-const usualFiles = ['service.ts', 'service.js']
+const defaultFiles = ['service.ts', 'service.js']
 
 /**
- * The definition's file: the named one, else the one in `plinth` of the folder's package.json, else its service.ts or
- * service.js; null if there is none. `isFound` is true if it was not named. Throws `DefinitionError` if `plinth` in
- * package.json is invalid.
+ * The file of the definition: the named one, else the one that `plinth` in the folder's package.json names, else its
+ * service.ts or service.js; null if there is none. `isFound` is true for a file that was found, not named. Throws
+ * `DefinitionError` if `plinth` in package.json is invalid.
  */
 export function findDefinition(named: string | null, folder: string): { file: string | null; isFound: boolean } {
   if (named !== null) return { file: named, isFound: false }
-  const usual = usualFiles.find((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.isFile())
-  const file = namedByPackage(join(folder, 'package.json')) ?? usual ?? null
+  const byDefault = defaultFiles.find((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.isFile())
+  const file = namedByPackage(join(folder, 'package.json')) ?? byDefault ?? null
   return { file: file && resolve(folder, file), isFound: file !== null }
 }
 
@@ -32,7 +32,7 @@ function namedByPackage(path: string): string | null {
   const { plinth } = contentOf(path)
   if (plinth === undefined) return null
   if (typeof plinth === 'string') return plinth
-  throw new DefinitionError([`${path}: "plinth" must name the file of the service, such as "./service.ts"`])
+  throw new DefinitionError([`${path}: "plinth" must be the path of the definition, such as "./service.ts"`])
 }
 
 function contentOf(path: string): { plinth?: unknown } {
@@ -44,19 +44,19 @@ function contentOf(path: string): { plinth?: unknown } {
 }
 
 /**
- * Loads the definition in a file, by default the built-in one. Throws `DefinitionError` if the file does not exist or fails,
- * or if its default export was not created by `service`.
+ * Loads the definition from a file, or returns the built-in one. Throws `DefinitionError` if the file does not exist, cannot
+ * be loaded, or has a default export that is not a `service()`.
  */
 export async function loadDefinition(file: string | null | undefined): Promise<Definition> {
   if (file === null || file === undefined) return builtIn
   const path = resolve(file)
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) {
-    throw new DefinitionError([`There is no file ${path}, where the definition of the service was looked for`])
+    throw new DefinitionError([`${path} does not exist or is not a file; it should contain the definition`])
   }
   const module = await load(path)
   if (isDefinition(module.default)) return module.default
   throw new DefinitionError([
-    `${path} has no definition: its default export must be made by service() of the plinth that runs here,`,
+    `${path} has no definition: its default export must be a service() of this installation of plinth,`,
     "    import { collection, service } from 'plinth'",
     '    export default service({ resources: [ … ] })',
   ])
@@ -67,17 +67,17 @@ async function load(path: string): Promise<{ default?: unknown }> {
     return await import(pathToFileURL(path).href)
   } catch (error) {
     if (error instanceof DefinitionError) throw new DefinitionError([`${path} cannot be served:`, error.message])
-    throw new DefinitionError([`${path} cannot be loaded: ${told(error)}`])
+    throw new DefinitionError([`${path} cannot be loaded: ${ownStack(error)}`])
   }
 }
 
-/** The stack in the author's own code, without the frames of the loader. */
-function told(error: unknown): string {
+/** The error's stack without the frames of Node's module loader. */
+function ownStack(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  const [message, ...places] = (error.stack ?? error.message).split(/\n(?= {4}at )/)
-  const own = places.slice(
+  const [message, ...frames] = (error.stack ?? error.message).split(/\n(?= {4}at )/)
+  const own = frames.slice(
     0,
-    places.findIndex((place) => place.includes('node:internal/modules')),
+    frames.findIndex((frame) => frame.includes('node:internal/modules')),
   )
   return [message, ...own].join('\n')
 }

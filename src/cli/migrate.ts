@@ -5,14 +5,14 @@ import { migrate } from '../storage/migrate.ts'
 import { openDatabase } from '../storage/open.ts'
 
 /**
- * Migrates the schema and prints what was done; with `plan` rolls everything back. Throws `TableMismatch`, whose message
- * says what to do, if a table differs from its definition.
+ * Migrates the schema and prints what was done; with `plan`, rolls everything back. If a table contradicts its definition,
+ * throws `TableMismatch`, whose message says what to do.
  */
 export async function runMigrations(config: Config, { tables }: Definition, { plan = false }): Promise<void> {
   const db = await openDatabase(databaseUrlOf(config.storage))
   try {
-    const done = await migrate(db, { tables, plan })
-    process.stdout.write(said(done, plan))
+    const steps = await migrate(db, { tables, plan })
+    process.stdout.write(summary(steps, plan))
   } finally {
     await db.close()
   }
@@ -20,13 +20,13 @@ export async function runMigrations(config: Config, { tables }: Definition, { pl
 
 const isStatement = (line: string) => !/^\d{4}-/.test(line)
 
-function said(done: string[], plan: boolean): string {
-  if (done.length === 0) return 'The schema is up to date\n'
-  const migrations = done.filter((line) => !isStatement(line))
+function summary(steps: string[], plan: boolean): string {
+  if (steps.length === 0) return 'The schema is up to date\n'
+  const migrations = steps.filter((line) => !isStatement(line))
   const ran = migrations.length > 0 ? `${plan ? 'Would run' : 'Ran'} ${migrations.join(', ')}\n` : ''
   return (
     ran +
-    done
+    steps
       .filter(isStatement)
       .map((line) => (line.startsWith('--') ? `${line}\n` : `${line};\n`))
       .join('')

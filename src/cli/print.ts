@@ -7,7 +7,7 @@ export const print = (text: string): void => void process.stdout.write(`${text}\
 /** Prints indented JSON. */
 export const printJson = (value: unknown): void => print(JSON.stringify(value, null, 2))
 
-/** Wraps a command that works beside a running service: opens its stores and closes them at the end. */
+/** Wraps a command that works on the database itself, also while a service runs: opens the stores and closes them. */
 export const withStores =
   (configuration: () => Config) =>
   async (work: (stores: Stores) => Promise<void>): Promise<void> => {

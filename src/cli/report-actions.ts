@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts'
 import { type SessionOptions, withSession } from './api-session.ts'
 import { type Call, jsonOf } from './demo/api.ts'
 import { screen } from './demo/screen.ts'
-import { askFor, follow, type ReportTask, save } from './report-run.ts'
+import { follow, type ReportTask, requestReport, save } from './report-run.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const number = new Intl.NumberFormat('en')
@@ -21,12 +21,12 @@ interface RunOptions extends SessionOptions {
 
 /** Requests a report, shows its progress, and saves it. */
 export const run = (config: Config, reportType: string, options: RunOptions): Promise<void> =>
-  withSession(config, options, (call) => make(call, reportType, options))
+  withSession(config, options, (call) => createReport(call, reportType, options))
 
-async function make(call: Call, reportType: string, options: RunOptions): Promise<void> {
+async function createReport(call: Call, reportType: string, options: RunOptions): Promise<void> {
   const { format, out, from, to, fields, sort, filter } = options
-  const asked = Object.entries({ from, to, fields, sort, filter }).filter(([, value]) => value !== undefined)
-  const { taskId } = await askFor(call, { reportType, format, parameters: Object.fromEntries(asked) })
+  const parameters = Object.entries({ from, to, fields, sort, filter }).filter(([, value]) => value !== undefined)
+  const { taskId } = await requestReport(call, { reportType, format, parameters: Object.fromEntries(parameters) })
   const file = out ?? `report-${reportType}-${taskId.replace(/[^\w-]/g, '')}.${format}`
   const { step } = screen(process.stdout, process.env)
   const task = await step(
@@ -37,11 +37,11 @@ async function make(call: Call, reportType: string, options: RunOptions): Promis
   await step(
     'Download',
     (tell) => save(call, task, file, tell),
-    () => `${file}, ${number.format(task.sizeBytes ?? 0)} bytes, as Repr-Digest says`,
+    () => `${file}, ${number.format(task.sizeBytes ?? 0)} bytes, digest verified`,
   )
 }
 
-/** Prints the client's tasks. */
+/** Prints the client's report tasks. */
 export const listReports = (
   config: Config,
   options: SessionOptions & { status?: string; json?: boolean },
@@ -56,9 +56,9 @@ export const listReports = (
     }
   })
 
-/** Cancels a task. */
+/** Cancels a report task. */
 export const cancelReport = (config: Config, taskId: string, options: SessionOptions): Promise<void> =>
   withSession(config, options, async (call) => {
-    const answer = await call('POST', `/api/reports/${encodeURIComponent(taskId)}/cancel`)
-    print(`Cancelled ${(await jsonOf<ReportTask>(answer)).taskId}`)
+    const response = await call('POST', `/api/reports/${encodeURIComponent(taskId)}/cancel`)
+    print(`Cancelled ${(await jsonOf<ReportTask>(response)).taskId}`)
   })

@@ -19,28 +19,27 @@ export interface ReportTask {
 }
 
 /** Requests a report; returns its task. */
-export const askFor = async (call: Call, request: object): Promise<ReportTask> =>
+export const requestReport = async (call: Call, request: object): Promise<ReportTask> =>
   jsonOf<ReportTask>(await call('POST', '/api/reports', { json: request }))
 
-/** Follows a task until it is completed and shows its progress; throws if it fails. */
+/** Follows a task's event stream until it completes and shows its progress; throws if it fails. */
 export async function follow(call: Call, taskId: string, tell: Tell): Promise<ReportTask> {
-  let seen = ''
+  let lastEventId = ''
   for (;;) {
-    const headers = { accept: 'text/event-stream', ...(seen !== '' && { 'last-event-id': seen }) }
+    const headers = { accept: 'text/event-stream', ...(lastEventId !== '' && { 'last-event-id': lastEventId }) }
     const { body } = await call('GET', `/api/reports/${taskId}/events`, { headers })
-    // If the stream breaks, resume it after the last event.
+    // If the stream breaks, the next request resumes it after the last event.
     const states = events(body)
     for await (const { id, task } of states) {
-      seen = id
+      lastEventId = id
       tell(task.status.replace('_', ' '), task.progress / 100)
       if (task.status === 'completed') return task
-      if (task.status === 'failed')
-        throw new Error(`The report failed: ${task.error?.message ?? 'for no known reason'}`)
+      if (task.status === 'failed') throw new Error(`The report failed: ${task.error?.message ?? 'no reason given'}`)
     }
   }
 }
 
-/** The events of a stream that contain a task (HTML Living Standard §9.2.6). */
+/** Parses an event stream (HTML Living Standard §9.2.6); yields the events that contain a task. */
 async function* events(body: ApiResponse['body']): AsyncIterable<{ id: string; task: ReportTask }> {
   let text = ''
   for await (const chunk of body.setEncoding('utf8')) {
@@ -59,14 +58,14 @@ async function* events(body: ApiResponse['body']): AsyncIterable<{ id: string; t
   }
 }
 
-/** Saves the result in `file`; throws, and leaves no file, if it does not match Repr-Digest (RFC 9530). */
+/** Saves the result in `file`. If it does not match Repr-Digest (RFC 9530), throws and leaves no file. */
 export async function save(
   call: Call,
   { resultUrl, sizeBytes = 0 }: ReportTask,
   file: string,
   tell: Tell,
 ): Promise<void> {
-  const answer = await call('GET', resultUrl as string)
+  const response = await call('GET', resultUrl as string)
   const hash = createHash('sha256')
   const part = `${file}.part`
   let received = 0
@@ -79,10 +78,10 @@ export async function save(
     }
   }
   try {
-    await pipeline(answer.body, digesting, createWriteStream(part))
+    await pipeline(response.body, digesting, createWriteStream(part))
     const digest = `sha-256=:${hash.digest('base64')}:`
-    const promised = String(answer.headers['repr-digest'])
-    if (digest !== promised) throw new Error(`The file's digest is ${digest}, not ${promised}`)
+    const expected = String(response.headers['repr-digest'])
+    if (digest !== expected) throw new Error(`The digest of the file is ${digest}, but Repr-Digest says ${expected}`)
     renameSync(part, file)
   } finally {
     rmSync(part, { force: true })

@@ -11,20 +11,20 @@ export function reportCommand(configuration: () => Config): Command {
   const report = new Command('report')
   const actions = () => import('./report-actions.ts')
   asClient(report.command('run'))
-    .description('Ask for a report, watch it and download it')
-    .argument('<type>', 'such as users')
-    .addOption(new Option('--format <format>', 'form of the result').choices(formats).default('csv'))
-    .option('--out <file>', 'where to put it (report-<type>-<task>.<format> without it)')
-    .option('--from <instant>', 'only rows of this day or instant, or later')
-    .option('--to <instant>', 'only rows of before this day or instant')
-    .option('--fields <names>', 'only these columns, between commas')
-    .option('--sort <names>', 'such as name or -createdAt,name')
+    .description('Request a report, follow its progress and download it')
+    .argument('<type>', 'type of the report, such as users')
+    .addOption(new Option('--format <format>', 'format of the result').choices(formats).default('csv'))
+    .option('--out <file>', 'file to write (default: report-<type>-<task>.<format>)')
+    .option('--from <instant>', 'only rows from this day or instant on')
+    .option('--to <instant>', 'only rows before this day or instant')
+    .option('--fields <names>', 'only these columns, separated by commas')
+    .option('--sort <names>', 'sort order, such as name or -createdAt,name')
     .option('--filter <name=value...>', 'only rows with this value', filterOf)
     .action(async (type, options) => (await actions()).run(configuration(), type, options))
   asClient(report.command('list'))
     .description('List your reports, newest first')
-    .addOption(new Option('--status <status>', 'only those in this state').choices(statuses))
-    .option('--json', 'as JSON')
+    .addOption(new Option('--status <status>', 'only reports with this status').choices(statuses))
+    .option('--json', 'print JSON')
     .action(async (options) => (await actions()).listReports(configuration(), options))
   asClient(report.command('cancel'))
     .description('Cancel a report')
@@ -33,7 +33,7 @@ export function reportCommand(configuration: () => Config): Command {
   return report
 }
 
-/** `minPrice=5` → a filter; values of `min…` and `max…` become numbers. */
+/** Parses `minPrice=5` and adds it to the earlier filters; values of `min…` and `max…` become numbers. */
 function filterOf(text: string, before: ReportFilters = {}): ReportFilters {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value.')

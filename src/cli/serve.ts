@@ -6,9 +6,9 @@ import { greeting, logStart } from './greeting.ts'
 import type { LoadedDefinition } from './load-definition.ts'
 
 const stopLimitMs = 24_000
-const parentLookMs = 500
+const parentCheckMs = 500
 
-/** Serves a definition until SIGTERM, Ctrl-C or the end of the `npm` that started it; then drains and exits with 0. */
+/** Serves a definition until SIGTERM, Ctrl-C or the exit of the `npm` that started it; then drains and exits with 0. */
 export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
   refuseUnsafeProcess(config)
   const service = await startService(config, loaded.definition, version)
@@ -18,14 +18,16 @@ export async function serve(config: Config, loaded: LoadedDefinition, version: s
   })
   stopWithParent(close)
   for (const name of config.production ? guessableSecrets(config) : []) {
-    process.stderr.write(`plinth: ${name} can be guessed: take random text, such as openssl rand -hex 32 prints\n`)
+    process.stderr.write(
+      `plinth: ${name} can be guessed: use a random value, such as the output of openssl rand -hex 32\n`,
+    )
   }
   const started = { service, config, loaded, version }
   if (config.production) await logStart(started)
   else process.stdout.write(await greeting(started, process.stdout, process.env))
 }
 
-/** npm does not forward SIGTERM: a service started by `npm start` stops when its parent exits. */
+/** npm does not forward SIGTERM, so a service started by `npm start` stops when its parent process exits. */
 function stopWithParent(close: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return
   const parent = process.ppid
@@ -33,6 +35,6 @@ function stopWithParent(close: () => void): void {
     if (process.ppid === parent) return
     clearInterval(watch)
     close()
-  }, parentLookMs)
+  }, parentCheckMs)
   watch.unref()
 }

@@ -34,7 +34,7 @@ interface Named {
   admin?: boolean
 }
 
-/** `plinth users invite|set-password|list`: a running service sees changes at once. */
+/** `plinth users invite|set-password|list`; a running service applies changes at once. */
 export function usersCommand(configuration: () => Config): Command {
   const using = async (work: (stores: Stores, config: Config) => Promise<void>) => {
     const config = configuration()
@@ -44,22 +44,22 @@ export function usersCommand(configuration: () => Config): Command {
   const users = new Command('users')
   users
     .command('invite')
-    .description('Print a link by which a user chooses a password; it works once, for 30 minutes')
+    .description('Print a link where a user chooses a password; it works once, for 30 minutes')
     .argument('<email>')
-    .option('--name <name>', 'adds the user, if there is none with that address')
+    .option('--name <name>', 'adds the user if nobody has this address')
     .option('--admin', 'makes the user an administrator')
     .action((email, options: Named) => using((stores, config) => invite(stores, config, email, options)))
   users
     .command('set-password')
-    .description('Set a password, read from standard input; ends all logins and tokens of the user')
+    .description('Set a password, read from standard input; ends all sessions and tokens of the user')
     .argument('<email>')
-    .option('--name <name>', 'adds the user, if there is none with that address')
+    .option('--name <name>', 'adds the user if nobody has this address')
     .option('--admin', 'makes the user an administrator')
     .action((email, options: Named) => using((stores) => setPassword(stores, email, options)))
   users
     .command('list')
     .description('List the users who can log in or are invited')
-    .option('--json', 'as JSON')
+    .option('--json', 'print JSON')
     .action((options) => using((stores) => list(stores, options)))
   return users
 }
@@ -84,7 +84,7 @@ async function invite(stores: Stores, config: Config, email: string, options: Na
 
 type User = NewUser & { id?: number }
 
-/** The user with that e-mail address; if there is none and a name is given, a new user to add. */
+/** The user with this e-mail address, or the new user to add if a name is given. Throws if there is neither. */
 async function userOf(db: Database, email: string, { name }: Named): Promise<User> {
   const find = db.read
     .selectFrom('users')
@@ -92,11 +92,11 @@ async function userOf(db: Database, email: string, { name }: Named): Promise<Use
     .where('emailKey', '=', caseFold(email.trim()))
   const found = await find.executeTakeFirst()
   if (found) return found
-  if (name === undefined) throw new Error(`There is no user ${email}; give a --name to add one`)
+  if (name === undefined) throw new Error(`There is no user ${email}; pass --name to add one`)
   return newUser({ name, email })
 }
 
-/** Runs `work` for a user in one transaction, which first adds the user if new. */
+/** Runs `work` for a user in one transaction; adds a new user first. */
 async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userId: number) => Promise<T>): Promise<T> {
   const { id } = user
   if (id !== undefined) return db.write((tx) => work(tx, id))
@@ -107,8 +107,8 @@ async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userI
 async function setPassword({ db, sealer }: Stores, email: string, options: Named): Promise<void> {
   const owner = await userOf(db, email, options)
   const password = await readSecret(`Password for ${owner.email}: `)
-  const mistake = await passwordError(password, owner)
-  if (mistake !== undefined) throw new Error(`The password ${mistake}`)
+  const violation = await passwordError(password, owner)
+  if (violation !== undefined) throw new Error(`The password ${violation}`)
   const hash = await passwords(randomBytes).hash(password)
   const role = roleOf(options)
   await withUser(db, owner, async (tx, userId) => {
@@ -124,9 +124,9 @@ async function setPassword({ db, sealer }: Stores, email: string, options: Named
 
 async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void> {
   const accounts = await listAccounts(db)
-  const shown = accounts.map(({ passwordHash, ...account }) => ({ ...account, hasPassword: passwordHash !== null }))
-  if (json) return print(JSON.stringify(shown, null, 2))
-  for (const { userId, email, name, role, hasPassword } of shown) {
+  const views = accounts.map(({ passwordHash, ...account }) => ({ ...account, hasPassword: passwordHash !== null }))
+  if (json) return print(JSON.stringify(views, null, 2))
+  for (const { userId, email, name, role, hasPassword } of views) {
     print(`${userId}  ${role}  ${hasPassword ? 'has a password' : 'invited'}  ${email}  ${name}`)
   }
 }
@@ -137,34 +137,34 @@ const check = inputValidator(declaration.body, 'body')
 /** A user to add. */
 export type NewUser = { name: string; email: string }
 
-/** Validates and trims a new user by the rules of POST /users. Throws an error that names each violation. */
-export function newUser(wanted: NewUser): NewUser {
-  const user = { ...wanted }
+/** Validates and trims a new user like POST /users. Throws an error that names each violation. */
+export function newUser(input: NewUser): NewUser {
+  const user = { ...input }
   const result = check(user)
   if (!('error' in result)) return user
   const { errors = [] } = fromValidation(result.error, 'body')
   throw new Error(errors.map(({ field, message }) => `The ${field} ${message}`).join('; '))
 }
 
-/** Adds users like POST /users, with its `user.created` event. Must be closed. */
+/** Returns a function that adds users like POST /users, with the `user.created` event; `close` it after use. */
 export async function userAdder(db: Database, now: () => number) {
   const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
   const queue = await openQueue({ db, now, random: Math.random, onError })
-  const announce = eventPublisher({ queue, random: randomBytes }, declaration)
+  const publish = eventPublisher({ queue, random: randomBytes }, declaration)
   const { table, folded, kinds } = declaration
   const rows = rowsOf(db, { table, folded, fields: Object.keys(kinds), subscribed: hasSubscriber(declaration) })
-  const who = operator.subject as string
-  const caller = { clientId: who, subject: who, scopes: new Set<string>() }
+  const subject = operator.subject as string
+  const caller = { clientId: subject, subject, scopes: new Set<string>() }
   const add = async (tx: Queryable, user: NewUser): Promise<number> => {
     const at = new Date(now()).toISOString()
     const { row, subscribed } = await rows.insert(tx, { address: null, phone: null, ...user }, at)
-    if (subscribed) await announce(tx, 'created', row, caller, at)
+    if (subscribed) await publish(tx, 'created', row, caller, at)
     return row.id
   }
   return { add, close: () => queue.stop(0) }
 }
 
-/** Reads one line without echo: from a terminal after a prompt, or from a pipe. */
+/** Reads one line without echo: from a terminal, after a prompt, or from a pipe. */
 async function readSecret(prompt: string): Promise<string> {
   const { stdin, stderr } = process
   if (stdin.isTTY) stderr.write(prompt)

@@ -8,16 +8,16 @@ import { print, printJson, withStores } from './print.ts'
 
 type View = ReturnType<typeof versionViews>[number]
 
-const about = `List the versions of the interface, and who still calls those that are deprecated
+const about = `List the API versions, and the clients that still call deprecated ones
 
-PLINTH_VERSIONS says what becomes of each version. Calls are counted for deprecated versions only, and written down every
-few seconds by the services that answer them.`
+PLINTH_VERSIONS sets the lifecycle of each version. Only calls of deprecated versions are counted; every service saves its
+counts every few seconds.`
 
 /** `plinth versions`: the counterpart of GET /api/versions. */
 export function versionsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   return new Command('versions')
     .description(about)
-    .option('--json', 'as JSON')
+    .option('--json', 'print JSON')
     .action(async ({ json = false }: { json?: boolean }) => {
       const lives = versionLives(await definition(), configuration().versions.plans)
       await withStores(configuration)(async ({ db }) => {
@@ -39,16 +39,16 @@ function tableOf(views: readonly View[]): string[] {
 
 function callersOf({ version, status, clients }: View): string[] {
   if (status !== 'deprecated') return []
-  if (clients.length === 0) return ['', `Nobody has called ${version} since it is deprecated`]
+  if (clients.length === 0) return ['', `Nobody has called ${version} since its deprecation`]
   const rows = clients.map(({ clientId, calls, lastCallAt }) => [clientId ?? '(no client)', String(calls), lastCallAt])
   return [
     '',
-    `Who has called ${version} since it is deprecated, the latest first:`,
+    `Clients that have called ${version} since its deprecation, most recent first:`,
     ...aligned([['client', 'calls', 'last call'], ...rows]),
   ]
 }
 
-/** Rows as lines with aligned columns. */
+/** Formats rows as lines with aligned columns. */
 function aligned(rows: readonly string[][]): string[] {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
   return rows.map((row) =>

@@ -39,33 +39,35 @@ const registrations = async (call: Call): Promise<Registration[]> =>
 /** Sends the example of an event to a webhook, waits for the outcome, and prints it. */
 export const trigger = (config: Config, event: string, options: SessionOptions & { webhook?: string }): Promise<void> =>
   withSession(config, options, async (call) => {
-    const id = options.webhook ?? (await hearing(call, event)).id
-    const place = `/api/webhooks/${encodeURIComponent(id)}`
-    const { id: deliveryId } = await jsonOf<Delivery>(await call('POST', `${place}/test`, { json: { event } }))
-    const { status, eventId, attempts } = await settled(call, `${place}/deliveries/${deliveryId}`)
-    const [{ statusCode, durationMs = 0, error = 'it was given up' } = {}] = attempts
-    const answer = statusCode === undefined ? error : `answered ${statusCode} in ${durationMs} ms`
-    if (status !== 'delivered') throw new Error(`${event} was not delivered to ${id}: ${answer}`)
-    print(`${event}  ${eventId}  to ${id}: ${answer}`)
+    const id = options.webhook ?? (await subscribed(call, event)).id
+    const path = `/api/webhooks/${encodeURIComponent(id)}`
+    const { id: deliveryId } = await jsonOf<Delivery>(await call('POST', `${path}/test`, { json: { event } }))
+    const { status, eventId, attempts } = await outcomeOf(call, `${path}/deliveries/${deliveryId}`)
+    const [{ statusCode, durationMs = 0, error = 'no attempt was made' } = {}] = attempts
+    const outcome = statusCode === undefined ? error : `${statusCode} in ${durationMs} ms`
+    if (status !== 'delivered') throw new Error(`${event} was not delivered to ${id}: ${outcome}`)
+    print(`${event}  ${eventId}  to ${id}: ${outcome}`)
   })
 
-async function hearing(call: Call, event: string): Promise<Registration> {
+/** The newest active webhook that subscribes to an event. */
+async function subscribed(call: Call, event: string): Promise<Registration> {
   const patterns = patternsOf(event)
   const found = (await registrations(call)).find((one) => one.status === 'active' && patterns.includes(one.event))
   if (found) return found
-  throw new Error(`None of your active webhooks hears of ${event}: register one, or name one with --webhook`)
+  throw new Error(`None of your active webhooks subscribes to ${event}: register one, or pass --webhook <id>`)
 }
 
 const waitMs = 60_000
-const lookMs = 100
+const pollMs = 100
 
-async function settled(call: Call, path: string): Promise<Delivery> {
+/** Polls a delivery until it is no longer pending. */
+async function outcomeOf(call: Call, path: string): Promise<Delivery> {
   const endMs = performance.now() + waitMs
   for (;;) {
     const delivery = await jsonOf<Delivery>(await call('GET', path))
     if (delivery.status !== 'pending') return delivery
     if (performance.now() > endMs)
       throw new Error(`Nothing was sent within ${waitMs / 1_000} seconds: is a worker running?`)
-    await sleep(lookMs)
+    await sleep(pollMs)
   }
 }

@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts'
 import { openSession, type SessionOptions } from './api-session.ts'
 import { jsonOf } from './demo/api.ts'
 import { closing, type Defer, interruptible } from './demo/ending.ts'
-import { mistake } from './demo/receiver.ts'
+import { invalidReason } from './demo/receiver.ts'
 import { print } from './print.ts'
 import type { Registration } from './webhooks-actions.ts'
 
@@ -16,7 +16,7 @@ interface ListenOptions extends SessionOptions {
   events: string
 }
 
-/** Registers a webhook for a loopback endpoint, receives calls until Ctrl-C or SIGTERM, and always removes the webhook. */
+/** Registers a webhook for a loopback endpoint and receives calls until Ctrl-C or SIGTERM; always removes the webhook. */
 export async function listen(config: Config, options: ListenOptions): Promise<void> {
   const forward = options.forward === undefined ? undefined : targetOf(options.forward)
   const { signal, release } = interruptible()
@@ -43,14 +43,15 @@ interface Receiving extends ListenOptions {
 }
 
 async function receive(config: Config, { signal, defer, ...options }: Receiving): Promise<void> {
-  // The path is unguessable, so any request to it claims to be from the service.
+  // The path cannot be guessed, so every request to it claims to come from the service.
   const path = `/${randomUUID()}`
   const secret = Promise.withResolvers<string>()
   secret.promise.catch(() => {})
   const agent = new Agent()
   defer(() => agent.destroy())
   const server = createServer(async (request, response) => {
-    const status = request.url === path ? await pass(request, await secret.promise, agent, options.forward) : 404
+    const status =
+      request.url === path ? await verifyAndForward(request, await secret.promise, agent, options.forward) : 404
     response.writeHead(status).end()
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -59,9 +60,9 @@ async function receive(config: Config, { signal, defer, ...options }: Receiving)
     server.closeAllConnections()
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`
-  const made = await register(config, options, url, signal, defer)
-  secret.resolve(made.secret)
-  print(`Listening for ${made.event} as ${made.id}${options.forward ? `, passing on to ${options.forward}` : ''}`)
+  const webhook = await register(config, options, url, signal, defer)
+  secret.resolve(webhook.secret)
+  print(`Listening for ${webhook.event} as ${webhook.id}${options.forward ? `, forwarding to ${options.forward}` : ''}`)
   if (!signal.aborted) await once(signal, 'abort')
 }
 
@@ -69,9 +70,9 @@ async function register(config: Config, options: ListenOptions, url: string, sig
   const { call, close } = await openSession(config, options, signal)
   try {
     const json = { event: options.events, callbackUrl: url, description: 'plinth webhooks listen' }
-    const made = await jsonOf<Registration & { secret: string }>(await call('POST', '/api/webhooks', { json }))
-    defer(() => unregister(config, options, made.id))
-    return made
+    const webhook = await jsonOf<Registration & { secret: string }>(await call('POST', '/api/webhooks', { json }))
+    defer(() => unregister(config, options, webhook.id))
+    return webhook
   } finally {
     close()
   }
@@ -79,42 +80,47 @@ async function register(config: Config, options: ListenOptions, url: string, sig
 
 const removalMs = 10_000
 
-/** Uses a new session: the first token may have expired, and its connections are aborted. */
+/** Uses a new session, because the first one is aborted and its token may have expired. */
 async function unregister(config: Config, options: SessionOptions, id: string): Promise<void> {
   const { call, close } = await openSession(config, options, AbortSignal.timeout(removalMs))
   await call('DELETE', `/api/webhooks/${id}`).finally(close)
   print(`Removed ${id}`)
 }
 
-/** Verifies a call and forwards it; prints a line, and returns the status for the service. */
-async function pass(request: IncomingMessage, secret: string, agent: Agent, forward?: string): Promise<number> {
+/** Verifies a call, forwards it and prints a line about it; returns the status with which to respond. */
+async function verifyAndForward(
+  request: IncomingMessage,
+  secret: string,
+  agent: Agent,
+  forward?: string,
+): Promise<number> {
   const startedAt = performance.now()
   const { headers } = request
   const about = `${new Date().toISOString()}  ${headers['webhook-event']}  ${headers['webhook-id']}`
   const body = Buffer.concat(await request.toArray())
-  const wrong = mistake(secret, headers, body, Date.now())
-  if (wrong !== null) {
-    print(`${about}  refused: ${wrong}`)
+  const violation = invalidReason(secret, headers, body, Date.now())
+  if (violation !== null) {
+    print(`${about}  rejected: ${violation}`)
     return 401
   }
-  const { status, told } =
-    forward === undefined ? { status: 204, told: 'verified' } : await send(agent, forward, headers, body)
-  print(`${about}  ${told} in ${Math.round(performance.now() - startedAt)} ms`)
+  const { status, outcome } =
+    forward === undefined ? { status: 204, outcome: 'verified' } : await send(agent, forward, headers, body)
+  print(`${about}  ${outcome} in ${Math.round(performance.now() - startedAt)} ms`)
   return status
 }
 
-/** Header fields of the connection (RFC 9110 §7.6.1) and of framing, which the next hop sets itself. */
-const ofConnection =
-  /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|expect)$/
+/** Header fields for one hop only: of the connection (RFC 9110 §7.6.1), of framing, and Host. */
+const hopByHop = /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|expect)$/
 
 async function send(agent: Agent, forward: string, headers: IncomingMessage['headers'], body: Buffer) {
-  const kept = Object.fromEntries(Object.entries(headers).filter(([name]) => !ofConnection.test(name)))
+  const endToEnd = Object.fromEntries(Object.entries(headers).filter(([name]) => !hopByHop.test(name)))
   const { origin, pathname, search } = new URL(forward)
   try {
-    const answer = await agent.request({ origin, path: pathname + search, method: 'POST', headers: kept, body })
-    await answer.body.dump()
-    return { status: answer.statusCode, told: `→ ${answer.statusCode}` }
+    const target = { origin, path: pathname + search, method: 'POST' } as const
+    const response = await agent.request({ ...target, headers: endToEnd, body })
+    await response.body.dump()
+    return { status: response.statusCode, outcome: `→ ${response.statusCode}` }
   } catch (error) {
-    return { status: 502, told: `→ ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}` }
+    return { status: 502, outcome: `→ ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}` }
   }
 }

@@ -24,14 +24,14 @@ describe('the sample catalogue', () => {
     )
   })
 
-  it('is the same for the same seed, different for another, and does not change between releases', () => {
+  it('depends on the seed alone and does not change between releases', () => {
     assert.deepEqual(catalogue(7), catalogue(7))
     assert.notEqual(digest(catalogue(7)), digest(catalogue(8)))
     assert.equal(digest(sample), '640b6f5edf90297fd2c9bfd897563c294bc677a05506df76a05f3800c3a6d601')
   })
 
   for (const [name, { declaration }] of Object.entries(resources)) {
-    it(`contains only ${name} that the resource accepts unchanged`, () => {
+    it(`contains only ${name} that the API accepts unchanged`, () => {
       const check = inputValidator(declaration.body, 'body')
       for (const item of sample[name as keyof typeof resources]) {
         const sent = structuredClone(item)
@@ -49,7 +49,7 @@ describe('the sample catalogue', () => {
     assert.equal(distinct(sample.users.map(({ email }) => email.toLowerCase())), 500)
   })
 
-  it('varies: prices, genres, authors with several books', () => {
+  it('has varied prices and genres, and authors with several books', () => {
     const prices = sample.products.map(({ price }) => price)
     assert.ok(distinct(prices) > 300)
     assert.ok(Math.min(...prices) > 1 && Math.max(...prices) < 2_000)

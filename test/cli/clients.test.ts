@@ -20,7 +20,7 @@ describe('plinth migrate', () => {
 })
 
 describe('plinth clients', () => {
-  it('create, list and revoke work beside the running service', async () => {
+  it('create, list and revoke work while the service runs', async () => {
     const service = await serving(dataDir, port, env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'reports:read products:write')
     const [, id, secret] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
@@ -53,10 +53,14 @@ describe('plinth clients', () => {
       ['create', '--name', 'x', '--scope', 'all:things'],
       /^plinth: --scope must not contain all:things/,
     ],
-    ['a client without a name', ['create', '--scope', 'admin'], /^plinth: Give the client a name: --name <name>\n$/],
+    [
+      'a client without a name',
+      ['create', '--scope', 'admin'],
+      /^plinth: Pass a name for the client: --name <name>\n$/,
+    ],
   ]
   for (const [what, args, message] of refusals) {
-    it(`exits with 1 and says why for ${what}`, async () => {
+    it(`exit code 1 and the reason for ${what}`, async () => {
       const { code, stderr } = await ended(plinth(['clients', ...args], env))
       assert.equal(code, 1)
       assert.match(stderr, message)
@@ -71,17 +75,17 @@ describe('plinth clients create without scopes', () => {
     ['an empty list of scopes', ['--scope', ' , ']],
   ]
   for (const [what, args] of silent) {
-    it(`exits with 2 and lists the available scopes for ${what}`, async () => {
+    it(`exit code 2 and the available scopes for ${what}`, async () => {
       const { code, stdout, stderr } = await ended(plinth(['clients', 'create', '--name', 'Silent', ...args], env))
       assert.deepEqual([code, stdout], [2, ''])
       const [first, ...lines] = stderr.trimEnd().split('\n')
-      assert.equal(first, 'plinth: Give the client its scopes: --scope "<scopes>". The scopes of this service are')
+      assert.equal(first, 'plinth: Pass --scope "<scopes>". The scopes of this service are:')
       const listed = lines.map((line) => /^ {4}(\S+) {2}\S/.exec(line)?.[1])
       assert.deepEqual(listed, Object.keys(builtIn.scopes))
     })
   }
 
-  it('lists the scopes of the definition in use', async () => {
+  it('lists the scopes of the definition that PLINTH_DEFINITION names', async () => {
     const PLINTH_DEFINITION = join(project, 'examples', 'notes', 'service.ts')
     const create = plinth(['clients', 'create', '--name', 'Silent'], { ...env, PLINTH_DEFINITION })
     const { code, stderr } = await ended(create)
@@ -90,16 +94,16 @@ describe('plinth clients create without scopes', () => {
     assert.doesNotMatch(stderr, /users:write/)
   })
 
-  it('registers nothing then, and grants a public client admin, audit:read and users:write only if named', async () => {
+  it('registers no client after an error; grants admin, audit:read and users:write only if named', async () => {
     const create = (scope: string) =>
       plinth(
         ['clients', 'create', '--name', scope, '--scope', scope, '--public', '--redirect-uri', 'com.example.app:/cb'],
         env,
       )
     for (const scope of ['openid,reports:read', 'openid admin']) assert.equal((await ended(create(scope))).code, 0)
-    const refused = await ended(create('*'))
-    assert.equal(refused.code, 1)
-    assert.match(refused.stderr, /^plinth: --scope must not contain \*;/)
+    const rejected = await ended(create('*'))
+    assert.equal(rejected.code, 1)
+    assert.match(rejected.stderr, /^plinth: --scope must not contain \*;/)
     const listed: { name: string; scopes: string[] }[] = JSON.parse(await run('clients', 'list', '--json'))
     const scopesOf = (name: string) => listed.filter((client) => client.name === name).map(({ scopes }) => scopes)
     assert.deepEqual(scopesOf('openid,reports:read'), [['openid', 'reports:read']])
@@ -107,13 +111,13 @@ describe('plinth clients create without scopes', () => {
     assert.deepEqual([scopesOf('Silent'), scopesOf('*')], [[], []])
   })
 
-  it('--introspects-others sets the option, --no-introspects-others unsets it', async () => {
+  it('--introspects-others sets introspectsOthers, --no-introspects-others clears it', async () => {
     const text = await run('clients', 'create', '--name', 'Gateway', '--scope', 'reports:read', '--introspects-others')
     const id = /^client_id {6}(\S+)$/m.exec(text)?.[1] as string
-    const marked = async () => JSON.parse(await run('clients', 'show', id)).introspectsOthers
-    assert.equal(await marked(), true)
+    const introspectsOthers = async () => JSON.parse(await run('clients', 'show', id)).introspectsOthers
+    assert.equal(await introspectsOthers(), true)
     await run('clients', 'update', id, '--no-introspects-others')
-    assert.equal(await marked(), false)
+    assert.equal(await introspectsOthers(), false)
   })
 })
 
@@ -133,10 +137,10 @@ describe('plinth --help', () => {
     [['users', 'set-password'], /standard input/],
     [['users', 'list'], /--json/],
   ]
-  it('describes every command, without requiring valid settings', async () => {
-    const wrong = { ...env, PLINTH_PORT: 'none' }
-    const shown = await Promise.all(help.map(([args]) => ended(plinth([...args, '--help'], wrong))))
-    for (const [at, { code, stdout, stderr }] of shown.entries()) {
+  it('describes every command, even with invalid settings', async () => {
+    const invalid = { ...env, PLINTH_PORT: 'none' }
+    const runs = await Promise.all(help.map(([args]) => ended(plinth([...args, '--help'], invalid))))
+    for (const [at, { code, stdout, stderr }] of runs.entries()) {
       const [args, expected] = help[at] as (typeof help)[0]
       assert.deepEqual([code, stderr], [0, ''])
       assert.match(stdout, new RegExp(`^Usage: ${['plinth', ...args].join(' ')}`))
@@ -144,13 +148,13 @@ describe('plinth --help', () => {
     }
   })
 
-  it('exits with 1 for a command that does not exist', async () => {
+  it('exit code 1 for an unknown command', async () => {
     const { code, stderr } = await ended(plinth(['server'], env))
     assert.equal(code, 1)
     assert.match(stderr, /unknown command 'server'/)
   })
 
-  it('settings lists every setting with its value, without secrets', async () => {
+  it('settings lists every setting with its value, and hides secrets', async () => {
     const { stdout } = await ended(
       plinth(['settings'], { ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'hunter2' }),
     )

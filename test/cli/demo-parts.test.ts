@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { Webhook } from 'standardwebhooks'
-import { mistake, receiver } from '../../src/cli/demo/receiver.ts'
+import { invalidReason, receiver } from '../../src/cli/demo/receiver.ts'
 import { screen } from '../../src/cli/demo/screen.ts'
 
 const secret = `whsec_${randomBytes(32).toString('base64')}`
@@ -15,29 +15,29 @@ function signed(at = new Date(), text = body, key = secret): Record<string, stri
   return { 'webhook-id': 'msg_1', 'webhook-timestamp': timestamp, 'webhook-signature': signature }
 }
 
-describe("the demo's check of a webhook call", () => {
+describe('the verification of a webhook call in the demo', () => {
   const now = Date.now()
-  const check = (headers: Record<string, string>, text = body) => mistake(secret, headers, Buffer.from(text), now)
+  const check = (headers: Record<string, string>, text = body) => invalidReason(secret, headers, Buffer.from(text), now)
   const seconds = (offset: number) => new Date(now + offset * 1_000)
 
-  it('accepts calls signed by the reference implementation, also among other signatures', () => {
+  it('accepts a signature of the reference implementation, alone or among others', () => {
     assert.equal(check(signed()), null)
     const headers = signed()
     const others = `v1a,AAAA v1,${Buffer.alloc(32).toString('base64')} v1,short`
     assert.equal(check({ ...headers, 'webhook-signature': `${others} ${headers['webhook-signature']}` }), null)
   })
 
-  it('rejects another body, id, time, secret or signature type', () => {
-    const fits = 'its signature does not fit'
-    assert.equal(check(signed(), `${body} `), fits)
-    assert.equal(check({ ...signed(), 'webhook-id': 'msg_2' }), fits)
-    assert.equal(check({ ...signed(), 'webhook-timestamp': String(Math.floor(now / 1_000) - 7) }), fits)
-    assert.equal(check(signed(new Date(), body, `whsec_${randomBytes(32).toString('base64')}`)), fits)
+  it('rejects a changed body, id or timestamp, another secret, and an unknown signature version', () => {
+    const noMatch = 'its signature does not match'
+    assert.equal(check(signed(), `${body} `), noMatch)
+    assert.equal(check({ ...signed(), 'webhook-id': 'msg_2' }), noMatch)
+    assert.equal(check({ ...signed(), 'webhook-timestamp': String(Math.floor(now / 1_000) - 7) }), noMatch)
+    assert.equal(check(signed(new Date(), body, `whsec_${randomBytes(32).toString('base64')}`)), noMatch)
     const headers = signed()
-    assert.equal(check({ ...headers, 'webhook-signature': `v1a${headers['webhook-signature']?.slice(2)}` }), fits)
+    assert.equal(check({ ...headers, 'webhook-signature': `v1a${headers['webhook-signature']?.slice(2)}` }), noMatch)
   })
 
-  it('rejects a time five minutes off, and a missing one', () => {
+  it('rejects a timestamp more than five minutes off, and a missing one', () => {
     assert.equal(check(signed(seconds(-290))), null)
     assert.equal(check(signed(seconds(290))), null)
     assert.match(String(check(signed(seconds(-310)))), /timestamp/)
@@ -47,11 +47,11 @@ describe("the demo's check of a webhook call", () => {
   })
 })
 
-describe("the demo's receiver", () => {
+describe('the webhook receiver of the demo', () => {
   const post = async (url: string, headers: Record<string, string>) =>
     (await fetch(url, { method: 'POST', body, headers: { ...headers, 'webhook-event': 'report.completed' } })).status
 
-  it('204 for a signed call, which it returns', async (t) => {
+  it('204 for a correctly signed call, which resolves `received`', async (t) => {
     const hook = await receiver(secret)
     t.after(hook.close)
     assert.equal((await fetch(new URL('/', hook.url))).status, 404)
@@ -59,15 +59,15 @@ describe("the demo's receiver", () => {
     assert.deepEqual(await hook.received, { event: 'report.completed', body: JSON.parse(body) })
   })
 
-  it('401 for any other, and rejects with the reason', async (t) => {
+  it('401 for any other call, which rejects `received` with the reason', async (t) => {
     const hook = await receiver(secret)
     t.after(hook.close)
     assert.equal(await post(hook.url, { ...signed(), 'webhook-id': 'msg_2' }), 401)
-    await assert.rejects(hook.received, /its signature does not fit/)
+    await assert.rejects(hook.received, /its signature does not match/)
   })
 })
 
-describe("the demo's screen", () => {
+describe('the terminal output of the demo', () => {
   async function shown(terminal: { isTTY?: boolean; columns?: number }, env: NodeJS.ProcessEnv): Promise<string> {
     let text = ''
     const write = (more: string) => {
@@ -90,7 +90,7 @@ describe("the demo's screen", () => {
   }
   const esc = '\u001b'
 
-  it('redraws a bar in place on a terminal, in colour', async () => {
+  it('redraws a coloured progress bar in place on a terminal', async () => {
     const text = await shown({ isTTY: true }, {})
     const frames = text.split(`\r${esc}[2K`)
     assert.ok(frames.some((frame) => frame.includes('████████████░░░░░░░░░░░░  50 % 12 of 24')))
@@ -99,7 +99,7 @@ describe("the demo's screen", () => {
     assert.ok(text.includes(`${esc}[32m✔${esc}[39m`))
   })
 
-  it('never draws a line that wraps', async () => {
+  it('cuts lines off before they wrap', async () => {
     const text = await shown({ isTTY: true, columns: 30 }, { NO_COLOR: '1' })
     const live = text.split(`\r${esc}[2K`).filter((frame) => !frame.includes('\n'))
     assert.ok(live.length > 1)
@@ -117,7 +117,7 @@ describe("the demo's screen", () => {
     ['without a terminal, whatever FORCE_COLOR says', {}, { FORCE_COLOR: '1' }],
     ['on a dumb terminal', { isTTY: true }, { TERM: 'dumb' }],
   ] as const) {
-    it(`writes plain lines ${where}`, async () => {
+    it(`prints plain lines ${where}`, async () => {
       const text = await shown(terminal, env)
       assert.equal(text, '\n  Title\n\n  ok  Loading    24 loaded\n  failed  Breaking\n')
     })

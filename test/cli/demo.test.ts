@@ -12,11 +12,11 @@ after(() => {
 })
 
 const controls = /[^\P{Cc}\n]/u
-/** The demo creates its data in the folder for temporary files. */
+/** The demo creates its data in TMPDIR. */
 const env = { TMPDIR: folder, XDG_CACHE_HOME: join(tmpdir(), 'plinth-cache') }
-const baseOf = (stdout: string) => /Service {4}started at (\S+), with a data folder of its own$/m.exec(stdout)?.[1]
+const baseOf = (stdout: string) => /Service {4}started at (\S+), with its own data folder$/m.exec(stdout)?.[1]
 
-/** Asserts that nothing listens any more and that the data is removed. */
+/** Asserts that the service no longer listens and its data is removed. */
 async function assertNothingLingers(stdout: string): Promise<void> {
   await assert.rejects(visit(folder, `${baseOf(stdout)?.replace('https:', 'http:')}/livez`), { code: 'ECONNREFUSED' })
   assert.deepEqual(readdirSync(folder), [])
@@ -25,7 +25,7 @@ async function assertNothingLingers(stdout: string): Promise<void> {
 describe('plinth demo', () => {
   beforeEach(() => assert.deepEqual(readdirSync(folder), []))
 
-  it('shows every step on its own data folder, whatever is configured here, and removes it', async (t) => {
+  it('runs every step in a data folder of its own, ignores the environment, and cleans up', async (t) => {
     const other = await occupied()
     t.after(() => other.server.close())
     const set = {
@@ -38,11 +38,11 @@ describe('plinth demo', () => {
     assert.doesNotMatch(stdout, controls)
     assert.match(baseOf(stdout) as string, /^https:\/\/localhost:\d+$/)
     const expected = [
-      /^ {2}ok {2}Token {6}for the new client cli_[\w-]{22}, good for 15 minutes$/m,
+      /^ {2}ok {2}Token {6}for the new client cli_[\w-]{22}, valid for 15 minutes$/m,
       /^ {2}ok {2}Catalogue {2}3,000 products, books and users added$/m,
       /^ {2}ok {2}Report {5}tsk_[\w-]{22} completed, 2,000 rows$/m,
       /^ {2}ok {2}Webhook {4}report\.completed received at http:\/\/127\.0\.0\.1:\d+, signature verified$/m,
-      /^ {2}ok {2}Download {3}[\d,]+ bytes, as Repr-Digest says$/m,
+      /^ {2}ok {2}Download {3}[\d,]+ bytes, digest verified$/m,
       /^ {4}id,name,price,createdAt,updatedAt$/m,
       /^ {4}npm start$/m,
     ]
@@ -50,7 +50,7 @@ describe('plinth demo', () => {
     await assertNothingLingers(stdout)
   })
 
-  it('Ctrl-C stops it cleanly with exit code 130 and removes its data', async () => {
+  it('exit code 130 after Ctrl-C, with its data removed', async () => {
     const running = plinth(['demo'], env)
     await eventually('the token is shown', async () => running.stdout().includes('Token'))
     running.child.kill('SIGINT')

@@ -5,7 +5,7 @@ import { eventually } from '../support/service.ts'
 import { askToken, ended, killAll, newPlace, plinth, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env: place, remove } = await newPlace()
-// Requests tokens repeatedly until they are signed with another key.
+// The test requests tokens repeatedly until they are signed with another key.
 const env = { ...place, PLINTH_RATE_LIMIT_TOKEN: 'off' }
 after(() => {
   killAll()
@@ -22,7 +22,7 @@ async function fail(...args: string[]): Promise<string> {
 }
 
 describe('plinth keys', () => {
-  it('create, list and revoke API keys; each is in the audit log, which is intact', async () => {
+  it('create, list and revoke API keys; each change is in the audit log, which stays intact', async () => {
     const made = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
     const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(made) ?? []
     assert.ok(id && key)
@@ -49,12 +49,12 @@ describe('plinth keys', () => {
       await run('audit', 'list', '--event', 'key.created'),
       new RegExp(`^\\d+ .* key.created {2}${id} {2}by command line`),
     )
-    const [, anchor] = /whole: \d+ entries\nNote this .*--expect (\S+)\n$/.exec(await run('audit', 'verify')) ?? []
-    assert.match(await run('audit', 'verify', '--expect', anchor as string), /is whole/)
+    const [, anchor] = /intact: \d+ entries\nStore this .*--expect (\S+)\n$/.exec(await run('audit', 'verify')) ?? []
+    assert.match(await run('audit', 'verify', '--expect', anchor as string), /is intact/)
     const other = `${anchor?.split(':')[0]}:${'A'.repeat(43)}`
     assert.match(
       await fail('audit', 'verify', '--expect', other),
-      /^plinth: The audit log is not whole: entry \d+ is not/,
+      /^plinth: The audit log was altered: entry \d+ is not/,
     )
   })
 
@@ -68,6 +68,16 @@ describe('plinth keys', () => {
       /^plinth: --expires must be an instant in the future/,
     ]),
     ['an unknown client', ['clients', 'update', 'nobody', '--name', 'x'], /There is no active client nobody/],
+    [
+      'a misspelled audit event',
+      ['audit', 'list', '--event', 'client.revokd'],
+      /argument 'client\.revokd' is invalid\. Did you mean client\.revoked\?/,
+    ],
+    [
+      'an unknown audit event',
+      ['audit', 'list', '--event', 'nonsense'],
+      /argument 'nonsense' is invalid\. It must be one of .*, client\.created, .*, webhook\.updated\./,
+    ],
     ['an invalid anchor', ['audit', 'verify', '--expect', 'x'], /an earlier check printed/],
     ...['yesterday', '2026-02-30'].map((text): [string, string[], RegExp] => [
       `entries from ${text}`,
@@ -76,10 +86,10 @@ describe('plinth keys', () => {
     ]),
   ]
   for (const [what, args, message] of refusals) {
-    it(`exits with 1 and says why for ${what}`, async () => assert.match(await fail(...args), message))
+    it(`exit code 1 and the reason for ${what}`, async () => assert.match(await fail(...args), message))
   }
 
-  it('clients: show, update and rotate-secret; public ones have no secret', async () => {
+  it('clients show, update and rotate-secret work; a public client has no secret', async () => {
     const made = await run(
       ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
       ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],
@@ -93,7 +103,7 @@ describe('plinth keys', () => {
     assert.match(await fail('clients', 'rotate-secret', id as string), /public client has no secret/)
   })
 
-  it('rotate --now: the running service signs with the new key within seconds, and old tokens stay valid', async () => {
+  it('rotate --now makes the running service sign with the new key within seconds; old tokens stay valid', async () => {
     const service = await serving(dataDir, port, env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'users:read')
     const [, id = '', before = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
@@ -116,7 +126,7 @@ describe('plinth keys', () => {
       assert.equal((await visit(dataDir, `https://localhost:${port}/users`, { headers })).status, 200)
     }
     assert.match(await run('keys', 'rotate'), /^Published /)
-    assert.equal(await run('keys', 'rotate'), 'A new key waits for its turn already\n')
+    assert.equal(await run('keys', 'rotate'), 'A new key is already published and not active yet\n')
     service.child.kill('SIGTERM')
     assert.equal((await ended(service)).code, 0)
     assert.match(await run('audit', 'list', '--event', 'token.granted', '--client', id), /token.granted/)
@@ -133,7 +143,7 @@ describe('plinth --help', () => {
     [['audit'], /list .*\n[\s\S]*verify/],
     [['clients', 'update'], /--name <name>[\s\S]*--no-trusted/],
   ]
-  it('distinguishes API keys from signing keys', async () => {
+  it('explains the difference between API keys and signing keys', async () => {
     for (const [args, expected] of help) assert.match(await run(...args, '--help'), expected)
   })
 })

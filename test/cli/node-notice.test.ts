@@ -13,21 +13,21 @@ const notice = async (command: string, agent: string): Promise<string> => {
   return stderr
 }
 
-describe('an installation with an old Node.js', () => {
-  it('prints once which Node.js is used here', async () => {
+describe('npm install with an old Node.js', () => {
+  it('prints once which Node.js the project uses', async () => {
     for (const command of ['ci', 'install']) {
       const said = await notice(command, 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false')
       assert.match(said, /^plinth: npm runs on Node\.js 20; npm start, npm run and npx plinth use 2\d\.\S+, [^\n]+\n$/)
     }
   })
 
-  it('prints nothing with a suitable one, nor after any other command', async () => {
+  it('prints nothing if Node.js is recent enough, nor for any other command', async () => {
     assert.equal(await notice('ci', 'npm/11.6.2 node/v24.11.0 linux x64 workspaces/false'), '')
     assert.equal(await notice('pack', 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false'), '')
     assert.equal(await notice('ci', ''), '')
   })
 
-  it('prints no npm warning for each package, nor before npx', () => {
+  it('disables the npm warnings, one per package and one before each npx', () => {
     assert.match(readFileSync(join(project, '.npmrc'), 'utf8'), /^loglevel=error$/m)
   })
 })

@@ -14,8 +14,8 @@ import { ended, eventually, killAll, newPlace, plinth, serving, visit } from './
 
 after(killAll)
 
-describe('a second `plinth serve` on a SQLite folder', () => {
-  it('exits with 2 and names the first, which continues; other commands work beside it', async (t) => {
+describe('a second `plinth serve` on the same SQLite file', () => {
+  it('exit code 2 and the process that serves the file, which continues; other commands still work', async (t) => {
     const { dataDir, port, env, remove } = await newPlace()
     const linked = `${dataDir}-link`
     symlinkSync(dataDir, linked)
@@ -39,7 +39,7 @@ describe('a second `plinth serve` on a SQLite folder', () => {
     if (copy.error === undefined) assert.equal(copy.status, 0)
     assert.equal((await visit(dataDir, `https://localhost:${port}/readyz`)).status, 200)
 
-    // However it ends, there is nothing to clean up.
+    // Nothing needs cleaning up, so there is no need for an orderly stop.
     first.child.kill('SIGKILL')
     await first.ended
     const second = await serving(dataDir, port, env)
@@ -67,7 +67,7 @@ onSqlite((engine) => {
       await place.remove()
     })
     const inAnHour = new Date(Date.now() + 3_600_000).toISOString()
-    /** Leases so long that within this test only a start that takes them over frees them. */
+    /** Makes the leases outlast this test, so that only a start that takes them over can release them. */
     const lengthen = () =>
       db.write(async (tx) => {
         for (const table of ['jobs', 'deliveries'] as const) {
@@ -75,7 +75,7 @@ onSqlite((engine) => {
         }
       })
 
-    it('resumes a report at once, as its next attempt, with a fence that no earlier claim has', async () => {
+    it('resumes a report at once, as its next attempt, with a new fencing token', async () => {
       await service.start()
       const body = { reportType: 'products', format: 'xlsx' }
       const id = (await service.call('POST', '/api/reports', { body })).json().taskId
@@ -98,7 +98,7 @@ onSqlite((engine) => {
       await service.kill('SIGTERM')
     })
 
-    it('repeats a webhook call that was in flight', async (t) => {
+    it('resends a webhook call that was in flight', async (t) => {
       let calls = 0
       // The first call gets no response.
       const server = createServer((request, response) => {

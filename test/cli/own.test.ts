@@ -19,7 +19,7 @@ after(() => {
 const base = `https://localhost:${port}`
 const plinthFile = pathToFileURL(join(project, 'bin', 'import.js')).href
 
-/** Writes a definition file, in a folder without a package of its own. */
+/** Writes a definition file in a folder without a package.json. */
 function written(name: string, text: string): string {
   const file = join(folder, name)
   writeFileSync(file, text.replace("'plinth'", `'${plinthFile}'`))
@@ -32,7 +32,7 @@ const notes = (body: string, more = '') =>
    export default service({ resources: [notes] })`
 
 describe('plinth serve <definition>', () => {
-  it('serves the definition, whose scopes a client created by the command line gets', async () => {
+  it('serves the definition; a client created on the command line gets its scopes', async () => {
     const service = plinth(['serve', example], env)
     await answering(service, dataDir, port)
     const made = await ended(
@@ -62,7 +62,7 @@ describe('plinth serve <definition>', () => {
   describe('a folder with a definition', () => {
     const here = join(folder, 'here')
     const reports = (name: string) => `plinth: using the definition ${join(here, name)}\n`
-    /** Output of `migrate --plan` in the folder, for an empty database. */
+    /** The output of `migrate --plan` in this folder on an empty database. */
     const plan = async (more: Record<string, string> = {}, ...args: string[]) => {
       const { code, stdout, stderr } = await ended(plinth(['migrate', '--plan', ...args], { ...env, ...more }, here))
       return { code, stderr, isOfNotes: stdout.includes('create table "resource_notes"') }
@@ -80,13 +80,13 @@ describe('plinth serve <definition>', () => {
       mkdirSync(env.PLINTH_DATA_DIR as string)
     })
 
-    it('uses its service.ts, and says so', async () => {
+    it('uses service.ts and prints its path', async () => {
       writeFileSync(join(here, 'package.json'), '{"type":"module"}')
       written('here/service.ts', notes('title: Title'))
       assert.deepEqual(await plan(), { code: 0, stderr: reports('service.ts'), isOfNotes: true })
     })
 
-    it('prefers the file named in its package.json', async () => {
+    it('prefers the file that package.json names', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       writeFileSync(join(here, 'package.json'), '{"type":"module","plinth":"./other.ts"}')
       written('here/other.ts', notes('title: Title'))
@@ -101,14 +101,14 @@ describe('plinth serve <definition>', () => {
       assert.deepEqual(await plan({ PLINTH_DEFINITION: join(folder, 'none.ts') }, named), expected)
     })
 
-    it('exits with 2 for a package.json that names no file', async () => {
+    it('exit code 2 for a package.json whose `plinth` is not a path', async () => {
       writeFileSync(join(here, 'package.json'), '{"plinth":{"main":"service.ts"}}')
       const { code, stderr } = await plan()
       assert.deepEqual([code, stderr.split(': ')[1]], [2, join(here, 'package.json')])
       assert.match(stderr, /"plinth" must name the file of the service, such as "\.\/service\.ts"/)
     })
 
-    it('uses the built-in definition without any', async () => {
+    it('uses the built-in definition if there is no file', async () => {
       assert.deepEqual(await plan(), { code: 0, stderr: '', isOfNotes: false })
     })
   })
@@ -123,8 +123,8 @@ describe('plinth serve <definition>', () => {
   })
 
   const refusals: [what: string, file: () => string, message: RegExp][] = [
-    ['no such file', () => join(folder, 'none.ts'), /^plinth: There is no file \S+none\.ts, where the definition/],
-    ['a folder', () => folder, /^plinth: There is no file /],
+    ['no such file', () => join(folder, 'none.ts'), /^plinth: \S+none\.ts does not exist or is not a file;/],
+    ['a folder', () => folder, /^plinth: \S+ does not exist or is not a file;/],
     ['another default export', () => written('a.mjs', 'export default {}'), /a\.mjs has no definition: .* service\(\)/],
     ['no default export', () => written('b.mjs', 'export const x = 1'), /b\.mjs has no definition/],
     [
@@ -145,7 +145,7 @@ describe('plinth serve <definition>', () => {
     ],
   ]
   for (const [what, file, message] of refusals) {
-    it(`exits with 2 and says why for ${what}`, async () => {
+    it(`exit code 2 and the reason for ${what}`, async () => {
       const { code, stdout, stderr } = await ended(plinth(['serve', file()], env))
       assert.deepEqual([code, stdout], [2, ''], stderr)
       assert.match(stderr, message)
@@ -153,7 +153,7 @@ describe('plinth serve <definition>', () => {
   }
 })
 
-describe('a definition at the path of a built-in table', () => {
+describe('a definition with the path of a built-in table', () => {
   const at = (path: string) => notes('title: Title', "sorts: ['title']").replace("'/notes'", `'${path}'`)
   const refused: [path: string, message: RegExp][] = [
     ['/users', /users\.ts cannot be served:\n\/users: this path belongs to the users who log in: import \{ users \}/],
@@ -162,7 +162,7 @@ describe('a definition at the path of a built-in table', () => {
     ['/tables', /tables\.ts cannot be served:\n\/tables: this path is reserved for the service itself/],
   ]
   for (const [path, message] of refused) {
-    it(`exits with 2 for ${path}, by serve and migrate, before creating a database`, async () => {
+    it(`exit code 2 for ${path} from serve and migrate, before a database is created`, async () => {
       const place = await newPlace()
       const file = written(`${path.slice(1)}.ts`, at(path))
       for (const command of ['serve', 'migrate']) {
@@ -176,7 +176,7 @@ describe('a definition at the path of a built-in table', () => {
   }
 })
 
-describe('plinth serve <definition> with a report of its own', () => {
+describe('plinth serve <definition> with a custom report', () => {
   const withReport = (sql: string) =>
     notes('title: Title').replace(
       'service({ resources: [notes] })',
@@ -184,7 +184,7 @@ describe('plinth serve <definition> with a report of its own', () => {
          columns: [{ name: 'title', type: 'string', sql: '${sql}' }] }] })`,
     )
 
-  it('exits with 2 and names the report, the column and the error of the database', async () => {
+  it('exit code 2, and an error that names the report, the column and the database error', async () => {
     const place = await newPlace()
     const { code, stdout, stderr } = await ended(plinth(['serve', written('g.ts', withReport('titel'))], place.env))
     place.remove()
@@ -195,7 +195,7 @@ describe('plinth serve <definition> with a report of its own', () => {
     )
   })
 
-  it('serves one with valid SQL, on tables that the start has created', async () => {
+  it('serves a report with valid SQL on tables created at startup', async () => {
     const place = await newPlace()
     const service = plinth(['serve', written('h.ts', withReport('title'))], place.env)
     await answering(service, place.dataDir, place.port)
@@ -206,7 +206,7 @@ describe('plinth serve <definition> with a report of its own', () => {
 })
 
 describe('plinth migrate <definition>', () => {
-  it('plans, migrates, and refuses what only the owner may decide, with exit code 2', async () => {
+  it('plans and migrates; exit code 2 for a change that needs a decision by the owner', async () => {
     const place = await newPlace()
     const migrate = async (...args: string[]) => ended(plinth(['migrate', ...args], place.env))
     const first = written('first.ts', notes('title: Title, count: Type.Optional(Type.Integer())', "sorts: ['title']"))

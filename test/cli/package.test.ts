@@ -26,7 +26,7 @@ after(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-/** Any `npm` found must run the Node.js of this test; the registry may be configured only for this process. */
+/** npm must run with the Node.js of this test, and use its registry, which may be configured only for this process. */
 const registry = process.env.npm_config_registry
 const path = { PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) }
 const tools = { ...env, ...path, ...(registry && { npm_config_registry: registry }) }
@@ -39,7 +39,7 @@ const succeeded = ({ code, stdout, stderr }: Ended): string => {
 
 const unreachable = /EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED/
 
-/** The one file that docs/resources.md says to write. */
+/** The service.ts in docs/resources.md. */
 const [, snippet = ''] = /Write `service\.ts`:\n\n```ts\n([\s\S]+?)```/.exec(
   readFileSync(join(project, 'docs', 'resources.md'), 'utf8'),
 ) as RegExpExecArray
@@ -58,7 +58,7 @@ async function installed(t: TestContext): Promise<boolean> {
   return true
 }
 
-describe('the package of npm pack', () => {
+describe('the package that npm pack creates', () => {
   it('installs into an empty folder and serves the definition of docs/resources.md', {
     timeout: 180_000,
   }, async (t) => {
@@ -72,7 +72,7 @@ describe('the package of npm pack', () => {
   })
 })
 
-/** The types in the package cover the fields of a definition. */
+/** Asserts that the package's types check the fields of a definition. */
 async function typed(): Promise<void> {
   writeFileSync(join(app, 'wrong.ts'), snippet.replace("['topic', 'pinned']", "['topic', 'colour']"))
   const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024', '--types', '']
@@ -110,7 +110,7 @@ async function served(): Promise<void> {
   const rows = (await send('GET', resultUrl)).json()
   assert.deepEqual([rows.length, rows[0].topic, rows[1].title], [2, 'shop', 'Other'])
   assert.ok((await send('GET', '/openapi.json')).json().paths['/notes/{id}'].patch)
-  // npx forwards no signal; the service ends when its parent npx does.
+  // npx does not forward signals; the service stops when its parent, npx, exits.
   service.child.kill('SIGTERM')
   await ended(service)
 }

@@ -21,7 +21,7 @@ async function place() {
   return made
 }
 
-/** The permissions of everything in a folder, by name. */
+/** The permissions of all files and folders in a folder, by name. */
 const rightsIn = (folder: string, prefix = ''): Record<string, string> =>
   Object.assign(
     {},
@@ -44,17 +44,17 @@ const stop = async (service: Running) => {
 }
 
 /** A sticky folder like /tmp. */
-const everybodys = mkdtempSync(join(tmpdir(), 'plinth-everybody-'))
-chmodSync(everybodys, 0o1777)
-removals.push(() => rmSync(everybodys, { recursive: true }))
+const sharedFolder = mkdtempSync(join(tmpdir(), 'plinth-shared-'))
+chmodSync(sharedFolder, 0o1777)
+removals.push(() => rmSync(sharedFolder, { recursive: true }))
 
-/** Paths whose permissions nobody can change, root included. */
+/** Paths whose permissions not even root can change. */
 const unchangeable = { file: '/proc/self/status', folder: '/proc/self/task' }
 
 describe('the files of `plinth serve`', () => {
-  it('are private to their owner in an existing folder with more permissions, including older files', async () => {
+  it('become private to their owner, older files and an existing folder included', async () => {
     const { dataDir, port, env } = await place()
-    // As an earlier release, or a copy, may have left them.
+    // With the permissions that an earlier release or a copy may have left.
     const db = await openDatabase(`file:${join(dataDir, 'plinth.db')}`)
     await migrate(db)
     for (const folder of ['results', 'certificates']) mkdirSync(join(dataDir, folder))
@@ -88,7 +88,7 @@ describe('the files of `plinth serve`', () => {
     await stop(again)
   })
 
-  it('are private to their owner if the database and the results are elsewhere', async () => {
+  it('are private to their owner with the database and the results in other folders', async () => {
     const { dataDir, port, env } = await place()
     const elsewhere = mkdtempSync(join(tmpdir(), 'plinth-elsewhere-'))
     removals.push(() => rmSync(elsewhere, { recursive: true }))
@@ -113,34 +113,34 @@ describe('the files of `plinth serve`', () => {
         symlinkSync(unchangeable.file, join(dataDir, 'master.key'))
         return {}
       },
-      /\/master\.key is open .* \(mode 0444\), which cannot be changed \(EPERM\): .* chmod 600 \/\S+\/master\.key$/m,
+      /\/master\.key is accessible .* \(mode 0444\), .* cannot be changed \(EPERM\): .* chmod 600 \/\S+\/master\.key$/m,
     ],
-    ['a database', () => ({ DATABASE_URL: `file:${unchangeable.file}` }), /\/proc\/self\/status is open .* chmod 600 /],
-    ['a data folder', () => ({ PLINTH_DATA_DIR: unchangeable.folder }), /\/proc\/self\/task is open .* chmod 700 /],
+    ['a database', () => ({ DATABASE_URL: `file:${unchangeable.file}` }), /\/self\/status is accessible .* chmod 600 /],
+    ['a data folder', () => ({ PLINTH_DATA_DIR: unchangeable.folder }), /\/self\/task is accessible .* chmod 700 /],
     [
       'a results folder',
       () => ({ PLINTH_RESULTS_URL: `file:${unchangeable.folder}` }),
-      /\/proc\/self\/task is open .* \(mode 0555\), .* chmod 700 \/proc\/self\/task$/m,
+      /\/proc\/self\/task is accessible .* \(mode 0555\), .* chmod 700 \/proc\/self\/task$/m,
     ],
     [
       'a folder shared by everyone',
-      () => ({ PLINTH_RESULTS_URL: `file:${everybodys}` }),
-      /is open .*\(mode 1777\), which cannot be changed \(it is a folder for everybody\)/,
+      () => ({ PLINTH_RESULTS_URL: `file:${sharedFolder}` }),
+      /is accessible .*\(mode 1777\), .* cannot be changed \(it is a folder shared by all users\)/,
     ],
   ]
   for (const [what, settings, named] of refusals) {
-    it(`exits with 2 in production because of ${what} that others can read, if that cannot be changed`, async () => {
+    it(`exit code 2 in production if others can read ${what} and that cannot be changed`, async () => {
       const { dataDir, env } = await place()
       const { code, stderr } = await ended(plinth(['serve'], { ...env, ...production, ...settings(dataDir) }))
       assert.deepEqual([code, named.test(stderr)], [2, true], stderr)
     })
   }
 
-  it('leaves a folder shared by everyone unchanged', () => assert.equal(statSync(everybodys).mode & 0o7777, 0o1777))
+  it('leaves a folder shared by everyone unchanged', () => assert.equal(statSync(sharedFolder).mode & 0o7777, 0o1777))
 })
 
 describe('PLINTH_TLS_KEY_FILE', () => {
-  it('is rejected in production if everyone can read it, and accepted if a group can', async () => {
+  it('is rejected in production if all users can read it, and accepted if only a group can', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-key-'))
     removals.push(() => rmSync(folder, { recursive: true }))
     const development = readConfig({ PLINTH_DATA_DIR: folder })
@@ -163,7 +163,7 @@ describe('PLINTH_TLS_KEY_FILE', () => {
     }
     for (const mode of [0o600, 0o640, 0o440]) assert.equal((await open(mode, 'production'))?.key, made.key)
     assert.equal((await open(0o644, 'development'))?.key, made.key)
-    // The operator's file is unchanged.
+    // The operator's file keeps its permissions.
     assert.equal(statSync(key).mode & 0o777, 0o644)
   })
 })

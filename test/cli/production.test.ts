@@ -7,10 +7,10 @@ import { answering, askToken, ended, killAll, newPlace, plinth, project, type Ru
 
 const page = readFileSync(join(project, 'docs', 'operations.md'), 'utf8')
 const section = /^## Production from nothing\n(.*?)^## /ms.exec(page)?.[1] ?? ''
-/** The section's commands that prepare the service, as a shell receives them. */
+/** The commands in this section of the page that prepare the service. */
 const commands = [...section.matchAll(/^npx plinth (.+)$/gm)].map(([, words]) => words as string)
 
-describe('docs/operations.md, production from nothing', () => {
+describe('the production setup in docs/operations.md', () => {
   let place: Awaited<ReturnType<typeof newPlace>>
   let service: Running
   const outputs: string[] = []
@@ -37,7 +37,7 @@ describe('docs/operations.md, production from nothing', () => {
   })
   const get = (path: string) => visit(place.dataDir, `https://localhost:${place.port}${path}`)
 
-  it('shows the settings, creates the tables, the first administrator and the first client', () => {
+  it('lists the settings and creates the tables, the first administrator and the first client', () => {
     assert.deepEqual(
       commands.map((words) => words.split(' ').slice(0, 2).join(' ')),
       ['settings', 'migrate', 'users set-password', 'clients create'],
@@ -48,14 +48,14 @@ describe('docs/operations.md, production from nothing', () => {
     assert.match(String(client), /^client_id {6}cli_\S+\nclient_secret {2}\S+\n$/)
   })
 
-  it('is ready, and issues the client a token', async () => {
+  it('200 at /readyz, and a token for the client', async () => {
     assert.equal((await get('/readyz')).status, 200)
     const [, id = '', secret = ''] = /^client_id +(\S+)\nclient_secret +(\S+)/.exec(outputs[3] ?? '') ?? []
     const answer = await askToken(place.dataDir, place.port, id, secret)
     assert.deepEqual([answer.status, answer.json().scope], [200, 'products:write reports:read reports:write'])
   })
 
-  it('has no client for the API reference, which explains how to register one', async () => {
+  it('has no client for the API reference; the page explains how to register one', async () => {
     const { text } = await get('/docs/start.js')
     assert.match(text, /"clientId": null/)
     assert.match(text, /plinth clients create/)

@@ -32,7 +32,7 @@ describe('plinth report', () => {
     return visit(place.dataDir, base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
   }
 
-  it('run creates a report, downloads it and leaves no partial file; list shows it', async () => {
+  it('run requests and downloads a report without leaving a partial file; list prints it', async () => {
     for (const [title, genre] of [
       ['One', 'Poetry'],
       ['Two', 'Drama'],
@@ -45,7 +45,7 @@ describe('plinth report', () => {
     assert.deepEqual([code, stderr], [0, ''])
     assert.equal(readFileSync(file, 'utf8'), 'title,genre\r\nTwo,Drama\r\nOne,Poetry\r\n')
     const taskId = /tsk_[\w-]{22}/.exec(stdout)?.[0]
-    assert.match(stdout, /2 rows\n.*books\.csv, 36 bytes, as Repr-Digest says/)
+    assert.match(stdout, /2 rows\n.*books\.csv, 36 bytes, digest verified/)
     assert.deepEqual(
       readdirSync(place.dataDir).filter((name) => name.endsWith('.part')),
       [],
@@ -58,12 +58,12 @@ describe('plinth report', () => {
     assert.equal(headers['repr-digest'], `sha-256=:${sha256}:`)
   })
 
-  it('prints the error of the service, with exit code 1', async () => {
+  it('exit code 1 and the error that the service returned', async () => {
     for (const [args, message] of [
       [['run', 'weather'], /422: Some fields break a rule \(reportType must be one of: users, /],
       [['run', 'books', '--filter', 'genre'], /It must be name=value/],
       [['cancel', 'tsk_AAAAAAAAAAAAAAAAAAAAAA'], /404: There is no such task/],
-      [['list', '--client-secret', 'wrong'], /answered 401/],
+      [['list', '--client-secret', 'wrong'], /returned 401/],
       [['list', '--base-url', 'https://localhost:1'], /^plinth: Nothing answers at https:\/\/localhost:1: /],
     ] as const) {
       const { code, stderr } = await run(...args)
@@ -74,7 +74,7 @@ describe('plinth report', () => {
     assert.deepEqual([nobody.code, /--client-id/.test(nobody.stderr)], [1, true])
   })
 
-  it('cancel says that a finished report cannot be cancelled', async () => {
+  it('exit code 1 and the reason when cancelling a finished report', async () => {
     const [task] = JSON.parse((await run('list', '--json')).stdout)
     const { code, stderr } = await run('cancel', task.taskId)
     assert.equal(code, 1)

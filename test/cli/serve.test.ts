@@ -48,14 +48,14 @@ const refusesConnections = (dataDir: string, base: string) =>
   )
 
 describe('plinth serve', () => {
-  it('adds threads for slow DNS lookups, unless their number is set', async () => {
+  it('starts more libuv threads for slow DNS lookups, unless UV_THREADPOOL_SIZE is set', async () => {
     const tell = 'process.on("exit",()=>console.error(process.env.UV_THREADPOOL_SIZE))'
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
     const threads = async (more = {}) => (await ended(plinth(['--version'], { ...env, ...more }))).stderr.trim()
     assert.deepEqual([await threads(), await threads({ UV_THREADPOOL_SIZE: '5' })], ['16', '5'])
   })
 
-  it('creates what the first run needs, prints where it is, and keeps it on the second start', async () => {
+  it('creates keys, certificates and a client on the first run and reuses them on the second', async () => {
     const { dataDir, port, env, base, see } = await place()
     const certificate = () => readFileSync(join(dataDir, 'certificates', 'server.pem'), 'utf8')
     const first = await serving(dataDir, port, env)
@@ -63,7 +63,7 @@ describe('plinth serve', () => {
       'the client is shown',
       async () => /Secret {8}(\S+)/.exec(first.stdout()) ?? undefined,
     )
-    const head = `  Plinth serves ${base}\n  Docs          ${base}/docs\n  Definition    users, products and books, which are built in\n  Data          ${dataDir}\n`
+    const head = `  Plinth serves ${base}\n  Docs          ${base}/docs\n  Definition    built in: users, products and books\n  Data          ${dataDir}\n`
     assert.ok(first.stdout().includes(head))
     assert.match(first.stdout(), /Trust {9}\S+\/certificates\/authority\.crt\n/)
     const [, id] = /Client {8}(\S+)/.exec(first.stdout()) ?? []
@@ -96,7 +96,7 @@ describe('plinth serve', () => {
     assert.equal((await stop(second)).code, 0)
   })
 
-  it('logs its start in production as one line of JSON, and how to register a client if there is none', async () => {
+  it('logs its start in production as one JSON line, with the command that registers a first client', async () => {
     const { dataDir, port, env, base } = await place()
     const production = { ...env, PLINTH_PROFILE: 'production', PLINTH_HOST: '127.0.0.1', PLINTH_ROLES: 'api,auth' }
     const start = async (): Promise<Record<string, unknown>> => {
@@ -121,7 +121,7 @@ describe('plinth serve', () => {
     ['the lenient parser', { NODE_OPTIONS: '--insecure-http-parser' }, /node --insecure-http-parser/],
   ]
   for (const [what, more, cause] of unsafe) {
-    it(`exits with 2 in production because of ${what}`, async () => {
+    it(`exit code 2 in production for ${what}`, async () => {
       const { env } = await place()
       const { code, stderr } = await ended(plinth(['serve'], { ...env, ...more, PLINTH_PROFILE: 'production' }))
       assert.equal(code, 2)
@@ -129,7 +129,7 @@ describe('plinth serve', () => {
     })
   }
 
-  it('exits with 2 and the name of the setting if the master key is not that of the data', async () => {
+  it('exit code 2 and the name of the setting if the data was encrypted with another master key', async () => {
     const { env, dataDir, port } = await place()
     await stop(await serving(dataDir, port, env))
     const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_MASTER_KEY: '7'.repeat(64) }))
@@ -137,7 +137,7 @@ describe('plinth serve', () => {
     assert.match(stderr, /^plinth: \S+ cannot be decrypted: PLINTH_MASTER_KEY is not the master key/)
   })
 
-  it('finishes the request in flight on SIGTERM, accepts no other, and exits with 0', async () => {
+  it('finishes requests in flight on SIGTERM, accepts no others, and exits with 0', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, {
       ...env,
@@ -155,7 +155,7 @@ describe('plinth serve', () => {
     }
     const sending = request(`${base}/products`, { method: 'POST', ca, headers, agent: false })
     sending.flushHeaders()
-    // With this response the service has the request, and waits for its body.
+    // 100 Continue: the service has received the request head and waits for the body.
     await once(sending, 'continue')
     const answered = once(sending, 'response')
     service.child.kill('SIGTERM')
@@ -171,7 +171,7 @@ describe('plinth serve', () => {
     await stop(again)
   })
 
-  it('Connection: close while draining, 503 with Retry-After at /readyz; a second SIGTERM ends it at once', async () => {
+  it('Connection: close and 503 from /readyz while draining; a second SIGTERM ends the process at once', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_DRAIN: '15' })
     const before = await visit(dataDir, `${base}/readyz`)
@@ -190,24 +190,24 @@ describe('plinth serve', () => {
     assert.ok(await refusesConnections(dataDir, base))
   })
 
-  it('keeps an idle connection for PLINTH_KEEP_ALIVE seconds', async () => {
+  it('closes an idle connection after PLINTH_KEEP_ALIVE seconds', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_KEEP_ALIVE: '120' })
     assert.equal((await visit(dataDir, `${base}/livez`)).headers['keep-alive'], 'timeout=120')
     await stop(service)
   })
 
-  it('ends with the npm that started it', async () => {
+  it('exits when the npm that started it exits', async () => {
     const { dataDir, port, env, base } = await place()
     const npm = start('npm', ['start'], env, project)
     await answering(npm, dataDir, port)
     npm.child.kill('SIGTERM')
-    // Ends only when no descendant of npm holds its output any more.
+    // Resolves only after every descendant of npm has closed the output.
     await ended(npm)
     assert.ok(await refusesConnections(dataDir, base))
   })
 
-  it('301 on the HTTP port, to the same path and query, except for health; exits with 0 on Ctrl-C', async () => {
+  it('301 on the HTTP port to the same path and query, except for health checks; exit code 0 on Ctrl-C', async () => {
     const { dataDir, port, env, base } = await place()
     const httpPort = await freePort()
     const service = await serving(dataDir, port, { ...env, PLINTH_HTTP_PORT: String(httpPort) })
@@ -222,7 +222,7 @@ describe('plinth serve', () => {
     await assert.rejects(visit(dataDir, `http://127.0.0.1:${httpPort}/`), { code: 'ECONNREFUSED' })
   })
 
-  it('speaks plain HTTP behind a trusted proxy with PLINTH_TLS=off', async () => {
+  it('serves plain HTTP to a trusted proxy with PLINTH_TLS=off', async () => {
     const { dataDir, port, env } = await place()
     const proxied = {
       PLINTH_TLS: 'off',
@@ -246,19 +246,19 @@ describe('plinth serve', () => {
   })
 
   for (const setting of ['PLINTH_PORT', 'PLINTH_HTTP_PORT']) {
-    it(`exits with 1 and says so if ${setting} is in use`, async (t) => {
+    it(`exit code 1 and the reason if the port in ${setting} is in use`, async (t) => {
       const { env } = await place()
       const other = await occupied()
       t.after(() => other.server.close())
       const { code, stderr } = await ended(plinth(['serve'], { ...env, [setting]: String(other.port) }))
       assert.equal(code, 1)
-      const what = `Cannot listen on port ${other.port} of 127.0.0.1: another program listens there`
-      assert.equal(stderr, `plinth: ${what}. Stop it, or set ${setting} to another port\n`)
+      const what = `Cannot listen on 127.0.0.1 port ${other.port}: another program is using it`
+      assert.equal(stderr, `plinth: ${what}. Stop that program, or set ${setting} to another port\n`)
       assert.doesNotMatch(stderr, / at .*\.ts:/)
     })
   }
 
-  it('exits with 2 and names every invalid setting, its value and what was expected', async () => {
+  it('exit code 2 and every invalid setting with its value and what was expected', async () => {
     const { env } = await place()
     const wrong = { PLINTH_PORT: 'https', PLINTH_PUBLIC_READ: 'yes', PLINTH_MASTER_KEY: 'hunter2' }
     const commands = ['serve', 'migrate', 'settings']
@@ -272,7 +272,7 @@ describe('plinth serve', () => {
     }
   })
 
-  it('warns of an unknown setting, naming the nearest known one', async () => {
+  it('warns about an unknown setting and suggests the nearest known one', async () => {
     const { dataDir, port, env } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_PROT: '1' })
     assert.equal(

@@ -16,7 +16,7 @@ export { eventually }
 export const project = fileURLToPath(new URL('../..', import.meta.url))
 const plinthFile = join(project, 'bin', 'plinth.js')
 
-/** How a process ended, once all its descendants with access to its output have ended. */
+/** The outcome of a process after all descendants that share its output have exited. */
 export interface Ended {
   code: number | null
   signal: NodeJS.Signals | null
@@ -32,7 +32,7 @@ export interface Running {
 
 export type Environment = Record<string, string>
 
-/** The environment of a user without any settings. */
+/** This process's environment without settings of the service, plus the given ones. */
 function clean(env: Environment): NodeJS.ProcessEnv {
   const own = /^(PLINTH_|NODE_ENV|NODE_TEST_CONTEXT|DATABASE_URL|npm_|NO_COLOR|FORCE_COLOR)/
   const kept = Object.entries(process.env).filter(([name]) => !own.test(name))
@@ -41,7 +41,7 @@ function clean(env: Environment): NodeJS.ProcessEnv {
 
 const started = new Set<ChildProcess>()
 
-/** Starts a program; `killAll` kills any that are left at the end of the tests. */
+/** Starts a program; `killAll` kills those still running at the end of the tests. */
 export function start(command: string, args: string[], env: Environment, cwd = tmpdir()): Running {
   const child = spawn(command, args, { env: clean(env), cwd, stdio: ['ignore', 'pipe', 'pipe'] })
   started.add(child)
@@ -49,7 +49,7 @@ export function start(command: string, args: string[], env: Environment, cwd = t
   let stderr = ''
   child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
   child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
-  // 'close' fires only when nobody holds the pipes any more, including a grandchild.
+  // 'close' fires only after every process with these pipes has exited, grandchildren included.
   const ended = once(child, 'close').then(([code, signal]) => {
     started.delete(child)
     return { code, signal, stdout, stderr }
@@ -57,11 +57,11 @@ export function start(command: string, args: string[], env: Environment, cwd = t
   return { child, stdout: () => stdout, ended }
 }
 
-/** `plinth` with these arguments, by default in a folder without a `.env`. */
+/** Runs `plinth` with these arguments, by default in a folder without a `.env`. */
 export const plinth = (args: string[], env: Environment = {}, cwd?: string): Running =>
   start(process.execPath, [plinthFile, ...args], env, cwd)
 
-/** Waits for `plinth` to end; fails after a timeout longer than any command here needs. */
+/** Waits for `plinth` to exit; fails after a timeout longer than any command here needs. */
 export const ended = async (running: Running): Promise<Ended> => {
   const limitMs = 20_000
   const { promise: late, reject } = Promise.withResolvers<never>()
@@ -72,7 +72,7 @@ export const ended = async (running: Running): Promise<Ended> => {
   return Promise.race([running.ended, late]).finally(() => clearTimeout(timer))
 }
 
-/** Returns a function that runs commands in this environment, which must succeed, and returns their output. */
+/** Returns a function that runs a command in this environment, asserts that it succeeds, and returns its output. */
 export const succeeding =
   (env: Environment) =>
   async (...args: string[]): Promise<string> => {
@@ -99,14 +99,14 @@ interface Visit {
   body?: string
 }
 
-/** One request on its own connection, over TLS with only the local CA trusted. */
+/** Sends one request on its own connection, trusting only the local CA. */
 export async function visit(dataDir: string, url: string, { method = 'GET', headers, body }: Visit = {}) {
   const ca = url.startsWith('https:') && readFileSync(join(dataDir, 'certificates', 'authority.crt'), 'utf8')
   const dispatcher = new Agent(ca ? { connect: { ca } } : {})
   try {
     const answer = await request(url, { method: method as 'GET', headers, body, dispatcher })
     const text = await answer.body.text()
-    // biome-ignore lint/suspicious/noExplicitAny: tests assert an answer field by field
+    // biome-ignore lint/suspicious/noExplicitAny: tests assert a body member by member
     return { status: answer.statusCode, headers: answer.headers, text, json: (): any => JSON.parse(text) }
   } finally {
     await dispatcher.destroy()
@@ -134,7 +134,7 @@ export function answering(running: Running, dataDir: string, port: number): Prom
   )
 }
 
-/** A server that occupies a port. */
+/** Starts a server that occupies a port. */
 export async function occupied(port = 0): Promise<{ port: number; server: Server }> {
   const server = createServer((_request, response) => response.end('something else'))
   await once(server.listen(port, '127.0.0.1'), 'listening')
@@ -145,7 +145,7 @@ export function basic(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')}`
 }
 
-/** Requests a token by client credentials; returns the whole response, as it may be an error. */
+/** Requests a token by client credentials; returns the whole response, which may be an error. */
 export const askToken = (dataDir: string, port: number, id: string, secret: string) =>
   visit(dataDir, `https://localhost:${port}/oauth/token`, {
     method: 'POST',

@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     const answer = await request(real.baseUrl + path, { method, headers: all, body, dispatcher: real.agent })
     return (await answer.body.json()) as T
   }
-  /** Runs `plinth users` beside the service, with text on standard input. */
+  /** Runs `plinth users` while the service runs, with this standard input. */
   const users = async (args: string[], input = '') => {
     const env = { PATH: process.env.PATH, PLINTH_DATA_DIR: real.dataDir, DATABASE_URL: real.db.url }
     const child = spawn(process.execPath, [join(project, 'bin', 'plinth.js'), 'users', ...args], { env })
@@ -39,7 +39,7 @@ forEachEngine((engine) => {
   }
 
   describe('plinth users with --name', () => {
-    it('publishes user.created, like POST /users', async () => {
+    it('user.created is published as by POST /users', async () => {
       const wanted = { event: 'user.created', callbackUrl: 'http://127.0.0.1:1/hook', payloadStyle: 'plain' }
       const { id } = await call<{ id: string }>('POST', '/api/webhooks', JSON.stringify(wanted))
       assert.deepEqual(await users(['invite', 'ada@example.com', '--name', ' Ada ']), { code: 0, stderr: '' })
@@ -62,12 +62,12 @@ forEachEngine((engine) => {
       )
     })
 
-    it('1, and no user added, if the password is refused', async () => {
+    it('exit code 1 for a rejected password, and no user is added', async () => {
       const { code } = await users(['set-password', 'x@example.com', '--name', 'X'], 'short\n')
       assert.deepEqual([code, await call('GET', '/users?email=x@example.com')], [1, []])
     })
 
-    it('records the role given by --admin in the audit log', async () => {
+    it('--admin is recorded in the audit log as the role', async () => {
       const email = 'admin@example.com'
       const { code } = await users(['set-password', email, '--name', 'Admin', '--admin'], `${password}\n`)
       assert.equal(code, 0)

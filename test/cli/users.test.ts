@@ -10,7 +10,7 @@ after(() => {
   remove()
 })
 
-/** Runs `plinth` with text on standard input. */
+/** Runs `plinth` with this standard input. */
 function run(args: string[], input = '') {
   const options = { env: { PATH: process.env.PATH, ...env }, input, encoding: 'utf8' as const, timeout: 20_000 }
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(project, 'bin', 'plinth.js'), ...args], options)
@@ -20,9 +20,9 @@ function run(args: string[], input = '') {
 const good = 'tundra violin marble'
 
 describe('plinth users', () => {
-  it('invite prints a link that works once beside the running service', async () => {
+  it('invite prints a link that works once while the service runs', async () => {
     const service = await serving(dataDir, port, env)
-    const printed = / Administrator admin@localhost\n {2}Password {6}\S{20} {3}\(shown this once\)/
+    const printed = / Administrator admin@localhost\n {2}Password {6}\S{20} {3}\(shown only now\)/
     await eventually('the administrator is printed', async () => printed.test(service.stdout()))
     const { code, stdout } = run(['users', 'invite', 'ada@example.com', '--name', 'Ada Lovelace'])
     assert.equal(code, 0)
@@ -43,7 +43,7 @@ describe('plinth users', () => {
     assert.equal((await ended(service)).code, 0)
   })
 
-  it('set-password reads the password from standard input, and list shows who can log in', () => {
+  it('set-password reads the password from standard input; list prints who can log in', () => {
     const set = run(['users', 'set-password', 'grace@example.com', '--name', 'Grace Hopper', '--admin'], `${good}\n`)
     assert.deepEqual(set, { code: 0, stdout: 'grace@example.com can log in now, as admin\n', stderr: '' })
     assert.equal(run(['users', 'invite', 'new@example.com', '--name', 'New']).code, 0)
@@ -56,7 +56,7 @@ describe('plinth users', () => {
   })
 
   const refusals: [string, string[], string, RegExp][] = [
-    ['an unknown user', ['invite', 'nobody@example.com'], '', /There is no user nobody@example\.com; give a --name/],
+    ['an unknown user', ['invite', 'nobody@example.com'], '', /There is no user nobody@example\.com; pass --name/],
     ['an invalid address', ['invite', 'nobody', '--name', 'N'], '', /The email must match/],
     [
       'an address that POST /users rejects',
@@ -88,7 +88,7 @@ describe('plinth users', () => {
     ['a missing password', ['set-password', 'ada@example.com'], '', /at least 12 characters/],
   ]
   for (const [what, args, input, message] of refusals) {
-    it(`exits with 1 and says why for ${what}`, () => {
+    it(`exit code 1 and the reason for ${what}`, () => {
       const { code, stdout, stderr } = run(['users', ...args], input)
       assert.deepEqual([code, stdout], [1, ''])
       assert.match(stderr, message)
@@ -97,7 +97,7 @@ describe('plinth users', () => {
 })
 
 describe('plinth clients create', () => {
-  it('a public client for the code grant if it has a redirect URI', async () => {
+  it('--public with --redirect-uri creates a public client for the authorization code grant', async () => {
     const args = [
       'clients',
       'create',
@@ -120,7 +120,7 @@ describe('plinth clients create', () => {
     assert.deepEqual([firstParty, trusted], [false, false])
   })
 
-  it('a trusted client for the password grant; others are not trusted', async () => {
+  it('--trusted creates a client for the password grant, which other clients may not use', async () => {
     const { code } = await ended(plinth(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'], env))
     assert.equal(code, 0)
     const refused = await ended(

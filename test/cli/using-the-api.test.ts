@@ -28,7 +28,7 @@ const blocks = blocksOf(page)
 const [setup, ...others] = blocks
 const commands = others.filter(({ info }) => info === 'sh')
 
-/** The page's sample output as a pattern: `…` is any text, and any lines if it is alone on its line. */
+/** Turns sample output of the page into a pattern: `…` stands for any text, alone on a line for any lines. */
 function patternOf(shown: string): RegExp {
   const lines = shown.trimEnd().split('\n')
   const written = lines.map((line) => (line === '…' ? '(.*\n)*?' : `${line.split('…').map(escaped).join('.*')}\n`))
@@ -39,7 +39,7 @@ const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 const separator = '\u001e'
 
-/** Why the commands cannot run here, or false: `%header{…}` requires curl 7.84. */
+/** Why the commands cannot run on this machine, or false: `%header{…}` requires curl 7.84. */
 function missing(): string | false {
   const [, major = 0, minor = 0] =
     /^curl (\d+)\.(\d+)/.exec(spawnSync('curl', ['--version']).stdout?.toString() ?? '')?.map(Number) ?? []
@@ -59,7 +59,7 @@ describe('docs/using-the-api.md', { skip: missing() }, () => {
     const script = commands.map(({ text }) => `${text}\nprintf '${separator}'\n`).join('')
     const CA = join(dataDir, 'certificates', 'authority.crt')
     const given = { BASE: `https://localhost:${port}`, CA, CLIENT_ID, CLIENT_SECRET }
-    // The service is another process: blocking here does not delay it.
+    // Blocking here does not delay the service, which is another process.
     const run = spawnSync('bash', ['-c', script], { env: { ...process.env, ...given }, encoding: 'utf8' })
     assert.deepEqual([run.status, run.stderr], [0, ''])
     outputs = run.stdout.replaceAll('\r', '').split(separator)
@@ -71,13 +71,13 @@ describe('docs/using-the-api.md', { skip: missing() }, () => {
     place.remove()
   })
 
-  it('sets exactly the environment variables that its commands use', () => {
+  it('defines exactly the environment variables that its commands use', () => {
     assert.equal(setup?.info, 'sh setup')
     const names = [...(setup?.text ?? '').matchAll(/(\w+)=/g)].map(([, name]) => name)
     assert.deepEqual(names, ['BASE', 'CA', 'CLIENT_ID', 'CLIENT_SECRET'])
   })
 
-  it('shows an output for each command', () => {
+  it('shows the output of every command', () => {
     assert.ok(commands.length > 20)
     assert.deepEqual(
       others.map(({ info }) => info),

@@ -30,7 +30,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
     ['', true],
     ['/v2', false],
   ] as const) {
-    it(`a report requested under ${prefix || 'the bare path'} stays there until its download`, async () => {
+    it(`every link of a report requested under ${prefix || 'the bare path'} stays there`, async () => {
       const body = { reportType: 'books', format: 'csv' }
       const asked = await service.call('POST', `${prefix}/api/reports`, { body })
       assert.equal(asked.status, 202)
@@ -59,7 +59,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
     assert.equal((await service.call('GET', '/v3/products')).status, 404)
   })
 
-  it('plinth versions lists each version and the clients of the deprecated one, from another process', async () => {
+  it('plinth versions lists each version and the clients that call the deprecated one', async () => {
     await service.call('GET', '/v1/nothing', { headers: { authorization: 'Basic x' } })
     const views = await eventually('the calls are written down', async () => {
       const { items } = (await service.call('GET', '/v2/api/versions')).json()
@@ -77,7 +77,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
           'v1 {7}deprecated {2}2026-12-01 {2}2027-12-01 {2}v2',
           'v2 {7}active {6}- {11}- {11}-',
           '',
-          'Who has called v1 since it is deprecated, the latest first:',
+          'Clients that have called v1 since its deprecation, most recent first:',
           'client {7}calls {2}last call',
         ].join('\\n'),
       ),
@@ -89,7 +89,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
 })
 
 describe('PLINTH_VERSIONS that does not match the definition', () => {
-  it('exits with 2 and its name, before creating anything', async (t) => {
+  it('exit code 2 and the name of the setting, before any file is created', async (t) => {
     const { dataDir, env, remove } = await newPlace()
     t.after(remove)
     const wrong: [command: string, value: string, RegExp][] = [

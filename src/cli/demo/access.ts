@@ -20,12 +20,12 @@ export async function grantAccess(
   { service: { db, sealer }, send }: OwnService,
   signal: AbortSignal,
 ): Promise<DemoAccess> {
-  const wanted = { name: 'Demo', scopes, grants: ['client_credentials'] }
-  const { client, secret } = await createClient(db, sealer, builtIn.scopes, wanted)
+  const settings = { name: 'Demo', scopes, grants: ['client_credentials'] }
+  const { client, secret } = await createClient(db, sealer, builtIn.scopes, settings)
   const credentials = Buffer.from(`${client.id}:${secret}`).toString('base64')
-  const ask = caller(send, signal, { authorization: `Basic ${credentials}` })
-  const answer = await ask('POST', '/oauth/token', { form: { grant_type: 'client_credentials' } })
-  const { access_token, expires_in } = await jsonOf<{ access_token: string; expires_in: number }>(answer)
+  const authenticated = caller(send, signal, { authorization: `Basic ${credentials}` })
+  const response = await authenticated('POST', '/oauth/token', { form: { grant_type: 'client_credentials' } })
+  const { access_token, expires_in } = await jsonOf<{ access_token: string; expires_in: number }>(response)
   const call = caller(send, signal, { authorization: `Bearer ${access_token}` })
   return { clientId: client.id, expiresInSeconds: expires_in, call }
 }

@@ -7,7 +7,7 @@ export interface Address {
   origin: string
   host: string
   port: number
-  /** PEM of additional authorities to trust. */
+  /** Additional CA certificates to trust, in PEM. */
   ca?: string[]
 }
 
@@ -21,25 +21,25 @@ export interface CallOptions {
   json?: unknown
   form?: Record<string, string>
   headers?: Record<string, string>
-  /** Milliseconds until the response headers must arrive. */
+  /** Timeout for the response headers in ms. */
   withinMs?: number
 }
 
 /** Sends one request; rejects on a connection error, resolves with a response of any status. */
 export type Send = (method: 'GET' | 'POST' | 'DELETE', path: string, options?: CallOptions) => Promise<ApiResponse>
 
-/** A client of the service that verifies its certificate, and a function that closes its connections. */
+/** An HTTP client of the service, which verifies its certificate. */
 export function client({ origin, host, port, ca }: Address, signal: AbortSignal): { send: Send; close: () => void } {
   const connect = buildConnector({ timeout: 5_000, ...(ca && { ca }) })
   const agent = new Agent({
     connections: 16,
-    // The origin may be that of a proxy, or not resolve to this machine: connect to the listener itself.
+    // The origin may belong to a proxy or not resolve to this machine, so connect to the listener itself.
     connect: (target, done) => connect({ ...target, hostname: host, port: String(port) }, done),
   })
   const send: Send = async (method, path, { json, form, headers, withinMs = 30_000 } = {}) => {
     const type = json !== undefined ? 'application/json' : form && 'application/x-www-form-urlencoded'
     const body = json !== undefined ? JSON.stringify(json) : form && new URLSearchParams(form).toString()
-    const { statusCode, ...answer } = await agent.request({
+    const { statusCode, ...response } = await agent.request({
       origin,
       path,
       method,
@@ -48,7 +48,7 @@ export function client({ origin, host, port, ca }: Address, signal: AbortSignal)
       headers: { accept: '*/*', ...(type && { 'content-type': type }), ...headers },
       ...(body !== undefined && { body }),
     })
-    return { status: statusCode, headers: answer.headers, body: answer.body }
+    return { status: statusCode, headers: response.headers, body: response.body }
   }
   return { send, close: () => void agent.destroy() }
 }
@@ -56,18 +56,18 @@ export function client({ origin, host, port, ca }: Address, signal: AbortSignal)
 /** Sends one request that must succeed; waits and retries when the service asks it to. */
 export type Call = Send
 
-const maxTries = 8
+const maxAttempts = 8
 
 /** The same client with common headers; retries after 429 and 503, and throws on any other error response. */
 export function caller(send: Send, signal: AbortSignal, common: Record<string, string>): Call {
   return async (method, path, options = {}) => {
-    for (let tried = 1; ; tried++) {
-      const answer = await send(method, path, { ...options, headers: { ...common, ...options.headers } })
-      if (answer.status < 300) return answer
-      const patience = answer.status === 429 || answer.status === 503
-      if (!patience || tried === maxTries) throw await refusal(`${method} ${path}`, answer)
-      await answer.body.resume()
-      await sleep(retryAfterMs(answer) ?? 1_000, undefined, { signal })
+    for (let attempt = 1; ; attempt++) {
+      const response = await send(method, path, { ...options, headers: { ...common, ...options.headers } })
+      if (response.status < 300) return response
+      const isRetryable = response.status === 429 || response.status === 503
+      if (!isRetryable || attempt === maxAttempts) throw await errorOf(`${method} ${path}`, response)
+      await response.body.resume()
+      await sleep(retryAfterMs(response) ?? 1_000, undefined, { signal })
     }
   }
 }
@@ -84,7 +84,7 @@ export async function jsonOf<T>({ body }: ApiResponse): Promise<T> {
 }
 
 /** The members of the service's error formats. */
-interface Refusal {
+interface ErrorBody {
   detail?: string
   message?: string
   error_description?: string
@@ -92,9 +92,9 @@ interface Refusal {
   errors?: { field: string; message: string }[]
 }
 
-async function refusal(request: string, answer: ApiResponse): Promise<Error> {
-  const said = await jsonOf<Refusal>(answer).catch(() => undefined)
-  const why = said?.detail ?? said?.message ?? said?.error_description ?? said?.error
-  const fields = said?.errors?.map(({ field, message }) => `${field} ${message}`).join('; ')
-  return new Error(`${request} was answered ${answer.status}${why ? `: ${why}` : ''}${fields ? ` (${fields})` : ''}`)
+async function errorOf(request: string, response: ApiResponse): Promise<Error> {
+  const body = await jsonOf<ErrorBody>(response).catch(() => undefined)
+  const why = body?.detail ?? body?.message ?? body?.error_description ?? body?.error
+  const fields = body?.errors?.map(({ field, message }) => `${field} ${message}`).join('; ')
+  return new Error(`${request} returned ${response.status}${why ? `: ${why}` : ''}${fields ? ` (${fields})` : ''}`)
 }

@@ -2,14 +2,14 @@ import { domains, familyNames, givenNames, streets, towns } from './names.ts'
 import { genres, slots } from './titles.ts'
 import { departments, makers, wordLines } from './words.ts'
 
-/** The sample data, in the form that a POST to each resource takes; `name`, `title` and `email` are unique. */
+/** The sample data, in the form that POST accepts for each resource; `name`, `title` and `email` are unique. */
 export interface Catalogue {
   products: { name: string; price: number }[]
   books: { title: string; author: string; genre: string }[]
   users: { name: string; email: string; address: string; phone: string }[]
 }
 
-/** The seed of the catalogue that `plinth demo` loads; its data must not change between releases. */
+/** The seed of the catalogue that `plinth demo` loads; the data must not change between releases. */
 export const demoSeed = 20_261_121
 
 const counts = { products: 2_000, books: 500, users: 500 }
@@ -28,7 +28,7 @@ export function catalogue(seed = demoSeed): Catalogue {
   }
 }
 
-/** Mulberry32: small, and the same on every machine; numbers in [0, 1). */
+/** Mulberry32, a small generator with the same results on every machine; numbers in [0, 1). */
 export function generator(seed: number): Random {
   let state = seed | 0
   return () => {
@@ -40,9 +40,9 @@ export function generator(seed: number): Random {
 }
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
-const between = (random: Random, least: number, most: number) => least + Math.floor(random() * (most - least + 1))
+const between = (random: Random, min: number, max: number) => min + Math.floor(random() * (max - min + 1))
 
-/** Draws until there are `count` items with distinct keys. */
+/** Draws random items until `count` of them have distinct keys. */
 function distinct<T>(count: number, keyOf: (item: T) => string, draw: () => T): T[] {
   const found = new Map<string, T>()
   while (found.size < count) {
@@ -62,7 +62,7 @@ const product = (random: Random) => () => {
 
 const endings = [0.99, 0.99, 0.95, 0.95, 0.9, 0.5, 0.49, 0]
 
-/** A price near `usual` with typical cents; rounded to two decimals, as the schema requires. */
+/** A price near `usual` with typical cents, rounded to the two decimals that the schema allows. */
 function priced(random: Random, usual: number): number {
   const whole = Math.max(Math.floor(usual * (0.85 + 0.3 * random())), 1)
   return Number((whole + pick(random, endings)).toFixed(2))
@@ -70,7 +70,7 @@ function priced(random: Random, usual: number): number {
 
 const person = (random: Random) => ({ given: pick(random, givenNames), family: pick(random, familyNames) })
 
-/** Each author stays with one genre, so that their books belong together. */
+/** Draws an author with one genre, so that the books of an author belong together. */
 const writer = (random: Random) => () => {
   const { given, family } = person(random)
   const initial = random() < 0.2 ? ` ${pick(random, [...'ABCDEGHJKLMRST'])}.` : ''
@@ -96,7 +96,7 @@ const user = (random: Random) => () => {
   }
 }
 
-/** A name as used in an e-mail address. */
+/** A name as it appears in an e-mail address: ASCII letters only, in lower case. */
 const plain = (name: string) =>
   name
     .normalize('NFKD')

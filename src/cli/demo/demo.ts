@@ -5,14 +5,14 @@ import { catalogue } from './catalogue.ts'
 import { closing, type Defer, interruptible } from './ending.ts'
 import { load } from './load.ts'
 import { type Receiver, receiver } from './receiver.ts'
-import { askForReport, type Download, downloadReport, followReport } from './report.ts'
+import { type Download, downloadReport, followReport, requestReport } from './report.ts'
 import { type Screen, screen } from './screen.ts'
 import { ownService } from './start-own.ts'
 
 const webhookWaitMs = 20_000
 const number = new Intl.NumberFormat('en')
 
-/** The context that the steps of the demo share. */
+/** The context shared by the demo's steps. */
 interface Stage {
   version: string
   out: Screen
@@ -21,7 +21,7 @@ interface Stage {
   defer: Defer
 }
 
-/** Runs the main flow on its own service; throws when a step fails. Always stops everything and removes its data. */
+/** Runs the main flow on a service of its own; throws if a step fails. Always stops the service and removes its data. */
 export async function demo(version: string): Promise<void> {
   const { defer, close } = closing()
   const interruption = interruptible()
@@ -43,12 +43,12 @@ async function play(stage: Stage): Promise<void> {
   const own = await out.step(
     'Service',
     (tell) => ownService(version, tell, signal, defer),
-    ({ service }) => `started at ${service.baseUrl}, with a data folder of its own`,
+    ({ service }) => `started at ${service.baseUrl}, with its own data folder`,
   )
   const { call } = await out.step(
     'Token',
     () => grantAccess(own, signal),
-    ({ clientId, expiresInSeconds }) => `for the new client ${clientId}, good for ${expiresInSeconds / 60} minutes`,
+    ({ clientId, expiresInSeconds }) => `for the new client ${clientId}, valid for ${expiresInSeconds / 60} minutes`,
   )
   await out.step(
     'Catalogue',
@@ -65,7 +65,7 @@ async function report({ out, signal, defer }: Stage, call: Call, folder: string)
   defer(hook.close)
   const task = await out.step(
     'Report',
-    async (tell) => followReport(call, await askForReport(call, hook.url), hook.received, tell, signal),
+    async (tell) => followReport(call, await requestReport(call, hook.url), hook.received, tell, signal),
     ({ taskId, rowCount }) => `${taskId} completed, ${number.format(rowCount)} rows`,
   )
   await out.step(
@@ -76,7 +76,7 @@ async function report({ out, signal, defer }: Stage, call: Call, folder: string)
   return out.step(
     'Download',
     () => downloadReport(call, task, folder),
-    ({ sizeBytes }) => `${number.format(sizeBytes)} bytes, as Repr-Digest says`,
+    ({ sizeBytes }) => `${number.format(sizeBytes)} bytes, digest verified`,
   )
 }
 
@@ -84,7 +84,7 @@ async function arrival({ received }: Receiver, taskId: string, signal: AbortSign
   const late = sleep(webhookWaitMs, null, { signal, ref: false })
   late.catch(() => {})
   const call = await Promise.race([received, late])
-  if (call === null) throw new Error(`No webhook call came within ${webhookWaitMs / 1_000} seconds`)
+  if (call === null) throw new Error(`No webhook call arrived within ${webhookWaitMs / 1_000} seconds`)
   if (call.body.taskId !== taskId) throw new Error(`The webhook call is about another task, ${call.body.taskId}`)
   return call
 }
@@ -95,5 +95,5 @@ function next({ out }: Stage, { firstLines }: Download): void {
   out.line('    …', true)
   out.heading('Try next')
   out.line('    npm start')
-  out.line('\n  It prints how to get a first token, and README.md goes on from there. What the demo made is removed.\n')
+  out.line("\n  It prints how to get a first token; README.md continues from there. The demo's data is removed.\n")
 }

@@ -4,15 +4,15 @@ import type { Tell } from './screen.ts'
 
 type Item = Record<string, unknown>
 
-const width = 32
+const concurrency = 32
 
-/** Creates every item of the catalogue over the API; returns their number. */
+/** Creates every item of the catalogue through the API; returns their number. */
 export async function load(call: Call, catalogue: Catalogue, tell: Tell): Promise<number> {
   const items = Object.entries<Item[]>({ ...catalogue }).flatMap(([resource, list]) =>
     list.map((item) => [resource, item] as const),
   )
   let added = 0
-  await sideBySide(items, async ([resource, json]) => {
+  await forEachConcurrently(items, async ([resource, json]) => {
     const { body } = await call('POST', `/${resource}`, { json })
     await body.resume()
     added += 1
@@ -22,10 +22,10 @@ export async function load(call: Call, catalogue: Catalogue, tell: Tell): Promis
 }
 
 /** Processes all items with bounded concurrency; rejects on the first failure. */
-async function sideBySide<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+async function forEachConcurrently<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const waiting = items.values()
-  const hand = async () => {
+  const worker = async () => {
     for (const item of waiting) await work(item)
   }
-  await Promise.all(Array.from({ length: width }, hand))
+  await Promise.all(Array.from({ length: concurrency }, worker))
 }

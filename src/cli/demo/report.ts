@@ -16,29 +16,29 @@ export interface DemoTask {
   error?: { errorCode: string; message: string }
 }
 
-/** Requests a CSV of all products; returns the path of its status. */
-export async function askForReport(call: Call, webhookUrl: string): Promise<string> {
+/** Requests a CSV report of all products; returns the path of its task. */
+export async function requestReport(call: Call, webhookUrl: string): Promise<string> {
   const json = { reportType: 'products', format: 'csv', webhookUrl }
-  const answer = await call('POST', '/api/reports', { json })
-  await answer.body.resume()
-  return String(answer.headers.location)
+  const response = await call('POST', '/api/reports', { json })
+  await response.body.resume()
+  return String(response.headers.location)
 }
 
-/** Polls until the task is completed: at the interval the service asks for, and at once when `told` resolves. */
+/** Polls the task until it completes, at the interval that Retry-After names, and at once when `notified` resolves. */
 export async function followReport(
   call: Call,
   statusPath: string,
-  told: Promise<unknown>,
+  notified: Promise<unknown>,
   tell: Tell,
   signal: AbortSignal,
 ): Promise<DemoTask> {
   for (;;) {
-    const answer = await call('GET', statusPath)
-    const task = await jsonOf<DemoTask>(answer)
+    const response = await call('GET', statusPath)
+    const task = await jsonOf<DemoTask>(response)
     tell(task.status.replace('_', ' '), task.progress / 100)
     if (task.status === 'completed') return task
-    if (task.status === 'failed') throw new Error(`The report failed: ${task.error?.message ?? 'for no known reason'}`)
-    await Promise.race([sleep(retryAfterMs(answer) ?? 1_000, undefined, { signal, ref: false }), told])
+    if (task.status === 'failed') throw new Error(`The report failed: ${task.error?.message ?? 'no reason given'}`)
+    await Promise.race([sleep(retryAfterMs(response) ?? 1_000, undefined, { signal, ref: false }), notified])
   }
 }
 
@@ -48,15 +48,17 @@ export interface Download {
   firstLines: string[]
 }
 
-/** Saves the result of a task in `folder`; throws, and leaves no file, if it does not match Repr-Digest (RFC 9530). */
+/** Saves the result of a task in `folder`. If it does not match Repr-Digest (RFC 9530), throws and leaves no file. */
 export async function downloadReport(call: Call, { taskId, resultUrl }: DemoTask, folder: string): Promise<Download> {
   const file = join(folder, `report-products-${taskId.replace(/[^\w-]/g, '')}.csv`)
   const part = `${file}.part`
   try {
-    const answer = await call('GET', resultUrl)
-    const digest = await save(answer, part)
-    const promised = String(answer.headers['repr-digest'])
-    if (!promised.includes(`sha-256=:${digest}:`)) throw new Error(`The file's digest is ${digest}, not ${promised}`)
+    const response = await call('GET', resultUrl)
+    const digest = await save(response, part)
+    const expected = String(response.headers['repr-digest'])
+    if (!expected.includes(`sha-256=:${digest}:`)) {
+      throw new Error(`The digest of the file is ${digest}, but Repr-Digest says ${expected}`)
+    }
     renameSync(part, file)
   } finally {
     rmSync(part, { force: true })

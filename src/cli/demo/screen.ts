@@ -1,14 +1,14 @@
 import { type Output, terminalOf } from '../../logging/terminal.ts'
 
-/** Shows the current progress of a step: a text, and a share from 0 to 1 if known. */
+/** Shows the current progress of a step: a text, and the completed share from 0 to 1 if known. */
 export type Tell = (words: string, share?: number) => void
 
 /** Output of the demo's steps. */
 export interface Screen {
-  /** Runs one step and shows its progress and outcome; the outcome text may depend on the result. */
+  /** Runs one step and shows its progress, then the text that `outcome` returns for the result. */
   step: <T>(label: string, work: (tell: Tell) => Promise<T>, outcome: (result: T) => string) => Promise<T>
   heading: (text: string) => void
-  /** One line; `dim` for less important ones. */
+  /** Prints one line, in a dim colour if it is less important. */
   line: (text?: string, dim?: boolean) => void
 }
 
@@ -17,7 +17,7 @@ const barWidth = 24
 const redrawMs = 80
 const spinner = [...'⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏']
 
-/** On a terminal, check marks and a progress bar redrawn in place; otherwise one plain line per finished step. */
+/** Draws check marks and a progress bar on a terminal; elsewhere, prints one plain line per finished step. */
 export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
   const { live, paint } = terminalOf(out, env)
   const print = (text: string) => void out.write(`${text}\n`)
@@ -48,20 +48,20 @@ const quietLine: { tell: Tell; end: () => void } = { tell: () => {}, end: () => 
 /** One line that is redrawn in place and cleared at the end. */
 function liveLine(out: Output, format: (sign: string, text: string) => string): typeof quietLine {
   let text = ''
-  let turn = 0
-  const wipe = '\r\x1b[2K'
-  const draw = () => out.write(wipe + format(spinner[turn++ % spinner.length] as string, text))
+  let frame = 0
+  const clearLine = '\r\x1b[2K'
+  const draw = () => out.write(clearLine + format(spinner[frame++ % spinner.length] as string, text))
   const timer = setInterval(draw, redrawMs)
   draw()
   return {
     tell: (words, share) => {
-      const shown = share === undefined ? words : `${bar(share)} ${words}`
-      // A line that wraps could not be cleared.
-      text = shown.slice(0, Math.max((out.columns ?? 80) - labelWidth - 6, 0))
+      const line = share === undefined ? words : `${bar(share)} ${words}`
+      // A line that wraps cannot be cleared.
+      text = line.slice(0, Math.max((out.columns ?? 80) - labelWidth - 6, 0))
     },
     end: () => {
       clearInterval(timer)
-      out.write(wipe)
+      out.write(clearLine)
     },
   }
 }

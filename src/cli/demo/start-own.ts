@@ -18,8 +18,8 @@ export interface OwnService {
 const host = '127.0.0.1'
 
 /**
- * Starts a service on a free port with a temporary data folder. It reads no settings, so that the local configuration stays
- * untouched.
+ * Starts a service on a free port with a temporary data folder. Ignores the environment, so that the user's configuration
+ * does not matter.
  */
 export async function ownService(version: string, tell: Tell, signal: AbortSignal, defer: Defer): Promise<OwnService> {
   tell('starting')
@@ -34,7 +34,7 @@ export async function ownService(version: string, tell: Tell, signal: AbortSigna
   return { service, send }
 }
 
-/** Quiet, quick to stop, and without the limits that loading the whole catalogue would exceed. */
+/** Settings for quiet logs, a quick stop, and none of the limits that loading the catalogue would exceed. */
 const settings = (dataDir: string, port: number) => ({
   PLINTH_PROFILE: 'development',
   PLINTH_DATA_DIR: dataDir,

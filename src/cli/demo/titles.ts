@@ -1,4 +1,4 @@
-/** Words for made-up book titles: a pattern's `{slot}` is filled from the list of that name. */
+/** Words for invented book titles: a `{slot}` of a pattern is filled from the list with that name. */
 export const slots: Readonly<Record<string, readonly string[]>> = {
   adjective: [
     ...['Silent', 'Borrowed', 'Glass', 'Forgotten', 'Crimson', 'Distant', 'Hollow', 'Patient', 'Second', 'Unwritten'],
