@@ -1,20 +1,22 @@
-import type { Row } from './measured.ts'
-import type { Memory } from './memory.ts'
-import type { Options } from './options.ts'
+import { parseArgs } from 'node:util'
+import type { Memory } from './cpu-and-memory.ts'
+import type { Target } from './http.ts'
+import type { Row } from './results.ts'
+import type { Sandbox } from './sandbox.ts'
 import type { Service } from './service.ts'
-import type { Target } from './target.ts'
-import type { Workplace } from './workplace.ts'
 
-/** What the measurement of a row works with. */
+/** The context of all measurements. */
 export interface Bench {
   options: Options
-  place: Workplace
+  sandbox: Sandbox
+  /** Whether processes are pinned to cores. */
   pin: boolean
   service: Service
+  /** Bare Fastify. */
   reference: Target
   /** Memory of the service right after its start. */
   start: Memory
-  /** Shows a line of progress. */
+  /** Prints a line of progress. */
   say: (line: string) => void
 }
 
@@ -22,4 +24,75 @@ export interface Bench {
 export interface Measurement {
   name: string
   measure: (bench: Bench) => Promise<Row>
+}
+
+/** The command-line options of a run. */
+export interface Options {
+  rounds: number
+  seconds: number
+  connections: number
+  /** Number of products in the database, and of rows in the report. */
+  rows: number
+  /** The only row to measure; null for all rows. */
+  only: string | null
+  tls: boolean
+  /** File for the figures; null for bench/results/<date>.json. */
+  json: string | null
+  /** Whether a ratio below its floor makes the run fail. */
+  check: boolean
+  /** Whether to write CPU profiles of the service and the reference, which slows them down a little. */
+  profile: boolean
+}
+
+export const usage = `Measures the service relative to a reference on the same core: every figure is a ratio of two rates in one run.
+
+  npm run bench -- [options]
+
+  --rounds N        rounds, each of reference and service; the median of their ratios counts (7)
+  --seconds N       duration of one measurement (2)
+  --connections N   keep-alive connections of the load generator (32)
+  --rows N          products in the database, and rows of the report (1000000)
+  --only NAME       only this row: get, get-random, not-modified, list, token, remembered-token, report,
+                    report-postgres, report-ndjson, report-xlsx, webhooks, mixed, create, get-counted,
+                    not-modified-counted, greedy or overload
+  --tls             HTTPS for both instead of plain HTTP behind a proxy
+  --json FILE       file for the figures (bench/results/<date>.json)
+  --check           exit with 1 if a ratio is below its floor
+  --profile         run both with --cpu-prof and write the profiles to bench/results/{service,reference}
+  --help            print this text
+`
+
+/** Parses the command line; null for --help. Throws on unknown or invalid options. */
+export function readOptions(args: string[]): Options | null {
+  const { values } = parseArgs({
+    args,
+    options: {
+      rounds: { type: 'string', default: '7' },
+      seconds: { type: 'string', default: '2' },
+      connections: { type: 'string', default: '32' },
+      rows: { type: 'string', default: '1000000' },
+      only: { type: 'string' },
+      tls: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      check: { type: 'boolean', default: false },
+      profile: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) return null
+  const { only = null, json = null, tls, check, profile } = values
+  return {
+    rounds: positive('rounds', values.rounds),
+    seconds: positive('seconds', values.seconds),
+    connections: positive('connections', values.connections),
+    rows: positive('rows', values.rows),
+    ...{ only, json, tls, check, profile },
+  }
+}
+
+function positive(name: string, text: string): number {
+  const value = Number(text)
+  if (!Number.isSafeInteger(value) || value < 1)
+    throw new Error(`--${name} ${text}: expected a whole number, 1 or more`)
+  return value
 }

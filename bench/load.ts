@@ -2,15 +2,47 @@ import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as secureConnect } from 'node:tls'
-import { readClocks, sharesOf } from './clocks.ts'
-import type { LoadOrder, LoadResult } from './load-order.ts'
-import { lengthOf, statusOf } from './response.ts'
+import { readClocks, sharesOf } from './cpu-and-memory.ts'
+import { lengthOf, statusOf } from './http.ts'
+
+/** Standard input of the load generator. */
+export interface LoadOrder {
+  port: number
+  tls: boolean
+  /** The requests as sent over the wire, in rotation. */
+  requests: string[]
+  connections: number
+  /** Seconds under load before counting starts. */
+  warmSeconds: number
+  seconds: number
+  /** The process whose CPU time is measured. */
+  serverPid: number
+}
 
 /**
- * The load generator, a process of its own: reads a `LoadOrder` from its input and writes a `LoadResult`. Each
- * connection sends the next request as soon as the last one is answered. It does so little per request that the server
- * is the busier one: the usual Node.js generators need as much CPU per request as bare Fastify, which would flatter every ratio. And it
- * never sleeps: a server would pay for waking it, several microseconds on a virtual machine, the slower one each time.
+ * Standard output of the load generator. Shares are CPU time per wall time, the generator's without its waiting time; the
+ * `others` shares are the use of the same core by other processes.
+ */
+export interface LoadResult {
+  /** Number of responses, including the warm-up. */
+  answered: number
+  statuses: Record<number, number>
+  perSecond: number
+  p50Ms: number
+  p99Ms: number
+  serverShare: number
+  loadShare: number
+  othersShare: number
+  othersLoadShare: number
+  /** CPU time of the server per request in microseconds. */
+  serverUs: number
+}
+
+/**
+ * The closed-loop load generator, a process of its own: reads a `LoadOrder` and writes a `LoadResult`. Each connection sends
+ * its next request as soon as it has the response to the last one. The generator does so little per request that the server
+ * is the bottleneck; the usual Node.js generators need as much CPU per request as bare Fastify, which would improve every
+ * ratio. It never sleeps, because waking it costs the server several microseconds on a virtual machine.
  */
 const order = JSON.parse(await text(process.stdin)) as LoadOrder
 const requests = order.requests.map((request) => Buffer.from(request))
@@ -21,12 +53,12 @@ let next = 0
 let answered = 0
 let counting = false
 let over = false
-/** Time in turns of the event loop that brought no answer. */
+/** Time in iterations of the event loop without a response. */
 let idleMs = 0
 
 const buffer = Buffer.alloc(65_536)
 const sockets = Array.from({ length: order.connections }, openConnection)
-turn(performance.now(), 0)
+poll(performance.now(), 0)
 const result = await measured()
 for (const socket of sockets) socket.destroy()
 process.stdout.write(JSON.stringify(result))
@@ -50,12 +82,12 @@ async function measured(): Promise<LoadResult> {
   }
 }
 
-/** Keeps the event loop turning, and counts the turns that had nothing to do. */
-function turn(startedMs: number, answeredBefore: number): void {
+/** Keeps the event loop busy, and adds up the time of iterations without a response. */
+function poll(startedMs: number, answeredBefore: number): void {
   const now = performance.now()
   if (answered === answeredBefore) idleMs += now - startedMs
   const before = answered
-  if (!over) setImmediate(() => turn(now, before))
+  if (!over) setImmediate(() => poll(now, before))
 }
 
 function percentile(count: number, share: number): number {
@@ -79,7 +111,7 @@ function openConnection(): Socket {
     const bytes: Buffer = pending ? Buffer.concat([pending, chunk]) : chunk
     const length = lengthOf(bytes)
     if (length === 0 || length > bytes.length) pending = Buffer.from(bytes)
-    else if (length < bytes.length) fail(new Error('An answer that was not asked for'))
+    else if (length < bytes.length) fail(new Error('The server sent more than one response to a request'))
     else {
       pending = null
       record(statusOf(bytes), performance.now() - sentMs)

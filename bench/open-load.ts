@@ -1,13 +1,60 @@
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { connect as secureConnect } from 'node:tls'
-import { readClocks, sharesOf } from './clocks.ts'
-import type { OpenOrder, OpenResult, StreamResult } from './open-order.ts'
-import { lengthOf, statusOf } from './response.ts'
+import { readClocks, sharesOf } from './cpu-and-memory.ts'
+import { lengthOf, statusOf } from './http.ts'
+
+/** Requests of one kind of client, sent at a fixed rate. */
+export interface Stream {
+  name: string
+  /** The requests as sent over the wire, in rotation. */
+  requests: string[]
+  perSecond: number
+  /** Connections of this stream alone, so that delayed responses to one stream do not delay another. */
+  connections: number
+}
+
+/** Standard input of the open-loop generator. */
+export interface OpenOrder {
+  port: number
+  tls: boolean
+  streams: Stream[]
+  seconds: number
+  /** The process whose CPU time is measured. */
+  serverPid: number
+}
+
+/** The outcome of a stream. Rates and latencies do not count 429 and 503. */
+export interface StreamResult {
+  sent: number
+  /** Requests dropped because no connection was free within a second of their due time. */
+  unsent: number
+  statuses: Record<number, number>
+  /** Number of 429 and 503 without Retry-After. */
+  withoutRetryAfter: number
+  perSecond: number
+  /** Latencies from the time when a request was due. */
+  p50Ms: number
+  p99Ms: number
+  /** Latency from the time when a request was sent. */
+  sentP99Ms: number
+}
+
+export interface OpenResult {
+  streams: Record<string, StreamResult>
+  /** Connections that the server closed during a request. */
+  broken: number
+  serverShare: number
+  loadShare: number
+  othersShare: number
+  othersLoadShare: number
+  /** CPU time of the server per response in microseconds. */
+  serverUs: number
+}
 
 /**
- * The open-loop generator, a process of its own: reads an `OpenOrder` from its input and writes an `OpenResult`. Requests
- * are due by the clock, whether or not the ones before were answered, so that a stalled server is seen in the latencies.
+ * The open-loop load generator, a process of its own: reads an `OpenOrder` and writes an `OpenResult`. Requests are due at
+ * fixed times, whether or not earlier ones have a response, so that the latencies show when the server stalls.
  */
 const order = JSON.parse(await text(process.stdin)) as OpenOrder
 const giveUpMs = 1_000
@@ -21,8 +68,8 @@ interface Flow {
   name: string
   requests: Buffer[]
   perSecond: number
-  /** How many were sent or given up. */
-  done: number
+  /** Number of requests sent or dropped. */
+  handled: number
   free: Connection[]
   result: Pick<StreamResult, 'sent' | 'unsent' | 'statuses' | 'withoutRetryAfter'>
   fromDueMs: number[]
@@ -42,7 +89,7 @@ const flows = order.streams.map(({ name, requests, perSecond }): Flow => {
     name,
     requests: requests.map((one) => Buffer.from(one)),
     perSecond,
-    done: 0,
+    handled: 0,
     free: [],
     result,
     fromDueMs: [],
@@ -54,7 +101,7 @@ await Promise.all(
 )
 const before = readClocks(order.serverPid, 0)
 const startMs = performance.now()
-await new Promise<void>((ended) => turn(startMs, 0, ended))
+await new Promise<void>((ended) => poll(startMs, 0, ended))
 const after = readClocks(order.serverPid, idleMs)
 over = true
 const streams = flows.map(({ name, result, fromDueMs, fromSentMs }) => [
@@ -70,23 +117,23 @@ const streams = flows.map(({ name, result, fromDueMs, fromSentMs }) => [
 const result: OpenResult = { streams: Object.fromEntries(streams), broken, ...sharesOf(before, after, answered) }
 process.stdout.write(JSON.stringify(result), () => process.exit(0))
 
-/** Sends what is due, and counts the turns of the loop that had nothing to do. */
-function turn(fromMs: number, answeredBefore: number, ended: () => void): void {
+/** Sends the requests that are due, and adds up the time of iterations with nothing to do. */
+function poll(fromMs: number, answeredBefore: number, ended: () => void): void {
   const nowMs = performance.now()
   const sent = flows.map((flow) => sendDue(flow, nowMs)).some((count) => count > 0)
   if (!sent && answered === answeredBefore) idleMs += nowMs - fromMs
   if (nowMs - startMs >= order.seconds * 1_000) ended()
   else {
     const known = answered
-    setImmediate(() => turn(nowMs, known, ended))
+    setImmediate(() => poll(nowMs, known, ended))
   }
 }
 
 function sendDue(flow: Flow, nowMs: number): number {
   const due = Math.floor(((nowMs - startMs) * flow.perSecond) / 1_000)
   let sent = 0
-  while (flow.done < due) {
-    const dueMs = startMs + ((flow.done + 1) * 1_000) / flow.perSecond
+  while (flow.handled < due) {
+    const dueMs = startMs + ((flow.handled + 1) * 1_000) / flow.perSecond
     const connection = nowMs - dueMs > giveUpMs ? undefined : flow.free.pop()
     if (connection === undefined && nowMs - dueMs <= giveUpMs) return sent
     if (connection === undefined) flow.result.unsent++
@@ -95,7 +142,7 @@ function sendDue(flow: Flow, nowMs: number): number {
       connection.socket.write(flow.requests[flow.result.sent++ % flow.requests.length] as Buffer)
       sent++
     }
-    flow.done++
+    flow.handled++
   }
   return sent
 }

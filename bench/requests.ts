@@ -1,70 +1,102 @@
 import type { Bench, Measurement } from './bench.ts'
-import { drive } from './drive.ts'
-import { countProducts, countRevisions, nameOf, priceOf } from './fill.ts'
-import type { LoadResult } from './load-order.ts'
-import { withRatio } from './measured.ts'
-import { forgetPeak, memoryOf } from './memory.ts'
-import { quietest } from './quietest.ts'
-import { known, randomReads, randomReadsAndWrites, writeEach } from './random-requests.ts'
-import { generous, startService } from './service.ts'
-import { answerOf, proxied, requestText, type Target } from './target.ts'
+import { memoryOf, resetPeak } from './cpu-and-memory.ts'
+import { expectResponse, proxied, requestText, type Target } from './http.ts'
+import type { LoadResult } from './load.ts'
+import { bestRun, withRatio } from './results.ts'
+import { runLoad } from './sandbox.ts'
+import { countProducts, countRevisions, nameOf, priceOf, startService, unreachableLimits } from './service.ts'
 
-/** A row that counts requests per second. */
+/** A row that measures requests per second. */
 export interface RequestRow {
   name: string
   title: string
   floor: number
-  /** The status the service answers with; the reference answers with `plain`. */
+  /** The status of the service's responses. */
   status: number
-  plain: number
-  /** The requests to send in turn; `headers` are those that all rows have. */
+  /** The status of the reference's responses. */
+  referenceStatus: number
+  /** Builds the requests, which are sent in rotation; `headers` are those of every row. */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
-  /** What the database file must have more of afterwards, and the share of the requests that each add one. */
+  /** Counts the writes stored in the database file; `share` is the share of the requests that write. */
   writes?: { count: (databaseFile: string) => number; share: number }
 }
 
 type Headers = Record<string, string>
 
-/** More than one row and one body, so that nothing can be answered from a cache of one. */
-const differing = 256
+/** Number of different requests, so that a cache of one response does not help. */
+const distinct = 256
 
 const reads = (headers: Headers, rows: number) =>
-  Array.from({ length: differing }, (_, at) => requestText('GET', `/products/${spread(at, rows)}`, headers))
+  Array.from({ length: distinct }, (_, at) => requestText('GET', `/products/${spread(at, rows)}`, headers))
 
-/** Ids from all over the table, of one length where there are many. */
-const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (differing + 26)))
+/** Ids from the whole table, with the same number of digits if the table is large. */
+const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (distinct + 26)))
 
-/** Pages from all over the list: each is found by the link of the page before it. */
+/** Requests for successive pages, each found by the `next` link of the page before it. */
 async function pages(headers: Headers, _rows: number, service: Target): Promise<string[]> {
   const paths = ['/products?limit=50']
-  while (paths.length < differing) {
-    const answer = await answerOf(service, 200, { method: 'GET', path: paths.at(-1) as string, headers })
-    const next = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1]
+  while (paths.length < distinct) {
+    const response = await expectResponse(service, 200, { method: 'GET', path: paths.at(-1) as string, headers })
+    const next = /<([^>]+)>; rel="next"/.exec(String(response.headers.link))?.[1]
     if (next === undefined) break
     paths.push(next)
   }
   return paths.map((path) => requestText('GET', path, headers))
 }
 
+/** Number of rows read at random: too many for the young generation of the heap. */
+const randomRows = 10_000
+/** In the mixed row, one of this many requests is a write. */
+const requestsPerWrite = 20
+
+/** Distinct ids from the whole table, in the same pseudo-random order in every run. */
+function shuffledIds(rows: number): number[] {
+  const count = Math.min(randomRows, rows)
+  const ids = Array.from({ length: count }, (_, at) => Math.floor((rows * (at + 1)) / count))
+  let seed = 1
+  for (let at = count - 1; at > 0; at--) {
+    // The Park–Miller generator, whose products stay below 2^53.
+    seed = (seed * 48_271) % 2_147_483_647
+    const other = seed % (at + 1)
+    const id = ids[at] as number
+    ids[at] = ids[other] as number
+    ids[other] = id
+  }
+  return ids
+}
+
+/** A read of each id. */
+const randomReads = (headers: Headers, rows: number) =>
+  shuffledIds(rows).map((id) => requestText('GET', `/products/${id}`, headers))
+
+/** The same, except that one in `requestsPerWrite` requests replaces the product. */
+function randomReadsAndWrites(headers: Headers, rows: number): string[] {
+  const json = { ...headers, 'content-type': 'application/json' }
+  return shuffledIds(rows).map((id, at) => {
+    if (at % requestsPerWrite > 0) return requestText('GET', `/products/${id}`, headers)
+    return requestText('PUT', `/products/${id}`, json, JSON.stringify({ name: nameOf(id), price: priceOf(at) }))
+  })
+}
+
 export const rows: RequestRow[] = [
-  { name: 'get', title: 'GET /products/{id}', floor: 0.5, status: 200, plain: 200, requests: reads },
+  { name: 'get', title: 'GET /products/{id}', floor: 0.5, status: 200, referenceStatus: 200, requests: reads },
   {
     name: 'not-modified',
     title: 'GET /products/{id} → 304',
     floor: 0.6,
     status: 304,
-    plain: 200,
+    referenceStatus: 200,
     requests: (headers, count) => reads({ ...headers, 'if-none-match': '"1"' }, count),
   },
-  { name: 'list', title: 'GET /products?limit=50', floor: 0.4, status: 200, plain: 200, requests: pages },
+  { name: 'list', title: 'GET /products?limit=50', floor: 0.4, status: 200, referenceStatus: 200, requests: pages },
   {
     name: 'create',
     title: 'POST /products, durable',
     floor: 0.25,
     status: 201,
-    plain: 201,
+    referenceStatus: 201,
     requests: (headers) =>
-      Array.from({ length: differing }, (_, at) => {
+      Array.from({ length: distinct }, (_, at) => {
         const body = JSON.stringify({ name: nameOf(2_000_000 + at), price: priceOf(at) })
         return requestText('POST', '/products', { ...headers, 'content-type': 'application/json' }, body)
       }),
@@ -72,10 +104,10 @@ export const rows: RequestRow[] = [
   },
   {
     name: 'get-random',
-    title: `GET /products/{id}, random of ${known.toLocaleString('en')}`,
+    title: `GET /products/{id}, random of ${randomRows.toLocaleString('en')}`,
     floor: 0.4,
     status: 200,
-    plain: 200,
+    referenceStatus: 200,
     requests: randomReads,
   },
   {
@@ -83,9 +115,9 @@ export const rows: RequestRow[] = [
     title: '95 % GET, 5 % PUT durable, random',
     floor: 0.1,
     status: 200,
-    plain: 200,
+    referenceStatus: 200,
     requests: randomReadsAndWrites,
-    writes: { count: countRevisions, share: 1 / writeEach },
+    writes: { count: countRevisions, share: 1 / requestsPerWrite },
   },
 ]
 
@@ -94,14 +126,14 @@ export const requestRows: Measurement[] = rows.map((row) => ({
   measure: (bench) => measure(bench, row),
 }))
 
-/** The reads again where every call is counted and each answer tells where the client stands. */
+/** The reads with rate limits enabled: requests are counted, and responses carry the rate-limit fields. */
 export const countedRows: Measurement[] = rows.slice(0, 2).map((row, at) => {
   const counted = { name: `${row.name}-counted`, title: `${row.title}, with limits`, floor: [0.6, 0.7][at] as number }
   return {
     name: counted.name,
     measure: async (bench) => {
-      const special = { name: counted.name, limits: generous }
-      const service = await startService(bench.place, bench.options, bench.pin, special)
+      const options = { name: counted.name, limits: unreachableLimits }
+      const service = await startService(bench.sandbox, bench.options, bench.pin, options)
       const measured = await measure({ ...bench, service }, { ...row, ...counted })
       await service.stop()
       return measured
@@ -118,8 +150,8 @@ async function measure(bench: Bench, row: RequestRow) {
     if (target === service) answered.push(result.answered)
     return result
   }
-  forgetPeak(service.pid)
-  const rounds = await inTurns(bench, row.title, { reference, service }, run)
+  resetPeak(service.pid)
+  const rounds = await alternate(bench, row.title, { reference, service }, run)
   expectStored(bench, row, stored, answered)
   service.trimLog()
   const { name, title, floor } = row
@@ -127,8 +159,8 @@ async function measure(bench: Bench, row: RequestRow) {
   return withRatio({ ...about, rounds, memory: memoryOf(service.pid) })
 }
 
-/** Both sides in turn, as often as the options say, after each was warmed up. */
-export async function inTurns(
+/** Warms up both sides, then runs them alternately for the configured number of rounds. */
+export async function alternate(
   { options, say }: Bench,
   title: string,
   { reference, service }: Record<'reference' | 'service', Target>,
@@ -139,7 +171,7 @@ export async function inTurns(
   const rounds = []
   for (let round = 1; round <= options.rounds; round++) {
     const undisturbed = (target: Target) =>
-      quietest(async () => {
+      bestRun(async () => {
         const result = await run(target, options.seconds)
         say(`  ${round} ${target.name.padEnd(9)} ${sideLine(result)}`)
         return { ...result }
@@ -149,11 +181,11 @@ export async function inTurns(
   return rounds
 }
 
-type Place = Pick<Bench, 'options' | 'place' | 'pin' | 'service'>
+type LoadContext = Pick<Bench, 'options' | 'sandbox' | 'pin' | 'service'>
 
-/** Sends the requests of a row to a target for so many seconds, with a token of the service. */
+/** Sends the requests of a row to a target, with an access token of the service. */
 export async function runOnce(
-  { options, place, pin, service }: Place,
+  { options, sandbox, pin, service }: LoadContext,
   row: RequestRow,
   target: Target,
   seconds: number,
@@ -168,7 +200,7 @@ export async function runOnce(
     seconds,
     serverPid: target.pid,
   }
-  return drive(place, pin, order, target === service ? row.status : row.plain)
+  return runLoad(sandbox, pin, order, target === service ? row.status : row.referenceStatus)
 }
 
 const percent = (share: number) => `${Math.round(share * 100)} %`.padStart(5)
@@ -181,15 +213,15 @@ const sideLine = (result: LoadResult) =>
     `load ${percent(result.loadShare)} (others ${percent(result.othersLoadShare)})`,
   ].join('   ')
 
-/** Every write that was answered must be in the file; requests under way at the end of a run may be there, too. */
+/** Throws unless every confirmed write is in the file; those in flight at the end of a run may be there as well. */
 function expectStored({ service, options }: Bench, { writes }: RequestRow, before: number, answered: number[]): void {
   if (writes === undefined) return
   const added = writes.count(service.databaseFile) - before
   const writesOf = (count: number) => Math.floor(count * writes.share)
-  const least = answered.reduce((sum, count) => sum + writesOf(count), 0)
-  const underWay = options.connections * answered.length
-  // Where reads overtake writes, those that were sent are not those that were answered.
-  const missing = writes.share < 1 ? underWay : 0
-  if (added >= least - missing && added <= least + underWay) return
-  throw new Error(`${least} writes were answered, but ${added} are in the file`)
+  const min = answered.reduce((sum, count) => sum + writesOf(count), 0)
+  const inFlight = options.connections * answered.length
+  // Among reads, the share of writes is exact for the requests that were sent, not for the responses.
+  const missing = writes.share < 1 ? inFlight : 0
+  if (added >= min - missing && added <= min + inFlight) return
+  throw new Error(`${min} writes were confirmed, but ${added} are in the file`)
 }

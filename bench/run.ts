@@ -1,29 +1,21 @@
-import type { Bench, Measurement } from './bench.ts'
-import { conclude } from './conclude.ts'
-import { nameOf, priceOf } from './fill.ts'
+import { type Bench, type Measurement, type Options, readOptions, usage } from './bench.ts'
+import { canPin, memoryOf } from './cpu-and-memory.ts'
+import { expectResponse } from './http.ts'
 import { greedyRow, overloadRow } from './limits.ts'
-import { canPin } from './machine.ts'
-import type { Row } from './measured.ts'
-import { memoryOf } from './memory.ts'
-import { type Options, readOptions, usage } from './options.ts'
-import { startReference } from './reference.ts'
-import { rememberedRow } from './remembered.ts'
-import { reportRow } from './report.ts'
-import { formatRows } from './report-formats.ts'
-import { postgresRow } from './report-postgres.ts'
+import { formatRows, postgresRow, reportRow } from './reports.ts'
 import { countedRows, requestRows } from './requests.ts'
-import { startService } from './service.ts'
-import { answerOf } from './target.ts'
-import { tokenRow } from './tokens.ts'
+import { conclude, type Row } from './results.ts'
+import { openSandbox, type Sandbox } from './sandbox.ts'
+import { nameOf, priceOf, startReference, startService } from './service.ts'
+import { cachedTokenRow, tokenRow } from './tokens.ts'
 import { webhooksRow } from './webhooks.ts'
-import { openWorkplace, type Workplace } from './workplace.ts'
 
 const [get, notModified, list, create, getRandom, mixed] = requestRows as [
   ...[Measurement, Measurement, Measurement],
   ...[Measurement, Measurement, Measurement],
 ]
-/** Those that change rows come behind those that read them; the last start services of their own. */
-const reads = [get, getRandom, notModified, list, tokenRow, rememberedRow]
+/** Rows that write come after those that read. */
+const reads = [get, getRandom, notModified, list, tokenRow, cachedTokenRow]
 const measurements = [
   ...reads,
   reportRow,
@@ -48,56 +40,58 @@ try {
   process.exitCode = 2
 }
 
-/** Measures, prints, writes; 1 when a floor is missed and that matters. */
+/** Measures the chosen rows, prints the results and writes them to a file; returns the exit code. */
 async function run(options: Options): Promise<number> {
   const chosen = measurements.filter(({ name }) => options.only === null || options.only === name)
   const names = measurements.map(({ name }) => name).join(', ')
   if (chosen.length === 0) throw new Error(`--only ${options.only}: expected one of ${names}`)
   const started = new Date()
-  const place = openWorkplace()
-  clearOnSignals(place)
+  const sandbox = openSandbox()
+  clearOnSignals(sandbox)
   try {
-    const bench = await prepare(options, place)
+    const bench = await prepare(options, sandbox)
     const rows: Row[] = []
     for (const { measure } of chosen) rows.push(await measure(bench))
     await bench.service.stop()
     return conclude(bench, started, rows)
   } finally {
-    await place.clear()
+    await sandbox.clear()
   }
 }
 
-/** Ctrl-C: the servers are stopped and the folder is removed before the end. */
-function clearOnSignals(place: Workplace): void {
-  const end = (code: number) => () => void place.clear().finally(() => process.exit(code))
+/** Stops the servers and removes the folder on Ctrl-C and SIGTERM. */
+function clearOnSignals(sandbox: Sandbox): void {
+  const end = (code: number) => () => void sandbox.clear().finally(() => process.exit(code))
   process.once('SIGINT', end(130)).once('SIGTERM', end(143))
 }
 
-async function prepare(options: Options, place: Workplace): Promise<Bench> {
+async function prepare(options: Options, sandbox: Sandbox): Promise<Bench> {
   const pin = canPin()
   say(introduction(options, pin))
   say(`Filling a database with ${options.rows.toLocaleString('en')} products and starting both servers`)
-  const service = await startService(place, options, pin)
+  const service = await startService(sandbox, options, pin)
   const start = memoryOf(service.pid)
   const headers = { authorization: `Bearer ${await service.token()}` }
   const middle = Math.ceil(options.rows / 2)
-  const { body: read } = await answerOf(service, 200, { method: 'GET', path: `/products/${middle}`, headers })
-  const { body: page } = await answerOf(service, 200, { method: 'GET', path: '/products?limit=50', headers })
+  const { body: read } = await expectResponse(service, 200, { method: 'GET', path: `/products/${middle}`, headers })
+  const { body: page } = await expectResponse(service, 200, { method: 'GET', path: '/products?limit=50', headers })
   const json = { ...headers, 'content-type': 'application/json' }
   const product = JSON.stringify({ name: nameOf(2_000_000), price: priceOf(1) })
   const creation = { method: 'POST', path: '/products', headers: json, body: product }
-  const { body: created, headers: made } = await answerOf(service, 201, creation)
-  // The report is about the rows that were filled in, not this one.
-  await answerOf(service, 204, { method: 'DELETE', path: String(made.location), headers })
-  const reference = await startReference(place, options, pin, service, { read, page, created })
-  return { options, place, pin, service, reference, start, say }
+  const { body: created, headers: made } = await expectResponse(service, 201, creation)
+  // The report must contain only the generated rows.
+  await expectResponse(service, 204, { method: 'DELETE', path: String(made.location), headers })
+  const reference = await startReference(sandbox, options, pin, service, { read, page, created })
+  return { options, sandbox, pin, service, reference, start, say }
 }
 
 function introduction({ tls, connections, seconds, rounds }: Options, pin: boolean): string {
   const transport = tls ? 'HTTPS to both' : 'plain HTTP to both, with X-Forwarded-Proto: https as from a trusted proxy'
-  const place = pin ? 'servers on core 0, load generator on core 1' : 'NOT PINNED: taskset or a second core is missing'
+  const cores = pin
+    ? 'servers on core 0, load generator on core 1'
+    : 'NOT PINNED: there is no taskset or no second core'
   return [
-    `${transport}; ${connections} connections, ${rounds} rounds of ${seconds} s; ${place}`,
-    'Both get the same bytes, with an access token. Access log at info to a file. Only the ratios mean anything.',
+    `${transport}; ${connections} connections, ${rounds} rounds of ${seconds} s; ${cores}`,
+    'Both receive the same bytes, with an access token; the service writes its access log to a file. Only ratios are meaningful.',
   ].join('\n')
 }

@@ -1,32 +1,34 @@
 import { openSync, readFileSync, truncateSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../src/start.ts'
 import { withoutLimits } from '../test/support/limits.ts'
-import { fill } from './fill.ts'
-import { pinned, serverCore } from './machine.ts'
-import type { Options } from './options.ts'
-import { answerOf, ask, type Target } from './target.ts'
-import { environment, profiling, type Workplace } from './workplace.ts'
+import type { Options } from './bench.ts'
+import { pinned, serverCore } from './cpu-and-memory.ts'
+import { expectResponse, send, type Target } from './http.ts'
+import { environment, profiling, type Sandbox, startReady } from './sandbox.ts'
 
-/** The service under test, and the way to its files. */
+/** The service under test and its files. */
 export interface Service extends Target {
   databaseFile: string
-  /** Key and certificates of its HTTPS server. */
+  /** Private key and certificates of its HTTPS server. */
   pemFile: string
-  /** A new access token with every scope the rows need. */
+  /** Requests an access token with every scope that the rows need. */
   token: () => Promise<string>
-  /** Empties the access log, which would fill the disk; throws if nothing was logged. */
+  /** Truncates the access log, which would fill the disk; throws if no request was logged. */
   trimLog: () => void
   stop: () => Promise<void>
 }
 
 const program = resolve(import.meta.dirname, '../bin/plinth.js')
 export const client = { id: 'bench', secret: 'bench-4c81f0d27ae95b3668e02f71d9b4' }
+/** The program of the references and the webhook receiver. */
+export const referenceProgram = resolve(import.meta.dirname, 'references.ts')
 const startLimitMs = 30_000
 
-/** Limits that nobody reaches: everything is counted and told, and nothing refused. */
-export const generous = {
+/** Limits too high to reach: requests are counted and responses carry the rate-limit fields, but none is rejected. */
+export const unreachableLimits = {
   ...Object.fromEntries(Object.keys(withoutLimits).map((name) => [name, '999999999/60'])),
   ...{
     PLINTH_THROTTLE: '999999999/1:999999999',
@@ -35,25 +37,25 @@ export const generous = {
   },
 }
 
-/** What of a service differs from the one that most rows measure. */
-export interface Special {
-  /** Its data folder, and its log. */
+/** How a service differs from the default one. */
+export interface ServiceOptions {
+  /** Name of its data folder and its log. */
   name?: string
   limits?: Record<string, string>
-  /** Flags of Node.js in place of those that the first line of the program gives. */
+  /** Node.js flags instead of those in the first line of bin/plinth.js. */
   flags?: readonly string[]
-  /** Another engine's database, and how it is filled. */
+  /** The database of another engine, and the function that fills it. */
   database?: { url: string; fill: (rows: number) => void }
 }
 
-/** Migrates and fills a database, and starts `plinth serve` on it with the settings of production, without limits unless told. */
+/** Migrates and fills a database and starts `plinth serve` on it in production mode, by default without limits. */
 export async function startService(
-  place: Workplace,
+  sandbox: Sandbox,
   { rows, tls, profile }: Options,
   pin: boolean,
-  { name = 'data', limits = withoutLimits, flags, database }: Special = {},
+  { name = 'data', limits = withoutLimits, flags, database }: ServiceOptions = {},
 ): Promise<Service> {
-  const dataDir = join(place.folder, name)
+  const dataDir = join(sandbox.folder, name)
   const port = await freePort()
   const env = environment({
     ...settings(dataDir, port, tls),
@@ -61,14 +63,14 @@ export async function startService(
     ...(database && { DATABASE_URL: database.url }),
   })
   const databaseFile = join(dataDir, 'plinth.db')
-  await runToEnd(place, [program, 'migrate'], env)
+  await runToEnd(sandbox, [program, 'migrate'], env)
   database ? database.fill(rows) : fill(databaseFile, rows)
-  const logFile = join(place.folder, `${name}.log`)
+  const logFile = join(sandbox.folder, `${name}.log`)
   const log = openSync(logFile, 'a')
-  // By its first line, as an installed `plinth` runs: the flags given there to Node are part of what is measured.
-  const first = flags ? ['env', 'MALLOC_ARENA_MAX=2', process.execPath, ...flags] : []
-  const command = pinned(pin, serverCore, [...first, program, 'serve'])
-  const child = place.start(command, {
+  // Without flags, runs the program itself, so that the Node.js flags in its first line are measured as well.
+  const interpreter = flags ? ['env', 'MALLOC_ARENA_MAX=2', process.execPath, ...flags] : []
+  const command = pinned(pin, serverCore, [...interpreter, program, 'serve'])
+  const child = sandbox.start(command, {
     env: { ...env, ...(profile && profiling('service')) },
     stdio: ['ignore', log, log],
   })
@@ -77,7 +79,7 @@ export async function startService(
     pemFile: join(dataDir, 'certificates/server.pem'),
     token: () => newToken({ port, tls }),
     trimLog: () => trim(logFile),
-    stop: () => place.stop(child),
+    stop: () => sandbox.stop(child),
   }
   await untilReady(service, () => child.exitCode !== null, logFile)
   return service
@@ -88,26 +90,26 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
   PLINTH_HOST: '127.0.0.1',
   PLINTH_PORT: String(port),
   PLINTH_DRAIN: '0',
-  // All of the load comes from one address.
+  // The load generator uses a single address.
   PLINTH_MAX_CONNECTIONS_PER_ADDRESS: '2000',
   PLINTH_BOOTSTRAP_CLIENT_ID: client.id,
   PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,
   ...(tls ? { PLINTH_HTTP_PORT: '0' } : { PLINTH_TLS: 'off', PLINTH_TRUSTED_PROXIES: '127.0.0.1' }),
 })
 
-/** Runs a command to its end; throws when it fails. */
-export async function runToEnd(place: Workplace, command: string[], env: NodeJS.ProcessEnv): Promise<void> {
-  const child = place.start(command, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+/** Runs a command until it exits; throws if it fails. */
+export async function runToEnd(sandbox: Sandbox, command: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const child = sandbox.start(command, { env, stdio: ['ignore', 'ignore', 'inherit'] })
   const code = await new Promise((ended) => child.once('exit', ended))
-  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}`)
+  if (code !== 0) throw new Error(`${command.join(' ')} exited with ${code}`)
 }
 
 async function untilReady(target: Target, hasEnded: () => boolean, logFile: string): Promise<void> {
   const end = performance.now() + startLimitMs
   for (;;) {
-    const answer = await ask(target, { method: 'GET', path: '/readyz' }).catch(() => null)
-    answer?.resume()
-    if (answer?.statusCode === 200) return
+    const response = await send(target, { method: 'GET', path: '/readyz' }).catch(() => null)
+    response?.resume()
+    if (response?.statusCode === 200) return
     if (hasEnded() || performance.now() > end) {
       throw new Error(`The service did not become ready:\n${readFileSync(logFile, 'utf8')}`)
     }
@@ -120,11 +122,80 @@ async function newToken(target: Pick<Target, 'port' | 'tls'>): Promise<string> {
   const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
   const scopes = 'products:write users:read reports:write reports:read webhooks:write admin'
   const form = encodeURI(`grant_type=client_credentials&scope=${scopes}`)
-  const { body } = await answerOf(target, 200, { method: 'POST', path: '/oauth/token', headers, body: form })
+  const { body } = await expectResponse(target, 200, { method: 'POST', path: '/oauth/token', headers, body: form })
   return (JSON.parse(body) as { access_token: string }).access_token
 }
 
 function trim(file: string): void {
   if (!readFileSync(file, 'utf8').includes('"path":"/products')) throw new Error('The service wrote no access log')
   truncateSync(file)
+}
+
+/** Response bodies of the service, which the reference sends as well. */
+export interface Samples {
+  read: string
+  page: string
+  created: string
+}
+
+/** Starts bare Fastify and checks that it sends the samples byte for byte. */
+export async function startReference(
+  sandbox: Sandbox,
+  { tls, profile }: Options,
+  pin: boolean,
+  service: Service,
+  { read, page, created }: Samples,
+): Promise<Target> {
+  const port = await freePort()
+  const settings = { BARE_PORT: String(port), BARE_ANSWERS: `{"read":${read},"page":${page},"created":${created}}` }
+  const env = environment({ ...settings, ...(tls && { BARE_PEM: service.pemFile }) })
+  const command = pinned(pin, serverCore, [process.execPath, referenceProgram, 'fastify'])
+  const child = await startReady(sandbox, command, { ...env, ...(profile && profiling('reference')) })
+  const reference = { name: 'reference' as const, pid: child.pid as number, port, tls }
+  const json = { 'content-type': 'application/json' }
+  const body = '{"name":"x","price":1.15}'
+  const readBack = await expectResponse(reference, 200, { method: 'GET', path: '/products/1' })
+  const pageBack = await expectResponse(reference, 200, { method: 'GET', path: '/products?limit=50' })
+  const createdBack = await expectResponse(reference, 201, { method: 'POST', path: '/products', headers: json, body })
+  if (readBack.body !== read || pageBack.body !== page || createdBack.body !== created)
+    throw new Error('The reference sends different bytes')
+  return reference
+}
+
+const adjectives = ['Brass', 'Copper', 'Folding', 'Heavy', 'Light', 'Oak', 'Steel', 'Woven']
+const nouns = ['anvil', 'basket', 'bench', 'clock', 'hinge', 'kettle', 'lantern', 'vise']
+const firstMs = Date.UTC(2024, 0, 1)
+
+/** A unique name; one in ten contains a comma. */
+export const nameOf = (id: number): string =>
+  `${adjectives[id % 8]}${id % 10 === 0 ? ', old' : ''} ${nouns[(id >> 3) % 8]} ${String(id).padStart(7, '0')}`
+
+export const priceOf = (id: number): number => (((id * 7_919) % 90_000) + 10_001) / 100
+
+/** Inserts products 1 to `count` into a migrated, unused database file. */
+function fill(file: string, count: number): void {
+  const db = new DatabaseSync(file)
+  db.exec('pragma synchronous = off; pragma cache_size = -500000; begin')
+  const insert = db.prepare(
+    'insert into products (name, name_key, price, revision, created_at, updated_at) values (?, ?, ?, 1, ?, ?)',
+  )
+  for (let id = 1; id <= count; id++) {
+    const at = new Date(firstMs + id * 1_000).toISOString()
+    insert.run(nameOf(id), nameOf(id).toLowerCase(), priceOf(id), at, at)
+  }
+  db.exec('commit; pragma wal_checkpoint(truncate)')
+  db.close()
+}
+
+/** The number of products in a database file. */
+export const countProducts = (file: string): number => numberIn(file, 'select count(*) as number from products')
+
+/** How often products were created or changed. */
+export const countRevisions = (file: string): number => numberIn(file, 'select sum(revision) as number from products')
+
+function numberIn(file: string, query: string): number {
+  const db = new DatabaseSync(file, { readOnly: true })
+  const { number } = db.prepare(query).get() as { number: number }
+  db.close()
+  return number
 }

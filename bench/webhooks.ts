@@ -1,20 +1,24 @@
 import { randomBytes } from 'node:crypto'
 import { join, resolve } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { theService } from '../src/audit/chain.ts'
 import { freePort } from '../src/start.ts'
+import { recordEvent } from '../src/queue/events.ts'
+import { openQueue } from '../src/queue/open.ts'
+import { sealer } from '../src/storage/encryption.ts'
+import { newOrderedId } from '../src/storage/ids.ts'
+import { openDatabase } from '../src/storage/open.ts'
+import { newSecret, signature } from '../src/webhooks/dispatch/sign.ts'
+import { insert, newRegistration } from '../src/webhooks/registrations.ts'
 import type { Bench, Measurement } from './bench.ts'
-import { loadCore, pinned, serverCore } from './machine.ts'
-import { withRatio } from './measured.ts'
-import { type Memory, memoryOf } from './memory.ts'
-import { meterOf } from './meter.ts'
-import { quietest } from './quietest.ts'
-import { runToEnd } from './service.ts'
-import { deliveredSince, fillWebhooks, sampleCalls } from './webhook-fill.ts'
-import { environment, profiling, startReady, type Workplace } from './workplace.ts'
+import { loadCore, type Memory, memoryOf, meterOf, pinned, serverCore } from './cpu-and-memory.ts'
+import { bestRun, withRatio } from './results.ts'
+import { environment, profiling, type Sandbox, startReady } from './sandbox.ts'
+import { referenceProgram, runToEnd } from './service.ts'
 
 const title = 'signed webhook deliveries, durable'
-const program = (name: string) => resolve(import.meta.dirname, name)
 const plinth = resolve(import.meta.dirname, '../bin/plinth.js')
 const endpoints = 64
 const connections = 16
@@ -22,82 +26,77 @@ const eventsPerSecond = 6_000
 const limitMs = 120_000
 
 /**
- * The webhook row: from events with their jobs in the database to recorded outcomes, each event to one of 64 endpoints,
- * against a bare undici loop that posts the same signed bytes to the same receiver over 16 connections.
+ * Webhook deliveries from a stored event and job to the recorded outcome, each event to one of 64 endpoints; compared with an
+ * undici loop that posts the same signed bytes to the same receiver over 16 connections.
  */
 export const webhooksRow: Measurement = { name: 'webhooks', measure }
 
 async function measure(bench: Bench) {
-  const { options, place, pin, say } = bench
+  const { options, sandbox, pin, say } = bench
   const count = eventsPerSecond * options.seconds
-  const receiver = await startReceiver(place, pin)
+  const receiver = await startReceiver(sandbox, pin)
   say(`${title}: ${count.toLocaleString('en')} events to ${endpoints} endpoints`)
   const rounds = []
   let memory: Memory = { rssMiB: 0, peakMiB: 0 }
   for (let round = 1; round <= options.rounds; round++) {
-    const reference = await quietest(() => bareLoop(bench, receiver.port, count))
+    const reference = await bestRun(() => bareLoop(bench, receiver.port, count))
     say(`  ${round} reference ${Math.round(reference.perSecond).toLocaleString('en').padStart(8)}/s`)
-    const service = await quietest(() => deliveries(bench, receiver.port, count))
+    const service = await bestRun(() => deliveries(bench, receiver.port, count))
     say(`  ${round} service   ${Math.round(service.perSecond).toLocaleString('en').padStart(8)}/s`)
     memory = service.memory
     rounds.push({ reference, service })
   }
-  await place.stop(receiver.child)
+  await sandbox.stop(receiver.child)
   const about = { name: 'webhooks', title, floor: 0.3, unit: 'deliveries' as const, reference: 'bare undici' }
   return withRatio({ ...about, rounds, memory })
 }
 
-async function startReceiver(place: Workplace, pin: boolean) {
+async function startReceiver(sandbox: Sandbox, pin: boolean) {
   const port = await freePort()
-  const command = pinned(pin, loadCore, [process.execPath, program('webhook-receiver.ts')])
-  const child = await startReady(place, command, environment({ RECEIVER_PORT: String(port) }))
+  const command = pinned(pin, loadCore, [process.execPath, referenceProgram, 'webhook-receiver'])
+  const child = await startReady(sandbox, command, environment({ RECEIVER_PORT: String(port) }))
   return { port, child }
 }
 
-async function bareLoop({ place, pin }: Bench, port: number, count: number) {
-  const command = pinned(pin, serverCore, [process.execPath, program('webhook-posts.ts')])
-  const child = place.start(command, { env: environment({}), stdio: ['pipe', 'pipe', 'inherit'] })
+async function bareLoop({ sandbox, pin }: Bench, port: number, count: number) {
+  const command = pinned(pin, serverCore, [process.execPath, referenceProgram, 'undici'])
+  const child = sandbox.start(command, { env: environment({}), stdio: ['pipe', 'pipe', 'inherit'] })
   const meter = meterOf(child.pid as number)
-  const looking = setInterval(meter.look, 10)
+  const sampling = setInterval(meter.sample, 10)
   child.stdin?.end(JSON.stringify({ connections, count, calls: sampleCalls(port, endpoints) }))
-  const told = await text(child.stdout as NodeJS.ReadableStream)
-  clearInterval(looking)
-  return { ...(JSON.parse(told) as { perSecond: number }), ...meter.read(count) }
+  const output = await text(child.stdout as NodeJS.ReadableStream)
+  clearInterval(sampling)
+  return { ...(JSON.parse(output) as { perSecond: number }), ...meter.read(count) }
 }
 
-/** Fills a database, starts a service that does nothing but work, and waits until every outcome is recorded. */
-async function deliveries({ options, place, pin }: Bench, receiverPort: number, count: number) {
-  const dataDir = join(place.folder, `webhooks-${randomBytes(4).toString('hex')}`)
+/** Fills a database, starts a service on it, and waits until every outcome is recorded. */
+async function deliveries({ options, sandbox, pin }: Bench, receiverPort: number, count: number) {
+  const dataDir = join(sandbox.folder, `webhooks-${randomBytes(4).toString('hex')}`)
   const port = await freePort()
   const masterKey = randomBytes(32).toString('hex')
   const env = environment({ ...settings(dataDir, port), PLINTH_MASTER_KEY: masterKey })
-  await runToEnd(place, [plinth, 'migrate'], env)
+  await runToEnd(sandbox, [plinth, 'migrate'], env)
   const database = join(dataDir, 'plinth.db')
   await fillWebhooks(database, Buffer.from(masterKey, 'hex'), { port: receiverPort, endpoints, count })
-  const started = { ...env, ...(options.profile && profiling('service')) }
+  const serveEnv = { ...env, ...(options.profile && profiling('service')) }
   const command = pinned(pin, serverCore, [plinth, 'serve'])
-  const child = place.start(command, { env: started, stdio: ['ignore', 'ignore', 'inherit'] })
-  // What the start costs is none of the deliveries'.
+  const child = sandbox.start(command, { env: serveEnv, stdio: ['ignore', 'ignore', 'inherit'] })
+  // The CPU time of the start does not count.
   const before = await untilDelivered(database, count / 10, count, child)
   const meter = meterOf(child.pid as number)
   const { delivered, perSecond } = await untilDelivered(database, count, count, child)
-  meter.look()
+  meter.sample()
   const memory = memoryOf(child.pid as number)
   const used = meter.read(delivered - before.delivered)
-  await place.stop(child)
+  await sandbox.stop(child)
   return { perSecond, memory, ...used }
 }
 
-async function untilDelivered(
-  database: string,
-  least: number,
-  count: number,
-  { exitCode }: { exitCode: number | null },
-) {
+async function untilDelivered(database: string, min: number, count: number, { exitCode }: { exitCode: number | null }) {
   const end = performance.now() + limitMs
   for (;;) {
     const found = deliveredSince(database, count)
-    if (found.delivered >= least) return found
+    if (found.delivered >= min) return found
     if (exitCode !== null || performance.now() > end) {
       throw new Error(`Only ${found.delivered} of ${count} events were delivered`)
     }
@@ -115,3 +114,85 @@ const settings = (dataDir: string, port: number): Record<string, string> => ({
   PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
   PLINTH_WEBHOOK_RATE: '0',
 })
+
+interface WebhookData {
+  /** Port of the receiver. */
+  port: number
+  endpoints: number
+  /** Number of events, each for one of the endpoints. */
+  count: number
+}
+
+const batch = 1_000
+const bodyOf = (n: number) => {
+  const taskId = `tsk_${String(n).padStart(22, '0')}`
+  return { taskId, status: 'completed', resultUrl: `/api/reports/${taskId}/download` }
+}
+const urlOf = (port: number, endpoint: number) => `http://127.0.0.1:${port}/hooks/${endpoint}`
+
+/** Registers endpoints, each of another owner, and records events of these owners as the service does. */
+async function fillWebhooks(file: string, masterKey: Buffer, { port, endpoints, count }: WebhookData): Promise<void> {
+  const db = await openDatabase(`file:${file}`)
+  const now = Date.now
+  const queue = await openQueue({ db, now, random: Math.random, onError: (error) => console.error(error) })
+  const store = { db, sealer: sealer(masterKey, randomBytes), now, random: randomBytes }
+  for (let n = 0; n < endpoints; n++) {
+    const caller = { clientId: `cli_${n}`, subject: `cli_${n}`, scopes: new Set<string>() }
+    const { row } = newRegistration(store, caller, { event: 'report.completed', callbackUrl: urlOf(port, n) })
+    await db.write((tx) => insert(tx, row, store, theService))
+  }
+  for (let from = 0; from < count; from += batch) {
+    const events = Array.from({ length: Math.min(batch, count - from) }, (_, n) => from + n)
+    await Promise.all(
+      events.map((n) => {
+        const owner = { ownerClient: `cli_${n % endpoints}`, ownerSubject: `cli_${n % endpoints}` }
+        const createdAt = new Date().toISOString()
+        const about = { id: newOrderedId('msg', randomBytes, createdAt), type: 'report.completed', callbackUrl: null }
+        const event = { ...about, ...owner, body: bodyOf(n), createdAt }
+        return db.write((tx) => recordEvent(tx, queue, event))
+      }),
+    )
+  }
+  await queue.stop(1_000)
+  await db.close()
+}
+
+/** Signed calls like the service's, of the same size. */
+function sampleCalls(port: number, endpoints: number) {
+  return Array.from({ length: endpoints }, (_, n) => {
+    const body = JSON.stringify(bodyOf(n))
+    const id = newOrderedId('msg', randomBytes, new Date().toISOString())
+    const timestampSeconds = Math.floor(Date.now() / 1_000)
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': 'Plinth/0.0.0',
+      'webhook-id': id,
+      'webhook-timestamp': String(timestampSeconds),
+      'webhook-signature': signature(
+        { secrets: [newSecret(randomBytes)] },
+        { id, timestampSeconds, body: Buffer.from(body) },
+      ),
+      'webhook-event': 'report.completed',
+      'webhook-attempt': '1',
+    }
+    return { url: urlOf(port, n), headers, body }
+  })
+}
+
+/** The number of recorded deliveries and, once all are recorded, the rate of all but the first tenth. */
+function deliveredSince(file: string, count: number): { delivered: number; perSecond: number } {
+  const db = new DatabaseSync(file, { readOnly: true })
+  const { delivered } = db.prepare("select count(*) as delivered from deliveries where status = 'delivered'").get() as {
+    delivered: number
+  }
+  if (delivered < count) {
+    db.close()
+    return { delivered, perSecond: 0 }
+  }
+  const warm = Math.floor(count / 10)
+  const from = db.prepare('select completed_at as at from deliveries order by completed_at limit 1 offset ?').get(warm)
+  const to = db.prepare('select max(completed_at) as at from deliveries').get()
+  db.close()
+  const ms = Date.parse(String(to?.at)) - Date.parse(String(from?.at))
+  return { delivered, perSecond: ((count - warm) * 1_000) / ms }
+}

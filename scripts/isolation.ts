@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
-import { openWorkplace } from '../bench/workplace.ts'
+import { openSandbox } from '../bench/sandbox.ts'
 import { s3Server } from '../test/support/s3.ts'
 import { scenarios as scenarioNames } from './isolation/order.ts'
 import { type Filled, fillLarge, type IsolationResult, isolationRun } from './isolation/run.ts'
@@ -89,18 +89,18 @@ async function run(): Promise<number> {
   const [seconds, scale] = [Number(values.seconds), Number(values.scale)]
   if (scenarios.length === 0) throw new Error(`--only ${values.only}: expected some of ${scenarioNames.join(', ')}`)
   if (!(seconds > 0 && scale > 0)) throw new Error('--seconds and --scale: expected numbers greater than 0')
-  const place = openWorkplace()
-  const filled = await filledDatabase(values.keep ? resolve(values.keep) : place.folder)
+  const sandbox = openSandbox()
+  const filled = await filledDatabase(values.keep ? resolve(values.keep) : sandbox.folder)
   const s3 = values.s3 ? await s3Server() : null
   const settings = s3 ? { ...s3.env, PLINTH_RESULTS_URL: s3.url } : {}
   try {
-    const results = await isolationRun(place, { filled, scenarios, seconds, scale, settings, say })
+    const results = await isolationRun(sandbox, { filled, scenarios, seconds, scale, settings, say })
     const lines = results.map((result) => [result.scenario, violations(result)] as const)
     for (const [scenario, found] of lines)
       say(`${found.length === 0 ? 'PASS' : 'FAIL'} ${scenario} ${found.join('; ')}`)
     return lines.some(([, found]) => found.length > 0) ? 1 : 0
   } finally {
-    await place.clear()
+    await sandbox.clear()
     s3?.stop()
     if (values.keep === undefined) await dropDatabase(filled)
   }

@@ -17,28 +17,28 @@ import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { forgetPeak, memoryOf } from '../bench/memory.ts'
+import { memoryOf, resetPeak } from '../bench/cpu-and-memory.ts'
+import { expectResponse, proxied, send } from '../bench/http.ts'
+import { openSandbox } from '../bench/sandbox.ts'
 import { type Service, startService } from '../bench/service.ts'
-import { answerOf, ask, proxied } from '../bench/target.ts'
-import { openWorkplace } from '../bench/workplace.ts'
 
 const [small = 100_000, large = 1_000_000] = process.argv.slice(2).map(Number)
 const maxMiB = 300
 const growthMiB = 40
 const slowdown = 2
 
-const place = openWorkplace()
+const sandbox = openSandbox()
 const failures: string[] = []
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
 /** Runs all formats with this many users; returns the peak memory of the service. */
 async function measure(rows: number): Promise<number> {
   const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
-  const service = await startService(place, options, false, { name: String(rows) })
+  const service = await startService(sandbox, options, false, { name: String(rows) })
   addUsers(service.databaseFile, rows)
   const idle = await reads(service, sleep(5_000))
   say(`${rows.toLocaleString('en')} users; reads of one: p99 ${idle.toFixed(2)} ms when nothing else is done`)
-  forgetPeak(service.pid)
+  resetPeak(service.pid)
   for (const format of ['csv', 'ndjson', 'json', 'xlsx']) await oneFormat(service, format, rows, idle)
   const { peakMiB } = memoryOf(service.pid)
   say(`  the service took ${peakMiB.toFixed(0)} MiB at most`)
@@ -65,7 +65,7 @@ async function oneFormat(service: Service, format: string, rows: number, idleMs:
   const p99 = await reads(service, making)
   const { taskId, rowCount } = await making
   const seconds = (performance.now() - started) / 1_000 / exports
-  const file = join(place.folder, `users.${format}`)
+  const file = join(sandbox.folder, `users.${format}`)
   const { digest, sha256 } = await download(service, taskId, file)
   const read = await readers[format]?.(file)
   rmSync(file)
@@ -98,13 +98,13 @@ const bearer = async (service: Service) => ({ authorization: `Bearer ${await ser
 async function completed(service: Service, format: string): Promise<Task> {
   const headers = { ...(await bearer(service)), 'content-type': 'application/json' }
   const body = JSON.stringify({ reportType: 'users', format })
-  let answer = await answerOf(service, 202, { method: 'POST', path: '/api/reports', headers, body })
+  let answer = await expectResponse(service, 202, { method: 'POST', path: '/api/reports', headers, body })
   for (;;) {
     const task = JSON.parse(answer.body) as Task
     if (task.status === 'completed') return task
     if (task.status === 'failed') throw new Error(`The report failed: ${answer.body}`)
     await sleep(100)
-    answer = await answerOf(service, 200, { method: 'GET', path: `/api/reports/${task.taskId}/status`, headers })
+    answer = await expectResponse(service, 200, { method: 'GET', path: `/api/reports/${task.taskId}/status`, headers })
   }
 }
 
@@ -136,7 +136,7 @@ async function reads(service: Service, until: Promise<unknown>): Promise<number>
 
 async function download(service: Service, taskId: string, file: string) {
   const path = `/api/reports/${taskId}/download`
-  const answer = await ask(service, { method: 'GET', path, headers: await bearer(service) })
+  const answer = await send(service, { method: 'GET', path, headers: await bearer(service) })
   if (answer.statusCode !== 200) throw new Error(`The download was answered with ${answer.statusCode}`)
   const hash = createHash('sha256')
   answer.on('data', (chunk) => hash.update(chunk))
@@ -197,7 +197,7 @@ try {
   const [before = 0, after = 0] = peaks
   if (after - before > growthMiB) failures.push(`memory grew by ${(after - before).toFixed(0)} MiB with the rows`)
 } finally {
-  await place.clear()
+  await sandbox.clear()
 }
 for (const failure of failures) say(`FAILED  ${failure}`)
 process.exitCode = failures.length > 0 ? 1 : 0

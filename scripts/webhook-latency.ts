@@ -10,15 +10,15 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { expectResponse } from '../bench/http.ts'
+import { openSandbox } from '../bench/sandbox.ts'
 import { startService } from '../bench/service.ts'
-import { answerOf } from '../bench/target.ts'
-import { openWorkplace } from '../bench/workplace.ts'
 import { withoutLimits } from '../test/support/limits.ts'
 
 const events = Number(process.argv[2] ?? 200)
 const pauseMs = 30
 const maxMs = 20
-const place = openWorkplace()
+const sandbox = openSandbox()
 let heard: (atMs: number) => void = () => {}
 const receiver = createServer((socket) => {
   socket.on('error', () => socket.destroy())
@@ -35,18 +35,18 @@ try {
     PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
     PLINTH_WEBHOOK_RATE: '0',
   }
-  const service = await startService(place, options, false, { limits: { ...withoutLimits, ...calls } })
+  const service = await startService(sandbox, options, false, { limits: { ...withoutLimits, ...calls } })
   const headers = { authorization: `Bearer ${await service.token()}`, 'content-type': 'application/json' }
   const callbackUrl = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`
   const registration = JSON.stringify({ event: 'product.created', callbackUrl })
-  await answerOf(service, 201, { method: 'POST', path: '/api/webhooks', headers, body: registration })
+  await expectResponse(service, 201, { method: 'POST', path: '/api/webhooks', headers, body: registration })
   const times: number[] = []
   for (let n = 0; n < events; n++) {
     const { promise, resolve } = Promise.withResolvers<number>()
     heard = resolve
     const body = JSON.stringify({ name: `Product ${n}`, price: 1 })
     const sentMs = performance.now()
-    await answerOf(service, 201, { method: 'POST', path: '/products', headers, body })
+    await expectResponse(service, 201, { method: 'POST', path: '/products', headers, body })
     times.push((await promise) - sentMs)
     await sleep(pauseMs)
   }
@@ -55,6 +55,6 @@ try {
   process.stdout.write(`${events} events: p50 ${at(0.5).toFixed(1)} ms, p95 ${at(0.95).toFixed(1)} ms\n`)
   process.exitCode = at(0.5) < maxMs ? 0 : 1
 } finally {
-  await place.clear()
+  await sandbox.clear()
   receiver.close()
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { openWorkplace } from '../bench/workplace.ts'
+import { openSandbox } from '../bench/sandbox.ts'
 import { type Scenario, scenarios } from '../scripts/isolation/order.ts'
 import { fillLarge, type IsolationResult, isolationRun } from '../scripts/isolation/run.ts'
 import { forEachEngine, type Place } from './support/engines.ts'
@@ -13,17 +13,17 @@ const unread: ReadonlySet<Scenario> = new Set(['downloads', 'connections'])
 /** A short run of `scripts/isolation.ts` that checks what the second client received, not how fast. */
 forEachEngine((engine) => {
   describe('a client while another one abuses the service', () => {
-    const workplace = openWorkplace()
+    const sandbox = openSandbox()
     const results = new Map<string, IsolationResult>()
     let place: Place
     before(async () => {
       place = await engine.place()
-      const filled = fillLarge(place.url, workplace.folder, rows)
+      const filled = fillLarge(place.url, sandbox.folder, rows)
       const run = { filled, scenarios, seconds: 0.5, scale: 0.05, say: () => {} }
-      for (const result of await isolationRun(workplace, run)) results.set(result.scenario, result)
+      for (const result of await isolationRun(sandbox, run)) results.set(result.scenario, result)
     })
     after(async () => {
-      await workplace.clear()
+      await sandbox.clear()
       await place.remove()
     })
 

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { expectResponse, type HttpRequest } from '../../bench/http.ts'
+import type { Sandbox } from '../../bench/sandbox.ts'
 import { client, type Service, startService } from '../../bench/service.ts'
-import { answerOf, type Question } from '../../bench/target.ts'
-import type { Workplace } from '../../bench/workplace.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { firstRevision } from '../../src/storage/rows/revision.ts'
 import { withoutLimits } from '../../test/support/limits.ts'
@@ -56,10 +56,10 @@ export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: r
 }
 
 /** Starts a service on a filled database, and returns what a second client observed: at rest, then during each abuse. */
-export async function isolationRun(place: Workplace, options: IsolationOptions): Promise<IsolationResult[]> {
+export async function isolationRun(sandbox: Sandbox, options: IsolationOptions): Promise<IsolationResult[]> {
   const { filled, scenarios, settings = {}, say } = options
   const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
-  const service = await startService(place, { tls: true } as Parameters<typeof startService>[1], false, {
+  const service = await startService(sandbox, { tls: true } as Parameters<typeof startService>[1], false, {
     limits: { ...withoutLimits, ...local, ...settings, PLINTH_MASTER_KEY: filled.masterKey },
     database: { url: filled.databaseUrl, fill: () => {} },
   })
@@ -117,14 +117,14 @@ async function prepare(
 
 const json = 'application/json'
 const bearer = (token: string) => ({ authorization: `Bearer ${token}`, 'content-type': json, accept: json })
-const resultOf = async <T>(service: Service, expected: number, question: Question): Promise<T> =>
-  JSON.parse((await answerOf(service, expected, question)).body) as T
+const resultOf = async <T>(service: Service, expected: number, request: HttpRequest): Promise<T> =>
+  JSON.parse((await expectResponse(service, expected, request)).body) as T
 
 async function tokenOf(service: Service, id: string, secret: string): Promise<string> {
   const credentials = Buffer.from(`${id}:${secret}`).toString('base64')
   const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
-  const question = { method: 'POST', path: '/oauth/token', headers, body: 'grant_type=client_credentials' }
-  return (await resultOf<{ access_token: string }>(service, 200, question)).access_token
+  const request = { method: 'POST', path: '/oauth/token', headers, body: 'grant_type=client_credentials' }
+  return (await resultOf<{ access_token: string }>(service, 200, request)).access_token
 }
 
 async function newClient(service: Service, token: string): Promise<{ id: string; token: string }> {
@@ -133,22 +133,22 @@ async function newClient(service: Service, token: string): Promise<{ id: string;
     ...{ name: 'A client', grants: ['client_credentials'] },
     scopes: [...scopes, 'webhooks:read', 'webhooks:write'],
   }
-  const question = { method: 'POST', path: '/api/clients', headers: bearer(token), body: JSON.stringify(settings) }
-  const created = await resultOf<{ id: string; secret: string }>(service, 201, question)
+  const request = { method: 'POST', path: '/api/clients', headers: bearer(token), body: JSON.stringify(settings) }
+  const created = await resultOf<{ id: string; secret: string }>(service, 201, request)
   return { id: created.id, token: await tokenOf(service, created.id, created.secret) }
 }
 
 async function addProducts(service: Service, token: string): Promise<void> {
   for (let n = 0; n < products; n++) {
     const body = JSON.stringify({ name: `Product ${n}`, price: n })
-    await answerOf(service, 201, { method: 'POST', path: '/products', headers: bearer(token), body })
+    await expectResponse(service, 201, { method: 'POST', path: '/products', headers: bearer(token), body })
   }
 }
 
 async function completedReport(service: Service, token: string, reportType: string): Promise<string> {
   const body = JSON.stringify({ reportType, format: 'ndjson' })
-  const question = { method: 'POST', path: '/api/reports', headers: bearer(token), body }
-  const { taskId } = await resultOf<{ taskId: string }>(service, 202, question)
+  const request = { method: 'POST', path: '/api/reports', headers: bearer(token), body }
+  const { taskId } = await resultOf<{ taskId: string }>(service, 202, request)
   for (;;) {
     const look = { method: 'GET', path: `/api/reports/${taskId}/status`, headers: bearer(token) }
     const { status } = await resultOf<{ status: string }>(service, 200, look)

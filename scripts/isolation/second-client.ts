@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { Agent, request } from 'node:https'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { answerOf } from '../../bench/target.ts'
+import { expectResponse } from '../../bench/http.ts'
 
 /** What the second client observed during the abuse. */
 export interface Observation {
@@ -110,10 +110,10 @@ async function downloadAgainAndAgain(
   failures: string[],
 ): Promise<void> {
   const path = `/api/reports/${client.reportId}/download`
-  const question = { method: 'GET', path, headers: { ...bearer(client), accept: '*/*' } }
+  const request = { method: 'GET', path, headers: { ...bearer(client), accept: '*/*' } }
   while (!isOver()) {
     const startedMs = performance.now()
-    const download = answerOf({ port: client.port, tls: true }, 200, question)
+    const download = expectResponse({ port: client.port, tls: true }, 200, request)
     const outcome = await Promise.race([download, sleep(maxDownloadMs)]).catch((error) => error)
     if (outcome === undefined) failures.push(`GET ${path}: no response within ${maxDownloadMs} ms`)
     else if (outcome instanceof Error) failures.push(outcome.message)
@@ -166,23 +166,25 @@ async function startWebhook(client: SecondClient) {
   const headers = { ...bearer(client), 'content-type': 'application/json' }
   const address = { port: client.port, tls: true }
   const body = JSON.stringify({ event: 'product.created', callbackUrl })
-  const registered = await answerOf(address, 201, { method: 'POST', path: '/api/webhooks', headers, body })
+  const registered = await expectResponse(address, 201, { method: 'POST', path: '/api/webhooks', headers, body })
   const { id } = JSON.parse(registered.body) as { id: string }
   const emitAgainAndAgain = async (isOver: () => boolean, failures: string[]) => {
     for (let n = 0; !isOver(); n++) {
       const name = `isolation-${n}`
       sentMs.set(name, performance.now())
       const product = JSON.stringify({ name, price: 1 })
-      await answerOf(address, 201, { method: 'POST', path: '/products', headers, body: product }).catch((error) => {
-        sentMs.delete(name)
-        failures.push(String(error))
-      })
+      await expectResponse(address, 201, { method: 'POST', path: '/products', headers, body: product }).catch(
+        (error) => {
+          sentMs.delete(name)
+          failures.push(String(error))
+        },
+      )
       await sleep(eventEveryMs)
     }
   }
   const stop = async () => {
     for (let waited = 0; sentMs.size > 0 && waited < lastDeliveryMs; waited += 50) await sleep(50)
-    await answerOf(address, 204, { method: 'DELETE', path: `/api/webhooks/${id}`, headers })
+    await expectResponse(address, 204, { method: 'DELETE', path: `/api/webhooks/${id}`, headers })
     receiver.close()
     return { deliveryTimes, undelivered: sentMs.size }
   }

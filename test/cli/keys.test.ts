@@ -78,7 +78,7 @@ describe('plinth keys', () => {
       ['audit', 'list', '--event', 'nonsense'],
       /argument 'nonsense' is invalid\. It must be one of .*, client\.created, .*, webhook\.updated\./,
     ],
-    ['an invalid anchor', ['audit', 'verify', '--expect', 'x'], /an earlier check printed/],
+    ['an invalid anchor', ['audit', 'verify', '--expect', 'x'], /printed by an earlier check/],
     ...['yesterday', '2026-02-30'].map((text): [string, string[], RegExp] => [
       `entries from ${text}`,
       ['audit', 'list', '--from', text],
@@ -137,7 +137,7 @@ describe('plinth --help', () => {
   const help: [string[], RegExp][] = [
     [
       ['keys'],
-      /An API key \(create[\s\S]*opens\s+nothing[\s\S]*Signing keys \(rotate\)[\s\S]*create .*\n[\s\S]*list .*\n[\s\S]*revoke .*\n[\s\S]*rotate/,
+      /An API key \(create[\s\S]*grants\s+no\s+access[\s\S]*Signing keys \(rotate\)[\s\S]*create .*\n[\s\S]*list .*\n[\s\S]*revoke .*\n[\s\S]*rotate/,
     ],
     [['keys', 'rotate'], /--now[\s\S]*--discard/],
     [['audit'], /list .*\n[\s\S]*verify/],

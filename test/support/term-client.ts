@@ -1,6 +1,6 @@
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import { lengthOf, statusOf } from '../../bench/response.ts'
+import { lengthOf, statusOf } from '../../bench/http.ts'
 
 /** The outcomes of the requests of a run. */
 export interface Fates {

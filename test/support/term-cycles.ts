@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { ask, proxied, requestText } from '../../bench/target.ts'
+import { proxied, requestText, send } from '../../bench/http.ts'
 import { freePort } from '../../src/start.ts'
 import { withoutLimits } from './limits.ts'
 import { eventually } from './service.ts'
@@ -98,7 +98,7 @@ async function stoppable({ tls, env }: CyclesOptions): Promise<Stoppable> {
 
 /** The status of one GET on its own connection; undefined if connecting fails. */
 const statusAt = (service: Pick<Stoppable, 'port' | 'tls'>, path: string) =>
-  ask(service, { method: 'GET', path }).then(
+  send(service, { method: 'GET', path }).then(
     (answer) => {
       answer.resume()
       return answer.statusCode
@@ -111,7 +111,7 @@ async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const basic = { authorization: `Basic ${Buffer.from('boot:boot').toString('base64')}` }
   const question = { method: 'POST', path: '/oauth/token', headers: { ...form, ...basic } }
-  const answer = await ask(service, { ...question, body: 'grant_type=client_credentials' })
+  const answer = await send(service, { ...question, body: 'grant_type=client_credentials' })
   const { access_token } = JSON.parse(await text(answer)) as { access_token: string }
   const headers = { ...proxied(service.tls), authorization: `Bearer ${access_token}` }
   const json = { ...headers, 'content-type': 'application/json' }

@@ -1,0 +1,123 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { cpus, totalmem } from 'node:os'
+
+/** The core of the servers, of which only one works at a time, and the core of the load generator. */
+export const serverCore = 0
+export const loadCore = 1
+
+/** Whether this machine can pin processes to these two cores. */
+export const canPin = (): boolean =>
+  [serverCore, loadCore].every((core) => spawnSync('taskset', ['-c', String(core), 'true']).status === 0)
+
+/** Pins a command to a core if `pin` is set. */
+export const pinned = (pin: boolean, core: number, command: string[]): string[] =>
+  pin ? ['taskset', '-c', String(core), ...command] : command
+
+/** The machine, for the file with the figures. */
+export const describeMachine = (pin: boolean) => ({
+  cpu: cpus()[0]?.model ?? 'unknown',
+  cores: cpus().length,
+  memoryMiB: Math.round(totalmem() / 2 ** 20),
+  node: process.version,
+  pinned: pin,
+})
+
+const ticksPerSecond = 100
+
+/** CPU time of a process and its threads in ms. */
+export function cpuMsOf(pid: number): number {
+  // The command name in parentheses may contain spaces, so the fields are counted from its end.
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return ((Number(fields[11]) + Number(fields[12])) * 1_000) / ticksPerSecond
+}
+
+/** Time that a core was busy with any process in ms. */
+export function busyMsOf(core: number): number {
+  const line = new RegExp(`^cpu${core} (.*)$`, 'm').exec(readFileSync('/proc/stat', 'latin1'))?.[1] ?? ''
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = line.split(' ').map(Number)
+  return ((user + nice + system + irq + softirq + steal) * 1_000) / ticksPerSecond
+}
+
+export interface Memory {
+  /** Resident set size. */
+  rssMiB: number
+  /** Maximum resident set size since the last `resetPeak`. */
+  peakMiB: number
+}
+
+/** The memory of a process, from /proc. */
+export function memoryOf(pid: number): Memory {
+  const status = readFileSync(`/proc/${pid}/status`, 'latin1')
+  const mebibytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1_024
+  return { rssMiB: mebibytes('VmRSS'), peakMiB: mebibytes('VmHWM') }
+}
+
+/** Resets the peak, so that each row has its own. */
+export function resetPeak(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/clear_refs`, '5')
+  } catch {
+    // Without permission the peak covers the earlier rows, too.
+  }
+}
+
+/** Meters the CPU time of a process from now on. */
+export function meterOf(pid: number) {
+  const start = { wall: performance.now(), busy: busyMsOf(serverCore), cpu: cpuMsOf(pid) }
+  let cpu = start.cpu
+  return {
+    /** Takes a sample; call it repeatedly if the process may exit, because then /proc no longer has the value. */
+    sample: () => {
+      try {
+        cpu = cpuMsOf(pid)
+      } catch {
+        // The process has exited: the last sample counts.
+      }
+    },
+    /** CPU shares of the process, and of others on its core, since the start; `serverUs` is per row. */
+    read: (rows: number) => {
+      const wall = performance.now() - start.wall
+      const used = cpu - start.cpu
+      const others = Math.max(0, busyMsOf(serverCore) - start.busy - used)
+      return { serverShare: used / wall, othersShare: others / wall, serverUs: (used * 1_000) / rows }
+    },
+  }
+}
+
+/** Readings of the wall clock and of CPU times in ms. */
+export interface Clocks {
+  wall: number
+  load: number
+  idle: number
+  server: number
+  serverCore: number
+  loadCore: number
+}
+
+/** Reads the clocks; `idleMs` is the time that the generator spent waiting. */
+export function readClocks(serverPid: number, idleMs: number): Clocks {
+  const { user, system } = process.cpuUsage()
+  return {
+    wall: performance.now(),
+    load: (user + system) / 1_000,
+    idle: idleMs,
+    server: cpuMsOf(serverPid),
+    serverCore: busyMsOf(serverCore),
+    loadCore: busyMsOf(loadCore),
+  }
+}
+
+/** Shares of the wall time between two readings, and the server's CPU time for each of `count` responses. */
+export function sharesOf(before: Clocks, after: Clocks, count: number) {
+  const spent = (name: keyof Clocks) => after[name] - before[name]
+  const share = (name: keyof Clocks) => spent(name) / spent('wall')
+  return {
+    serverShare: share('server'),
+    loadShare: 1 - share('idle'),
+    othersShare: Math.max(0, share('serverCore') - share('server')),
+    othersLoadShare: Math.max(0, share('loadCore') - share('load')),
+    serverUs: (spent('server') * 1_000) / count,
+  }
+}

@@ -1,0 +1,79 @@
+import { type IncomingMessage, request as plainRequest } from 'node:http'
+import { request as secureRequest } from 'node:https'
+
+/** A server to measure. */
+export interface Target {
+  name: 'reference' | 'service'
+  pid: number
+  port: number
+  tls: boolean
+}
+
+export interface HttpResponse {
+  headers: IncomingMessage['headers']
+  body: string
+}
+
+type Headers = Record<string, string>
+
+/** The header fields that a TLS-terminating proxy adds for a service without TLS. */
+export const proxied = (tls: boolean): Headers => (tls ? {} : { 'x-forwarded-proto': 'https' })
+
+type Address = Pick<Target, 'port' | 'tls'>
+
+export interface HttpRequest {
+  method: string
+  path: string
+  headers?: Headers
+  body?: string
+}
+
+/** Sends one request; resolves with the response, whose body is still to be read. */
+export function send({ port, tls }: Address, { method, path, headers, body = '' }: HttpRequest) {
+  const all = { ...proxied(tls), ...headers, ...(body !== '' && { 'content-length': Buffer.byteLength(body) }) }
+  const options = { host: '127.0.0.1', port, method, path, headers: all, agent: false as const }
+  return new Promise<IncomingMessage>((resolve, reject) => {
+    const outgoing = tls ? secureRequest({ ...options, rejectUnauthorized: false }) : plainRequest(options)
+    outgoing.on('response', resolve).on('error', reject).end(body)
+  })
+}
+
+/** Sends one request and reads the response; throws unless it has the expected status. */
+export async function expectResponse(address: Address, expected: number, request: HttpRequest): Promise<HttpResponse> {
+  const response = await send(address, request)
+  const body = (await response.setEncoding('utf8').toArray()).join('')
+  if (response.statusCode === expected) return { headers: response.headers, body }
+  const { method, path } = request
+  throw new Error(`${method} ${path} returned ${response.statusCode} instead of ${expected}: ${body}`)
+}
+
+/** A request as sent over the wire; both servers get the same bytes. */
+export function requestText(method: string, path: string, headers: Headers, body = ''): string {
+  const all = { host: 'localhost', ...headers, ...(body && { 'content-length': String(Buffer.byteLength(body)) }) }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`
+}
+
+const headEnd = Buffer.from('\r\n\r\n')
+/** Both spellings that the servers use. */
+const lengthNames = ['content-length', 'Content-Length'].map((name) => Buffer.from(`\r\n${name}: `))
+const digit = (byte: number | undefined) => (byte ?? 0) - 48
+
+/** The status of the response at the start of the buffer. */
+export const statusOf = (bytes: Buffer): number => digit(bytes[9]) * 100 + digit(bytes[10]) * 10 + digit(bytes[11])
+
+/**
+ * Length of the response at the start of the buffer, 0 while its head is incomplete. Understands only what the two servers
+ * send: HTTP/1.1 with a Content-Length, or 204 and 304 without content. Throws on anything else.
+ */
+export function lengthOf(bytes: Buffer): number {
+  const end = bytes.indexOf(headEnd)
+  if (end < 0) return 0
+  const status = statusOf(bytes)
+  if (status === 204 || status === 304) return end + 4
+  const found = lengthNames.map((name) => ({ at: bytes.indexOf(name), name })).find(({ at }) => at >= 0 && at < end)
+  if (!found) throw new Error(`A response without Content-Length: ${bytes.toString('latin1', 0, end)}`)
+  let length = 0
+  for (let at = found.at + found.name.length; bytes[at] !== 13; at++) length = length * 10 + digit(bytes[at])
+  return end + 4 + length
+}
