@@ -105,7 +105,7 @@ describe('plinth serve <definition>', () => {
       writeFileSync(join(here, 'package.json'), '{"plinth":{"main":"service.ts"}}')
       const { code, stderr } = await plan()
       assert.deepEqual([code, stderr.split(': ')[1]], [2, join(here, 'package.json')])
-      assert.match(stderr, /"plinth" must name the file of the service, such as "\.\/service\.ts"/)
+      assert.match(stderr, /"plinth" must be the path of the definition, such as "\.\/service\.ts"/)
     })
 
     it('uses the built-in definition if there is no file', async () => {
