@@ -16,23 +16,23 @@ import { addAudit } from './fill/audit.ts'
 import { addBooks, addDeliveries, addTasks, addUsers } from './fill/tables.ts'
 import { openTarget, type Target } from './fill/target.ts'
 
-const usage = `Fills a database as large as a service that ran for years, to measure and test with: rows of one client, which
-owns the tasks and one webhook with its deliveries, and whose id and secret are printed at the end as JSON.
+const usage = `Fills a database with as many rows as years of use would leave, for tests and measurements. One new client owns the report
+tasks and a webhook with its deliveries; its id and secret are printed at the end as JSON.
 
   node scripts/fill-large.ts --database file:data/plinth.db [options]
 
-  --database URL      file:… or postgres://…; migrated first; nothing else may use it meanwhile
-  --data-dir FOLDER   where the service keeps its master key, if not in PLINTH_MASTER_KEY (the folder of the file; ./data)
+  --database URL      file:… or postgres://…; it is migrated first, and no other process may use it meanwhile
+  --data-dir FOLDER   folder with the service's master key, unless PLINTH_MASTER_KEY is set (the folder of the file; ./data)
   --books N           (1,000,000)
   --users N           (1,000,000)
-  --tasks N           report tasks of the client, all ended (1,000,000)
-  --deliveries N      of one webhook, with their events and tries; one in 1,000 waits for its next try (3,000,000)
-  --audit N           entries of the audit log, chained as the service does it (3,000,000; PostgreSQL 10,000,000)
-  --callback-url URL  of the webhook (http://127.0.0.1:9/hook)
-  --force             add another such lot where one is already
-  --help              this text
+  --tasks N           finished report tasks of the client (1,000,000)
+  --deliveries N      deliveries of the webhook with events and attempts; one in 1,000 waits for a retry (3,000,000)
+  --audit N           audit entries with a valid hash chain (3,000,000; PostgreSQL 10,000,000)
+  --callback-url URL  URL of the webhook (http://127.0.0.1:9/hook)
+  --force             fill the database again although it was filled before
+  --help              print this text
 
-It exits with 2 when an option is wrong, and with 1 when the database has been filled already.
+The exit code is 2 for an invalid option, and 1 if the database was filled before.
 `
 
 const clientName = 'Large fill'
@@ -113,15 +113,15 @@ async function run(options: Options): Promise<void> {
 async function refuseFilled(db: Database, { force, database }: Options): Promise<void> {
   const earlier = await db.read.selectFrom('clients').select('id').where('name', '=', clientName).executeTakeFirst()
   if (earlier === undefined || force) return
-  const shown = database.replace(/\/\/.*@/, '//')
-  throw new Error(`${shown} has been filled already, for the client ${earlier.id}; --force adds another lot`)
+  const withoutPassword = database.replace(/\/\/.*@/, '//')
+  throw new Error(`${withoutPassword} was filled before, for the client ${earlier.id}; --force fills it again`)
 }
 
 async function fill({ counts, callbackUrl }: Options, db: Database, seals: Sealer, target: Target): Promise<void> {
   const start = performance.now()
   const scopes = Object.keys(builtIn.scopes)
-  const wanted = { name: clientName, scopes, grants: ['client_credentials'] }
-  const { client, secret } = await createClient(db, seals, builtIn.scopes, wanted, { actor: operator })
+  const settings = { name: clientName, scopes, grants: ['client_credentials'] }
+  const { client, secret } = await createClient(db, seals, builtIn.scopes, settings, { actor: operator })
   const store = { db, sealer: seals, now: Date.now, random: randomBytes }
   const caller = { clientId: client.id, subject: client.id, scopes: new Set(scopes) }
   const { row: webhook } = newRegistration(store, caller, { event: '*', callbackUrl })
@@ -135,6 +135,6 @@ async function fill({ counts, callbackUrl }: Options, db: Database, seals: Seale
   await addAudit(lot, db, seals, counts.audit)
   await target.finish()
   say(`Filled in ${((performance.now() - start) / 1_000).toFixed(0)} s`)
-  const made = { clientId: client.id, clientSecret: secret, webhookId: webhook.id, counts }
-  process.stdout.write(`${JSON.stringify(made)}\n`)
+  const summary = { clientId: client.id, clientSecret: secret, webhookId: webhook.id, counts }
+  process.stdout.write(`${JSON.stringify(summary)}\n`)
 }

@@ -9,20 +9,21 @@ import { s3Server } from '../test/support/s3.ts'
 import { scenarios as scenarioNames } from './isolation/order.ts'
 import { type Filled, fillLarge, type IsolationResult, isolationRun } from './isolation/run.ts'
 
-const usage = `Starts a service on a large database, lets one client abuse it, and measures what a second client sees.
+const usage = `Starts a service on a large database, lets one client abuse it, and measures how a second client is affected.
 
   node scripts/isolation.ts [options] [-- options of fill-large.ts]
 
-  --postgres URL   a server where the run makes a database of its own; SQLite without it
-  --s3             results on an S3 server of the run's own (versitygw) instead of a folder
-  --only NAMES     some of ${scenarioNames.join(', ')}
-  --seconds N      how long each abuse goes on (10)
-  --keep FOLDER    keeps the filled database there, and uses the one that is there
-  --scale N        endpoints, streams, downloads and connections as a share of the full number (1)
-  --help           this text
+  --postgres URL   a server on which the run creates its own database (default: SQLite)
+  --s3             store results on an S3 server that the run starts (versitygw) instead of in a folder
+  --only NAMES     any of ${scenarioNames.join(', ')}
+  --seconds N      duration of each scenario (10)
+  --keep FOLDER    store the filled database in this folder, and use an existing one
+  --scale N        number of endpoints, streams, downloads and connections as a fraction of the full number (1)
+  --help           print this text
 
-One line each. PASS when the 99th percentile of the second client's reads stays under 50 ms, each of its deliveries
-arrives and each download ends within 2 s, and neither its connection nor its event stream is cut. Exit code 1 when a scenario fails.
+Prints one line per scenario. A scenario passes if the 99th percentile of the second client's reads stays below 50 ms, each
+delivery arrives and each download ends within 2 s, and neither its connection nor its event stream is closed. The exit code
+is 1 if a scenario fails.
 `
 
 const maxReadMs = 50
@@ -47,7 +48,7 @@ function violations({ observation }: IsolationResult): string[] {
   const { p99Ms, cut, undelivered, deliveries, slowestDeliveryMs, slowestDownloadMs, failures } = observation
   const rules: [boolean, string][] = [
     [p99Ms >= maxReadMs, `p99 of reads ${p99Ms.toFixed(1)} ms`],
-    [cut > 0, `${cut} connections or streams cut`],
+    [cut > 0, `${cut} connections or streams closed`],
     [failures.length > 0, `failed requests: ${failures[0]}`],
     [deliveries === 0 || undelivered > 0, `${undelivered} deliveries missing`],
     [slowestDownloadMs >= maxWaitMs, `a download took ${slowestDownloadMs.toFixed(0)} ms`],

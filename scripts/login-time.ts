@@ -1,6 +1,6 @@
 /**
- * Tests whether the time of a refused login reveals if an account exists (T-AUTH-03): as many attempts at a known as at an
- * unknown address, in random order, compared by the Mann-Whitney U test. Run it on an otherwise idle machine:
+ * Tests whether the duration of a failed login reveals if an account exists (T-AUTH-03): the same number of attempts for a
+ * known and for an unknown address, in random order, compared by the Mann-Whitney U test. Run it on an idle machine:
  *
  *   node scripts/login-time.ts [attempts of each kind, default 500]
  *
@@ -54,7 +54,7 @@ for (const kind of order) {
 await db.close()
 rmSync(folder, { recursive: true })
 
-/** The two-sided p value of the Mann-Whitney U test, by its normal approximation. */
+/** The two-sided p-value of the Mann-Whitney U test by its normal approximation. */
 function mannWhitney(one: number[], other: number[]): number {
   const all = [...one.map((time) => ({ time, first: true })), ...other.map((time) => ({ time, first: false }))]
   const ranks = all.sort((a, b) => a.time - b.time).map(({ first }, index) => (first ? index + 1 : 0))

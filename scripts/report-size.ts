@@ -1,13 +1,3 @@
-/**
- * Creates reports of 100,000 and of 1,000,000 users in every format without a size limit, each three times in a row, on a
- * service of its own, and checks each file with an independent reader: `sqlite3` for CSV, Python's zipfile and XML parser
- * for XLSX, JSON.parse for the others. Meanwhile one client reads users one after another:
- *
- *   node scripts/report-size.ts [rows of the small run, rows of the large one]
- *
- * Exits with 1 if a file is incomplete, if memory exceeds 300 MiB or grows by more than 40 MiB with the rows, or if the 99th
- * percentile of the reads more than doubles in the large run; the small run ends too soon for that comparison.
- */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream, rmSync } from 'node:fs'
@@ -17,15 +7,42 @@ import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
 import { memoryOf, resetPeak } from '../bench/cpu-and-memory.ts'
 import { expectResponse, proxied, send } from '../bench/http.ts'
 import { openSandbox } from '../bench/sandbox.ts'
 import { type Service, startService } from '../bench/service.ts'
 
-const [small = 100_000, large = 1_000_000] = process.argv.slice(2).map(Number)
+const usage = `Creates reports of a small and a large number of users in every format without a size limit, three times each, on a
+service of its own, while a client reads users one after another. Checks each file with an independent reader: sqlite3 for
+CSV, Python's zipfile and XML parser for XLSX, JSON.parse for the others.
+
+  node scripts/report-size.ts [small [large]]
+
+  small   rows of the small run (100000)
+  large   rows of the large run (1000000)
+  --help  print this text
+
+The exit code is 1 if a file is incomplete, if memory exceeds 300 MiB or grows by more than 40 MiB with the number of rows,
+or if the 99th percentile of the reads more than doubles in the large run. The small run is too short for that comparison.
+`
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { help: { type: 'boolean', default: false } },
+})
+if (values.help) {
+  process.stdout.write(usage)
+  process.exit()
+}
+const [small = 100_000, large = 1_000_000] = positionals.map((text) => {
+  const rows = Number(text)
+  if (!Number.isSafeInteger(rows) || rows < 1) throw new Error(`${text}: expected a whole number of rows, 1 or more`)
+  return rows
+})
 const maxMiB = 300
-const growthMiB = 40
-const slowdown = 2
+const maxGrowthMiB = 40
+const maxSlowdown = 2
 
 const sandbox = openSandbox()
 const failures: string[] = []
@@ -37,11 +54,11 @@ async function measure(rows: number): Promise<number> {
   const service = await startService(sandbox, options, false, { name: String(rows) })
   addUsers(service.databaseFile, rows)
   const idle = await reads(service, sleep(5_000))
-  say(`${rows.toLocaleString('en')} users; reads of one: p99 ${idle.toFixed(2)} ms when nothing else is done`)
+  say(`${rows.toLocaleString('en')} users; reads of one: p99 ${idle.toFixed(2)} ms without other work`)
   resetPeak(service.pid)
   for (const format of ['csv', 'ndjson', 'json', 'xlsx']) await oneFormat(service, format, rows, idle)
   const { peakMiB } = memoryOf(service.pid)
-  say(`  the service took ${peakMiB.toFixed(0)} MiB at most`)
+  say(`  peak memory of the service: ${peakMiB.toFixed(0)} MiB`)
   if (peakMiB > maxMiB) failures.push(`${rows} users took ${peakMiB.toFixed(0)} MiB`)
   await service.stop()
   return peakMiB
@@ -61,21 +78,23 @@ function addUsers(file: string, rows: number): void {
 
 async function oneFormat(service: Service, format: string, rows: number, idleMs: number): Promise<void> {
   const started = performance.now()
-  const making = inARow(service, format)
-  const p99 = await reads(service, making)
-  const { taskId, rowCount } = await making
+  const lastReport = createReports(service, format)
+  const p99 = await reads(service, lastReport)
+  const { taskId, rowCount } = await lastReport
   const seconds = (performance.now() - started) / 1_000 / exports
   const file = join(sandbox.folder, `users.${format}`)
   const { digest, sha256 } = await download(service, taskId, file)
   const read = await readers[format]?.(file)
   rmSync(file)
-  const whole = rowCount === rows && read === rows && digest === sha256
-  if (!whole)
-    failures.push(`${format}: ${rowCount} rows were told and ${read} read of ${rows}, digest ${digest} ${sha256}`)
-  if (rows === large && p99 > slowdown * idleMs)
+  const isComplete = rowCount === rows && read === rows && digest === sha256
+  if (!isComplete)
+    failures.push(
+      `${format}: ${rowCount} rows reported, ${read} read of ${rows}; Repr-Digest ${digest}, file ${sha256}`,
+    )
+  if (rows === large && p99 > maxSlowdown * idleMs)
     failures.push(`${format}: p99 of reads rose from ${idleMs.toFixed(2)} to ${p99.toFixed(2)} ms`)
   say(
-    `  ${format.padEnd(6)} ${seconds.toFixed(1)} s, ${whole ? 'whole' : 'NOT WHOLE'}; p99 of reads ${p99.toFixed(2)} ms`,
+    `  ${format.padEnd(6)} ${seconds.toFixed(1)} s, ${isComplete ? 'complete' : 'INCOMPLETE'}; p99 of reads ${p99.toFixed(2)} ms`,
   )
 }
 
@@ -85,26 +104,30 @@ interface Task {
   rowCount: number
 }
 
-/** One export takes a second or two: too few reads for a 99th percentile. */
+/** A single report takes a second or two, which is too short for a 99th percentile of reads. */
 const exports = 3
 
-async function inARow(service: Service, format: string): Promise<Task> {
-  for (let n = 1; n < exports; n++) await completed(service, format)
-  return completed(service, format)
+async function createReports(service: Service, format: string): Promise<Task> {
+  for (let n = 1; n < exports; n++) await createReport(service, format)
+  return createReport(service, format)
 }
 
 const bearer = async (service: Service) => ({ authorization: `Bearer ${await service.token()}` })
 
-async function completed(service: Service, format: string): Promise<Task> {
+async function createReport(service: Service, format: string): Promise<Task> {
   const headers = { ...(await bearer(service)), 'content-type': 'application/json' }
   const body = JSON.stringify({ reportType: 'users', format })
-  let answer = await expectResponse(service, 202, { method: 'POST', path: '/api/reports', headers, body })
+  let response = await expectResponse(service, 202, { method: 'POST', path: '/api/reports', headers, body })
   for (;;) {
-    const task = JSON.parse(answer.body) as Task
+    const task = JSON.parse(response.body) as Task
     if (task.status === 'completed') return task
-    if (task.status === 'failed') throw new Error(`The report failed: ${answer.body}`)
+    if (task.status === 'failed') throw new Error(`The report failed: ${response.body}`)
     await sleep(100)
-    answer = await expectResponse(service, 200, { method: 'GET', path: `/api/reports/${task.taskId}/status`, headers })
+    response = await expectResponse(service, 200, {
+      method: 'GET',
+      path: `/api/reports/${task.taskId}/status`,
+      headers,
+    })
   }
 }
 
@@ -121,9 +144,9 @@ async function reads(service: Service, until: Promise<unknown>): Promise<number>
     const start = performance.now()
     await new Promise<void>((resolve, reject) => {
       const options = { port: service.port, path: `/users/${id}`, headers, agent }
-      get(options, (answer) => {
-        if (answer.statusCode !== 200) reject(new Error(`A read was answered with ${answer.statusCode}`))
-        answer.resume().once('end', resolve)
+      get(options, (response) => {
+        if (response.statusCode !== 200) reject(new Error(`A read returned ${response.statusCode}`))
+        response.resume().once('end', resolve)
       }).once('error', reject)
     })
     times.push(performance.now() - start)
@@ -136,15 +159,15 @@ async function reads(service: Service, until: Promise<unknown>): Promise<number>
 
 async function download(service: Service, taskId: string, file: string) {
   const path = `/api/reports/${taskId}/download`
-  const answer = await send(service, { method: 'GET', path, headers: await bearer(service) })
-  if (answer.statusCode !== 200) throw new Error(`The download was answered with ${answer.statusCode}`)
+  const response = await send(service, { method: 'GET', path, headers: await bearer(service) })
+  if (response.statusCode !== 200) throw new Error(`The download returned ${response.statusCode}`)
   const hash = createHash('sha256')
-  answer.on('data', (chunk) => hash.update(chunk))
-  await pipeline(answer, createWriteStream(file))
-  return { digest: String(answer.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
+  response.on('data', (chunk) => hash.update(chunk))
+  await pipeline(response, createWriteStream(file))
+  return { digest: String(response.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
 }
 
-/** Each reader counts the rows of a file and fails if one differs from the input. */
+/** The readers count the rows of a file that equal the input. */
 const readers: Record<string, (file: string) => Promise<number>> = {
   csv: async (file) =>
     Number(
@@ -155,7 +178,7 @@ const readers: Record<string, (file: string) => Promise<number>> = {
       ]),
     ),
   ndjson: (file) => lines(file, (line) => line),
-  // One row per line, between the brackets.
+  // One row per line, apart from the brackets and commas.
   json: (file) => lines(file, (line) => line.replace(/^\[|[\],]+$/g, '')),
   xlsx: async (file) => Number(output('python3', ['-c', countXlsx, file])),
 }
@@ -195,7 +218,7 @@ try {
   const peaks = []
   for (const rows of [small, large]) peaks.push(await measure(rows))
   const [before = 0, after = 0] = peaks
-  if (after - before > growthMiB) failures.push(`memory grew by ${(after - before).toFixed(0)} MiB with the rows`)
+  if (after - before > maxGrowthMiB) failures.push(`memory grew by ${(after - before).toFixed(0)} MiB with the rows`)
 } finally {
   await sandbox.clear()
 }

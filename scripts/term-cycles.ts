@@ -1,21 +1,21 @@
 import { parseArgs } from 'node:util'
 import { type Cycle, isGraceful, termCycles, unread } from '../test/support/term-cycles.ts'
 
-const usage = `Stops a real service with SIGTERM under load, again and again, and counts what clients lose by it.
+const usage = `Stops a service with SIGTERM under load, again and again, and counts the requests that clients lose.
 
   node scripts/term-cycles.ts [options]
 
-  --cycles N       stops (100)
-  --rate N         requests in a second (200)
-  --connections N  keep-alive connections they are sent over (20)
+  --cycles N       number of stops (100)
+  --rate N         requests per second (200)
+  --connections N  number of keep-alive connections (20)
   --drain N        PLINTH_DRAIN of the service, seconds (1)
   --plain          PLINTH_TLS=off, as behind a proxy
-  --postgres URL   an empty database for the service; SQLite without it
-  --seed N         of all chance, to run the same again (the time)
-  --help           this text
+  --postgres URL   an empty database for the service (default: SQLite)
+  --seed N         seed of the random numbers, to repeat a run (the time)
+  --help           print this text
 
-It prints a line for each stop. It fails when a request was handled and not answered, when a connection was reset with a
-request on it, when a 503 had no Retry-After, when /readyz answered anything but 503, or when the service did not exit with 0.
+Prints one line per stop. Fails if a processed request gets no response, a connection with a request is reset, a 503 has no
+Retry-After, /readyz returns anything but 503, or the service does not exit with 0.
 `
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
@@ -64,10 +64,10 @@ async function run(): Promise<void> {
   say(
     [
       `${passed ? 'PASS' : 'FAIL'}  ${cycles.length} stops, ${sum(({ written }) => written)} requests written`,
-      `read and unanswered ${sum(({ lost }) => lost.length)}`,
+      `read without a response ${sum(({ lost }) => lost.length)}`,
       `reset with a request unread ${sum(({ reset }) => reset.length)}`,
       `503 without Retry-After ${sum(({ bare503 }) => bare503)}`,
-      `ended in order, unread ${sum(unread)}`,
+      `closed in order, unread ${sum(unread)}`,
     ].join('\n      '),
   )
   process.exitCode = passed ? 0 : 1

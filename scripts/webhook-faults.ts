@@ -10,18 +10,18 @@ import type { Place } from '../test/support/engines.ts'
 import { faultRun } from '../test/support/webhook-faults.ts'
 import { killRun } from '../test/support/webhook-kills.ts'
 
-const usage = `Delivers webhooks to receivers that misbehave, and kills the service while it does.
+const usage = `Delivers webhooks to misbehaving receivers, and kills the service during deliveries.
 
   node scripts/webhook-faults.ts [options]
 
-  --events N       events for twelve hostile receivers, on a clock that is put forward (2000)
-  --healthy N      events for healthy receivers meanwhile, whose 95th percentile counts (100)
-  --kills N        times that a real service is killed with SIGKILL (20; 0 for none)
-  --postgres URL   a server where the run makes databases of its own; SQLite without it
-  --seed N         of all chance, to run the same again (the time)
-  --help           this text
+  --events N       events for twelve misbehaving receivers, on a simulated clock (2000)
+  --healthy N      events for healthy receivers at the same time, whose 95th percentile is checked (100)
+  --kills N        how often a service is killed with SIGKILL (20; 0 for never)
+  --postgres URL   a server on which the run creates its own databases (default: SQLite)
+  --seed N         seed of the random numbers, to repeat a run (the time)
+  --help           print this text
 
-It fails when an event is lost, when bytes or signatures differ between tries, or when healthy receivers wait for others.
+Fails if an event is lost, if bytes or signatures differ between attempts, or if healthy receivers wait for others.
 `
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
@@ -57,7 +57,7 @@ async function run(events: number, healthyEvents: number, kills: number, seed: n
   if (kills > 0) await inPlace(async (place) => say(JSON.stringify(await killRun(place, { kills, seed, say }))))
 }
 
-/** Runs a part of the test on a new, empty database. */
+/** Runs a part of the test on a new database. */
 async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
   const place = await (values.postgres ? postgresPlace(values.postgres) : sqlitePlace())
   await work(place).finally(place.remove)

@@ -1,29 +1,44 @@
-/**
- * Measures the webhook latency of an idle service: from sending the request that causes the event, including its commit, to
- * the first byte at the receiver.
- *
- *   node scripts/webhook-latency.ts [events, default 200]
- *
- * Exits with 1 if the median is 20 ms or more.
- */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
 import { expectResponse } from '../bench/http.ts'
 import { openSandbox } from '../bench/sandbox.ts'
 import { startService } from '../bench/service.ts'
 import { withoutLimits } from '../test/support/limits.ts'
 
-const events = Number(process.argv[2] ?? 200)
+const usage = `Measures the webhook latency of an idle service: from sending the request that causes an event, including its
+commit, to the first byte at the receiver.
+
+  node scripts/webhook-latency.ts [events]
+
+  events  number of events (200)
+  --help  print this text
+
+The exit code is 1 if the median is 20 ms or more.
+`
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { help: { type: 'boolean', default: false } },
+})
+if (values.help) {
+  process.stdout.write(usage)
+  process.exit()
+}
+const events = Number(positionals[0] ?? 200)
+if (!Number.isSafeInteger(events) || events < 1) {
+  throw new Error(`events ${positionals[0]}: expected a whole number, 1 or more`)
+}
 const pauseMs = 30
 const maxMs = 20
 const sandbox = openSandbox()
-let heard: (atMs: number) => void = () => {}
+let onCall: (atMs: number) => void = () => {}
 const receiver = createServer((socket) => {
   socket.on('error', () => socket.destroy())
   socket.on('data', () => {
-    heard(performance.now())
+    onCall(performance.now())
     socket.write('HTTP/1.1 204 No Content\r\n\r\n')
   })
 }).listen(0, '127.0.0.1')
@@ -43,7 +58,7 @@ try {
   const times: number[] = []
   for (let n = 0; n < events; n++) {
     const { promise, resolve } = Promise.withResolvers<number>()
-    heard = resolve
+    onCall = resolve
     const body = JSON.stringify({ name: `Product ${n}`, price: 1 })
     const sentMs = performance.now()
     await expectResponse(service, 201, { method: 'POST', path: '/products', headers, body })

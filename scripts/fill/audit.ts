@@ -8,7 +8,7 @@ const batch = 5_000
 const columns = 'sequence, at, event, client_id, subject, target, address, request_id, details, hash'
 const stepMs = 250
 
-/** Appends entries to the audit log, chained with the master key like the service's own: `verifyAudit` passes. */
+/** Appends entries to the audit log with a valid hash chain, so that `verifyAudit` succeeds. */
 export async function addAudit(lot: Lot, db: Database, sealer: Sealer, count: number): Promise<void> {
   if (count === 0) return
   const { target, say, nowMs } = lot

@@ -2,7 +2,7 @@ import type { RegisteredClient } from '../../src/oauth/clients/client-rows.ts'
 import type { Webhook } from '../../src/storage/tables/tables.ts'
 import { type Target, withoutIndexes } from './target.ts'
 
-/** The owner of the rows, and what distinguishes them from those of an earlier fill. */
+/** What the rows of one fill have in common: their owner, and a tag that no other fill has. */
 export interface Lot {
   target: Target
   /** Four unique characters, part of each id and e-mail address. */
@@ -44,7 +44,7 @@ export const addUsers = (lot: Lot, count: number) =>
     }
   })
 
-/** Ended tasks with expired results: one in 1,000 failed, one in 10,000 has a rare type. */
+/** Finished tasks with expired results; one in 1,000 failed, one in 10,000 has a rare type. */
 export const addTasks = (lot: Lot, count: number) =>
   addRows(lot, 'tasks', count, ({ instant }) => {
     const ms = age(lot, count)
@@ -68,7 +68,7 @@ const audience = "case when i % 1000 = 3 then 'users:read' when i % 100 = 5 then
 const bodyOf = `'{"id":' || i || ',"title":"The oak lantern ' || i || '","author":"Author ' || (i % 50000) || '"}'`
 
 /**
- * Deliveries of the webhook with their events and attempts: one in 1,000 failed, one in 1,000 waits for its fourth attempt.
+ * Deliveries of the webhook with their events and attempts; one in 1,000 failed, one in 1,000 waits for its fourth attempt.
  */
 export async function addDeliveries(lot: Lot, count: number): Promise<void> {
   const { client, webhook, nowMs, target } = lot
@@ -116,11 +116,11 @@ export async function addDeliveries(lot: Lot, count: number): Promise<void> {
     on conflict do nothing`)
 }
 
-/** Creation time of the `i`th of `count` rows in epoch ms: the last one is a minute old. */
+/** SQL for the creation time of the `i`th of `count` rows in epoch ms; the last row is a minute old. */
 const age = ({ nowMs }: Lot, count: number) =>
   `${nowMs - 60_000} - (${count} - i) * ${Math.max(1, Math.floor((25 * dayMs) / Math.max(1, count)))}`
 
-/** Ids that sort by age, before all that the service creates from now on. */
+/** SQL for ids that sort by age and before those that the service creates later. */
 const idOf = ({ tag, target }: Lot, prefix: string, kept = 22) =>
   `${text(`${prefix}_0`)} || ${padded('i')} || substr(${text(tag)} || ${target.suffix('i')}, 1, ${kept})`
 

@@ -2,10 +2,10 @@ import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import type { Database } from '../../src/storage/database.ts'
 
-/** The database to fill, by statements that generate rows inside it. */
+/** The database to fill; its statements generate the rows inside the database. */
 export interface Target {
   engine: 'sqlite' | 'postgres'
-  /** A query of the integers from first to last, in a column `i`. */
+  /** A query that returns the integers from first to last in a column `i`. */
   numbers: (first: number, last: number) => string
   /** An SQL expression: epoch ms → ISO text of the instant. */
   instant: (ms: string) => string
@@ -15,12 +15,12 @@ export interface Target {
   run: (sql: string, values?: (string | number)[]) => Promise<void>
   /** The CREATE INDEX statements of a table by index name, without the indexes of its constraints. */
   indexesOf: (table: string) => Promise<Map<string, string>>
-  /** Updates the statistics as in a database in use: PostgreSQL does so automatically, SQLite never. */
+  /** Brings the planner's statistics to the state of a database in use: PostgreSQL updates them itself, SQLite never does. */
   finish: () => Promise<void>
   close: () => Promise<void>
 }
 
-/** Opens a connection without durability: a crash of the machine may destroy the database. */
+/** Opens a connection without durable writes: a crash of the machine may destroy the database. */
 export function openTarget({ engine, url }: Database): Promise<Target> {
   return engine.name === 'sqlite' ? sqliteTarget(url) : postgresTarget(url)
 }
@@ -67,7 +67,7 @@ async function postgresTarget(url: string): Promise<Target> {
   }
 }
 
-/** Fills a table without its indexes and creates them afterwards: many times faster than row by row. */
+/** Drops the indexes of a table, fills it and creates them again, which is many times faster. */
 export async function withoutIndexes(target: Target, table: string, fill: () => Promise<void>): Promise<void> {
   const indexes = await target.indexesOf(table)
   for (const name of indexes.keys()) await target.run(`drop index ${name}`)

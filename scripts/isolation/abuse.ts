@@ -1,7 +1,7 @@
 /**
- * One abusive client, in its own process so that its work does not distort what the second client measures: `node abuse.ts
- * '<order as JSON>'`. Sends `ready` to its parent once the abuse is in progress, and the counts of response statuses when
- * the parent stops it.
+ * The abusive client, in its own process so that its work does not distort the second client's measurements: `node abuse.ts
+ * '<AbuseOrder as JSON>'`. Sends `ready` to its parent once the abuse is in progress, and the counts of response statuses
+ * when the parent stops it.
  */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
@@ -49,7 +49,7 @@ async function call({ method = 'GET', path, token = order.token, headers, body }
     return text
   } catch (error) {
     count((error as NodeJS.ErrnoException).code ?? 'error')
-    // Do not retry a refused connection at once.
+    // Avoids a busy loop while connections are refused.
     await sleep(50)
     return ''
   }

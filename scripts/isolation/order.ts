@@ -19,6 +19,6 @@ export interface AbuseOrder {
   reportId: string
   /** A task of the abusive client that never ends. */
   endlessTaskId: string
-  /** Number of endpoints, streams, downloads and connections, as a fraction of the full number. */
+  /** Fraction of the full number of endpoints, streams, downloads and connections. */
   scale: number
 }

@@ -51,11 +51,11 @@ export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: r
   const command = [fillProgram, '--database', databaseUrl, '--data-dir', dataDir, ...fillArguments]
   const env = { ...process.env, PLINTH_MASTER_KEY: masterKey }
   const { status, stdout } = spawnSync(process.execPath, command, { env, stdio: ['ignore', 'pipe', 'inherit'] })
-  if (status !== 0) throw new Error(`fill-large.ts ended with ${status}`)
+  if (status !== 0) throw new Error(`fill-large.ts exited with ${status}`)
   return { databaseUrl, masterKey, ...(JSON.parse(stdout.toString()) as Omit<Filled, 'databaseUrl' | 'masterKey'>) }
 }
 
-/** Starts a service on a filled database, and returns what a second client observed: at rest, then during each abuse. */
+/** Starts a service on a filled database; returns what the second client observed at rest and during each abuse. */
 export async function isolationRun(sandbox: Sandbox, options: IsolationOptions): Promise<IsolationResult[]> {
   const { filled, scenarios, settings = {}, say } = options
   const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
@@ -80,8 +80,8 @@ export function lineOf({ scenario, observation, abuse }: IsolationResult): strin
   const downloaded = `${observation.downloads} downloads, slowest ${observation.slowestDownloadMs.toFixed(0)} ms`
   const read = `${reads} reads: p50 ${p50Ms.toFixed(1)}, p99 ${p99Ms.toFixed(1)}, slowest ${slowestMs.toFixed(0)} ms`
   const delivered = `${deliveries} deliveries, slowest ${slowestDeliveryMs.toFixed(0)} ms, ${undelivered} missing`
-  const answers = Object.entries(abuse).map(([outcome, times]) => `${outcome}×${times}`)
-  return [`${scenario.padEnd(15)} ${read}; ${delivered}; ${downloaded}; ${cut} cut`, ...failures, answers.join(' ')]
+  const responses = Object.entries(abuse).map(([outcome, times]) => `${outcome}×${times}`)
+  return [`${scenario.padEnd(15)} ${read}; ${delivered}; ${downloaded}; ${cut} cut`, ...failures, responses.join(' ')]
     .filter(Boolean)
     .join('; ')
 }
@@ -191,7 +191,7 @@ async function observe(
 async function startAbuse(order: AbuseOrder) {
   const child = fork(join(import.meta.dirname, 'abuse.ts'), [JSON.stringify(order)])
   const ended = new AbortController()
-  child.once('exit', () => ended.abort(new Error(`The abusive client ended early in ${order.scenario}`)))
+  child.once('exit', () => ended.abort(new Error(`The abusive client exited early in ${order.scenario}`)))
   const next = async () => (await once(child, 'message', { signal: ended.signal }))[0] as Record<string, number>
   await next()
   return {

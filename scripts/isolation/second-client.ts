@@ -11,7 +11,7 @@ export interface Observation {
   p50Ms: number
   p99Ms: number
   slowestMs: number
-  /** How often its keep-alive connection was closed or its event stream ended. */
+  /** How often the service closed its keep-alive connection or its event stream. */
   cut: number
   deliveries: number
   slowestDeliveryMs: number
@@ -135,7 +135,7 @@ async function openStream(client: SecondClient, onEnd: () => void): Promise<{ de
   }
   const sent = request(options).end()
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
-  if (response.statusCode !== 200) throw new Error(`The event stream was refused with ${response.statusCode}`)
+  if (response.statusCode !== 200) throw new Error(`The event stream was rejected with ${response.statusCode}`)
   response.on('error', () => {})
   response.once('close', onEnd)
   response.resume()

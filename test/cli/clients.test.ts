@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { builtIn } from '../../src/catalog/service.ts'
-import { askToken, ended, killAll, newPlace, plinth, project, serving, succeeding, visit } from './support.ts'
+import { ended, killAll, newPlace, plinth, project, requestToken, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env, remove } = await newPlace()
 after(() => {
@@ -24,10 +24,10 @@ describe('plinth clients', () => {
     const service = await serving(dataDir, port, env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'reports:read products:write')
     const [, id, secret] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
-    const answer = await askToken(dataDir, port, id as string, secret as string)
-    assert.equal(answer.status, 200)
-    assert.deepEqual(answer.json().scope.split(' ').sort(), ['products:write', 'reports:read'])
-    const headers = { authorization: `Bearer ${answer.json().access_token}` }
+    const response = await requestToken(dataDir, port, id as string, secret as string)
+    assert.equal(response.status, 200)
+    assert.deepEqual(response.json().scope.split(' ').sort(), ['products:write', 'reports:read'])
+    const headers = { authorization: `Bearer ${response.json().access_token}` }
     assert.equal((await visit(dataDir, `https://localhost:${port}/api/reports`, { headers })).status, 200)
 
     assert.match(
@@ -40,7 +40,7 @@ describe('plinth clients', () => {
 
     assert.equal(await run('clients', 'revoke', id as string), `Revoked ${id}\n`)
     assert.match(await run('clients', 'list'), new RegExp(`^${id} {2}revoked \\S+ `, 'm'))
-    const refused = await askToken(dataDir, port, id as string, secret as string)
+    const refused = await requestToken(dataDir, port, id as string, secret as string)
     assert.deepEqual([refused.status, refused.json().error], [401, 'invalid_client'])
     service.child.kill('SIGTERM')
     assert.equal((await ended(service)).code, 0)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { decodeProtectedHeader } from 'jose'
 import { eventually } from '../support/service.ts'
-import { askToken, ended, killAll, newPlace, plinth, serving, succeeding, visit } from './support.ts'
+import { ended, killAll, newPlace, plinth, requestToken, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env: place, remove } = await newPlace()
 // The test requests tokens repeatedly until they are signed with another key.
@@ -23,8 +23,8 @@ async function fail(...args: string[]): Promise<string> {
 
 describe('plinth keys', () => {
   it('create, list and revoke API keys; each change is in the audit log, which stays intact', async () => {
-    const made = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
-    const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(made) ?? []
+    const created = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
+    const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(created) ?? []
     assert.ok(id && key)
     assert.match(
       await run('keys', 'list'),
@@ -90,11 +90,11 @@ describe('plinth keys', () => {
   }
 
   it('clients show, update and rotate-secret work; a public client has no secret', async () => {
-    const made = await run(
+    const created = await run(
       ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
       ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],
     )
-    const [, id] = /^client_id {6}(\S+)\nclient_secret {2}\(none: a public client\)\n$/.exec(made) ?? []
+    const [, id] = /^client_id {6}(\S+)\nclient_secret {2}\(none: a public client\)\n$/.exec(created) ?? []
     const shown = async () => JSON.parse(await run('clients', 'show', id as string))
     assert.deepEqual([(await shown()).type, (await shown()).firstParty], ['public', true])
     await run('clients', 'update', id as string, '--name', 'Other', '--no-first-party')
@@ -108,8 +108,8 @@ describe('plinth keys', () => {
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'users:read')
     const [, id = '', before = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
     const [, secret = ''] = /^client_secret {2}(\S+)\n$/.exec(await run('clients', 'rotate-secret', id)) ?? []
-    assert.equal((await askToken(dataDir, port, id, before)).status, 401)
-    const ask = async () => (await askToken(dataDir, port, id, secret)).json().access_token as string
+    assert.equal((await requestToken(dataDir, port, id, before)).status, 401)
+    const ask = async () => (await requestToken(dataDir, port, id, secret)).json().access_token as string
     const old = await ask()
     const [, kid] = /^Published (\S+), signs from /.exec(await run('keys', 'rotate', '--now')) ?? []
     assert.notEqual(decodeProtectedHeader(old).kid, kid)

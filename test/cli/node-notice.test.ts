@@ -16,8 +16,11 @@ const notice = async (command: string, agent: string): Promise<string> => {
 describe('npm install with an old Node.js', () => {
   it('prints once which Node.js the project uses', async () => {
     for (const command of ['ci', 'install']) {
-      const said = await notice(command, 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false')
-      assert.match(said, /^plinth: npm runs on Node\.js 20; npm start, npm run and npx plinth use 2\d\.\S+, [^\n]+\n$/)
+      const output = await notice(command, 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false')
+      assert.match(
+        output,
+        /^plinth: npm runs on Node\.js 20; npm start, npm run and npx plinth use 2\d\.\S+, [^\n]+\n$/,
+      )
     }
   })
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { answering, askToken, ended, killAll, newPlace, plinth, project, visit } from './support.ts'
+import { answering, ended, killAll, newPlace, plinth, project, requestToken, visit } from './support.ts'
 
 const example = join(project, 'examples', 'notes', 'service.ts')
 const folder = mkdtempSync(join(tmpdir(), 'plinth-own-'))
@@ -35,15 +35,15 @@ describe('plinth serve <definition>', () => {
   it('serves the definition; a client created on the command line gets its scopes', async () => {
     const service = plinth(['serve', example], env)
     await answering(service, dataDir, port)
-    const made = await ended(
+    const registered = await ended(
       plinth(['clients', 'create', '--name', 'N', '--scope', 'notes:read notes:write'], {
         ...env,
         PLINTH_DEFINITION: example,
       }),
     )
-    assert.equal(made.code, 0, made.stderr)
-    const [, id = '', secret = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(made.stdout) ?? []
-    const token = (await askToken(dataDir, port, id, secret)).json().access_token
+    assert.equal(registered.code, 0, registered.stderr)
+    const [, id = '', secret = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(registered.stdout) ?? []
+    const token = (await requestToken(dataDir, port, id, secret)).json().access_token
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
     const body = JSON.stringify({ title: 'First', pinned: true })
     const created = await visit(dataDir, `${base}/notes`, { method: 'POST', headers, body })

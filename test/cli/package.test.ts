@@ -5,13 +5,13 @@ import { delimiter, dirname, join } from 'node:path'
 import { after, describe, it, type TestContext } from 'node:test'
 import {
   answering,
-  askToken,
   type Ended,
   ended,
   eventually,
   killAll,
   newPlace,
   project,
+  requestToken,
   start,
   visit,
 } from './support.ts'
@@ -88,7 +88,7 @@ async function served(): Promise<void> {
   const service = start('npx', ['plinth', 'serve', './service.ts'], { ...tools, ...own }, app)
   await answering(service, dataDir, port)
   const base = `https://localhost:${port}`
-  const token = (await askToken(dataDir, port, 'own', 'own secret')).json().access_token
+  const token = (await requestToken(dataDir, port, 'own', 'own secret')).json().access_token
   const send = async (method: string, path: string, body?: object) => {
     const headers = { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }) }
     return visit(dataDir, base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })

@@ -16,9 +16,9 @@ after(() => {
 })
 
 async function place() {
-  const made = await newPlace()
-  removals.push(made.remove)
-  return made
+  const created = await newPlace()
+  removals.push(created.remove)
+  return created
 }
 
 /** The permissions of all files and folders in a folder, by name. */
@@ -144,11 +144,11 @@ describe('PLINTH_TLS_KEY_FILE', () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-key-'))
     removals.push(() => rmSync(folder, { recursive: true }))
     const development = readConfig({ PLINTH_DATA_DIR: folder })
-    const made = await serverCertificates(development, folder, Date.now)
-    assert.ok(made)
+    const created = await serverCertificates(development, folder, Date.now)
+    assert.ok(created)
     const [cert, key] = [join(folder, 'tls.crt'), join(folder, 'tls.key')]
-    writeFileSync(cert, made.cert)
-    writeFileSync(key, made.key)
+    writeFileSync(cert, created.cert)
+    writeFileSync(key, created.key)
     const given = { PLINTH_DATA_DIR: folder, PLINTH_TLS_CERT_FILE: cert, PLINTH_TLS_KEY_FILE: key }
     const open = (mode: number, profile: string) => {
       chmodSync(key, mode)
@@ -161,8 +161,8 @@ describe('PLINTH_TLS_KEY_FILE', () => {
       }
       await assert.rejects(open(mode, 'production'), refusal)
     }
-    for (const mode of [0o600, 0o640, 0o440]) assert.equal((await open(mode, 'production'))?.key, made.key)
-    assert.equal((await open(0o644, 'development'))?.key, made.key)
+    for (const mode of [0o600, 0o640, 0o440]) assert.equal((await open(mode, 'production'))?.key, created.key)
+    assert.equal((await open(0o644, 'development'))?.key, created.key)
     // The operator's file keeps its permissions.
     assert.equal(statSync(key).mode & 0o777, 0o644)
   })

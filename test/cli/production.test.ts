@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { answering, askToken, ended, killAll, newPlace, plinth, project, type Running, visit } from './support.ts'
+import { answering, ended, killAll, newPlace, plinth, project, type Running, requestToken, visit } from './support.ts'
 
 const page = readFileSync(join(project, 'docs', 'operations.md'), 'utf8')
 const section = /^## Production from nothing\n(.*?)^## /ms.exec(page)?.[1] ?? ''
@@ -51,8 +51,8 @@ describe('the production setup in docs/operations.md', () => {
   it('200 at /readyz, and a token for the client', async () => {
     assert.equal((await get('/readyz')).status, 200)
     const [, id = '', secret = ''] = /^client_id +(\S+)\nclient_secret +(\S+)/.exec(outputs[3] ?? '') ?? []
-    const answer = await askToken(place.dataDir, place.port, id, secret)
-    assert.deepEqual([answer.status, answer.json().scope], [200, 'products:write reports:read reports:write'])
+    const response = await requestToken(place.dataDir, place.port, id, secret)
+    assert.deepEqual([response.status, response.json().scope], [200, 'products:write reports:read reports:write'])
   })
 
   it('has no client for the API reference; the page explains how to register one', async () => {

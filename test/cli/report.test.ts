@@ -26,8 +26,8 @@ describe('plinth report', () => {
   const api = async (method: string, path: string, body?: object) => {
     const base = `https://localhost:${place.port}`
     const form = { authorization: basic('boot', 'boot: secret'), 'content-type': 'application/x-www-form-urlencoded' }
-    const asked = { method: 'POST', headers: form, body: 'grant_type=client_credentials' }
-    const { access_token } = (await visit(place.dataDir, `${base}/oauth/token`, asked)).json()
+    const tokenRequest = { method: 'POST', headers: form, body: 'grant_type=client_credentials' }
+    const { access_token } = (await visit(place.dataDir, `${base}/oauth/token`, tokenRequest)).json()
     const headers = { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' }
     return visit(place.dataDir, base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
   }

@@ -7,7 +7,6 @@ import { after, describe, it } from 'node:test'
 import { freePort } from '../../src/start.ts'
 import {
   answering,
-  askToken,
   ended,
   eventually,
   killAll,
@@ -16,6 +15,7 @@ import {
   plinth,
   project,
   type Running,
+  requestToken,
   serving,
   start,
   visit,
@@ -70,7 +70,7 @@ describe('plinth serve', () => {
     const next = `-u ${id}:${greeting[1]} -d grant_type=client_credentials ${base}/oauth/token\n`
     assert.match(first.stdout(), /Next {10}get a token\n\n {2}curl --cacert \S+authority\.crt -u /)
     assert.ok(first.stdout().includes(next))
-    const token = (await askToken(dataDir, port, id as string, greeting[1] as string)).json().access_token
+    const token = (await requestToken(dataDir, port, id as string, greeting[1] as string)).json().access_token
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
     const body = JSON.stringify({ name: 'Kept', price: 1.5 })
     const created = await visit(dataDir, `${base}/products`, { method: 'POST', headers, body })
@@ -144,7 +144,7 @@ describe('plinth serve', () => {
       PLINTH_BOOTSTRAP_CLIENT_ID: 'b',
       PLINTH_BOOTSTRAP_CLIENT_SECRET: 's',
     })
-    const token = (await askToken(dataDir, port, 'b', 's')).json().access_token
+    const token = (await requestToken(dataDir, port, 'b', 's')).json().access_token
     const body = JSON.stringify({ name: 'In flight', price: 2 })
     const ca = readFileSync(join(dataDir, 'certificates', 'authority.crt'))
     const headers = {
@@ -179,8 +179,8 @@ describe('plinth serve', () => {
     assert.equal(before.headers['keep-alive'], 'timeout=75')
     service.child.kill('SIGTERM')
     const ready = await eventually('it stops', async () => {
-      const answer = await visit(dataDir, `${base}/readyz`)
-      return answer.status === 503 && answer
+      const response = await visit(dataDir, `${base}/readyz`)
+      return response.status === 503 && response
     })
     assert.deepEqual([ready.headers['retry-after'], ready.headers.connection], ['2', 'close'])
     const read = await visit(dataDir, `${base}/products`)

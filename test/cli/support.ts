@@ -104,10 +104,10 @@ export async function visit(dataDir: string, url: string, { method = 'GET', head
   const ca = url.startsWith('https:') && readFileSync(join(dataDir, 'certificates', 'authority.crt'), 'utf8')
   const dispatcher = new Agent(ca ? { connect: { ca } } : {})
   try {
-    const answer = await request(url, { method: method as 'GET', headers, body, dispatcher })
-    const text = await answer.body.text()
+    const response = await request(url, { method: method as 'GET', headers, body, dispatcher })
+    const text = await response.body.text()
     // biome-ignore lint/suspicious/noExplicitAny: tests assert a body member by member
-    return { status: answer.statusCode, headers: answer.headers, text, json: (): any => JSON.parse(text) }
+    return { status: response.statusCode, headers: response.headers, text, json: (): any => JSON.parse(text) }
   } finally {
     await dispatcher.destroy()
   }
@@ -146,7 +146,7 @@ export function basic(id: string, secret: string): string {
 }
 
 /** Requests a token by client credentials; returns the whole response, which may be an error. */
-export const askToken = (dataDir: string, port: number, id: string, secret: string) =>
+export const requestToken = (dataDir: string, port: number, id: string, secret: string) =>
   visit(dataDir, `https://localhost:${port}/oauth/token`, {
     method: 'POST',
     headers: { authorization: basic(id, secret), 'content-type': 'application/x-www-form-urlencoded' },

@@ -26,8 +26,8 @@ forEachEngine((engine) => {
 
   const call = async <T>(method: 'GET' | 'POST', path: string, body?: string, headers = {}): Promise<T> => {
     const all = { ...(authorization && { authorization }), 'content-type': 'application/json', ...headers }
-    const answer = await request(real.baseUrl + path, { method, headers: all, body, dispatcher: real.agent })
-    return (await answer.body.json()) as T
+    const response = await request(real.baseUrl + path, { method, headers: all, body, dispatcher: real.agent })
+    return (await response.body.json()) as T
   }
   /** Runs `plinth users` while the service runs, with this standard input. */
   const users = async (args: string[], input = '') => {
@@ -45,11 +45,11 @@ forEachEngine((engine) => {
       assert.deepEqual(await users(['invite', 'ada@example.com', '--name', ' Ada ']), { code: 0, stderr: '' })
       const second = await users(['set-password', 'grace@example.com', '--name', 'Grace'], `${password}\n`)
       assert.deepEqual(second, { code: 0, stderr: '' })
-      const told = await eventually('both are told', async () => {
+      const delivered = await eventually('both are delivered', async () => {
         const deliveries = await call<{ event: string }[]>('GET', `/api/webhooks/${id}/deliveries`)
         return deliveries.length === 2 && deliveries
       })
-      assert.deepEqual(new Set(told.map(({ event }) => event)), new Set(['user.created']))
+      assert.deepEqual(new Set(delivered.map(({ event }) => event)), new Set(['user.created']))
       const events = await real.db.read.selectFrom('events').select(['body', 'audience']).orderBy('id').execute()
       const listed = await call<{ name: string; email: string }[]>('GET', '/users')
       assert.deepEqual(

@@ -32,14 +32,14 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
   ] as const) {
     it(`every link of a report requested under ${prefix || 'the bare path'} stays there`, async () => {
       const body = { reportType: 'books', format: 'csv' }
-      const asked = await service.call('POST', `${prefix}/api/reports`, { body })
-      assert.equal(asked.status, 202)
-      const place = `${prefix}/api/reports/${asked.json().taskId}`
-      assert.equal(asked.headers.location, `${place}/status`)
-      if (ends) assert.deepEqual(headersOf(asked), v1Ends('/api/reports'))
-      else assert.deepEqual(headersOf(asked), [undefined, undefined, undefined])
+      const accepted = await service.call('POST', `${prefix}/api/reports`, { body })
+      assert.equal(accepted.status, 202)
+      const place = `${prefix}/api/reports/${accepted.json().taskId}`
+      assert.equal(accepted.headers.location, `${place}/status`)
+      if (ends) assert.deepEqual(headersOf(accepted), v1Ends('/api/reports'))
+      else assert.deepEqual(headersOf(accepted), [undefined, undefined, undefined])
       const done = await eventually('it is completed', async () => {
-        const status = await service.call('GET', String(asked.headers.location), { headers: { prefer: 'wait=10' } })
+        const status = await service.call('GET', String(accepted.headers.location), { headers: { prefer: 'wait=10' } })
         return status.json().status === 'completed' && status
       })
       assert.equal(done.json().resultUrl, `${place}/download`)
@@ -65,9 +65,9 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
       const { items } = (await service.call('GET', '/v2/api/versions')).json()
       return items[1].clients.length === 2 && items
     })
-    const [told, json] = await Promise.all([[], ['--json']].map((more) => ended(plinth(['versions', ...more], env()))))
-    assert.deepEqual([told?.code, told?.stderr], [0, ''])
-    const stdout = String(told?.stdout)
+    const [text, json] = await Promise.all([[], ['--json']].map((more) => ended(plinth(['versions', ...more], env()))))
+    assert.deepEqual([text?.code, text?.stderr], [0, ''])
+    const stdout = String(text?.stdout)
     assert.match(
       stdout,
       new RegExp(
