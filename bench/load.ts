@@ -25,7 +25,7 @@ export interface LoadOrder {
  */
 export interface LoadResult {
   /** Number of responses, including the warm-up. */
-  answered: number
+  responses: number
   statuses: Record<number, number>
   perSecond: number
   p50Ms: number
@@ -50,7 +50,7 @@ const slotsUs = 1_000_000
 const latencies = new Uint32Array(slotsUs)
 const statuses: Record<number, number> = {}
 let next = 0
-let answered = 0
+let responses = 0
 let counting = false
 let over = false
 /** Time in iterations of the event loop without a response. */
@@ -73,7 +73,7 @@ async function measured(): Promise<LoadResult> {
   over = true
   const count = latencies.reduce((sum, slot) => sum + slot, 0)
   return {
-    answered,
+    responses,
     statuses,
     perSecond: (count * 1_000) / (after.wall - before.wall),
     p50Ms: percentile(count, 0.5),
@@ -83,10 +83,10 @@ async function measured(): Promise<LoadResult> {
 }
 
 /** Keeps the event loop busy, and adds up the time of iterations without a response. */
-function poll(startedMs: number, answeredBefore: number): void {
+function poll(startedMs: number, responsesBefore: number): void {
   const now = performance.now()
-  if (answered === answeredBefore) idleMs += now - startedMs
-  const before = answered
+  if (responses === responsesBefore) idleMs += now - startedMs
+  const before = responses
   if (!over) setImmediate(() => poll(now, before))
 }
 
@@ -130,7 +130,7 @@ function open(options: TcpNetConnectOpts): Socket {
 }
 
 function record(status: number, ms: number): void {
-  answered++
+  responses++
   statuses[status] = (statuses[status] ?? 0) + 1
   if (!counting) return
   const slot = Math.min(Math.floor(ms * 1_000), slotsUs - 1)

@@ -59,7 +59,7 @@ export interface OpenResult {
 const order = JSON.parse(await text(process.stdin)) as OpenOrder
 const giveUpMs = 1_000
 const buffer = Buffer.alloc(65_536)
-let answered = 0
+let responses = 0
 let broken = 0
 let over = false
 let idleMs = 0
@@ -114,17 +114,17 @@ const streams = flows.map(({ name, result, fromDueMs, fromSentMs }) => [
     sentP99Ms: percentile(fromSentMs, 0.99),
   },
 ])
-const result: OpenResult = { streams: Object.fromEntries(streams), broken, ...sharesOf(before, after, answered) }
+const result: OpenResult = { streams: Object.fromEntries(streams), broken, ...sharesOf(before, after, responses) }
 process.stdout.write(JSON.stringify(result), () => process.exit(0))
 
 /** Sends the requests that are due, and adds up the time of iterations with nothing to do. */
-function poll(fromMs: number, answeredBefore: number, ended: () => void): void {
+function poll(fromMs: number, responsesBefore: number, ended: () => void): void {
   const nowMs = performance.now()
   const sent = flows.map((flow) => sendDue(flow, nowMs)).some((count) => count > 0)
-  if (!sent && answered === answeredBefore) idleMs += nowMs - fromMs
+  if (!sent && responses === responsesBefore) idleMs += nowMs - fromMs
   if (nowMs - startMs >= order.seconds * 1_000) ended()
   else {
-    const known = answered
+    const known = responses
     setImmediate(() => poll(nowMs, known, ended))
   }
 }
@@ -183,7 +183,7 @@ function receive(connection: Connection, chunk: Buffer): boolean {
 }
 
 function record({ flow, dueMs, sentMs }: NonNullable<Connection['current']>, bytes: Buffer): void {
-  answered++
+  responses++
   const status = statusOf(bytes)
   flow.result.statuses[status] = (flow.result.statuses[status] ?? 0) + 1
   if (status === 429 || status === 503) {

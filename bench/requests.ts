@@ -144,15 +144,15 @@ export const countedRows: Measurement[] = rows.slice(0, 2).map((row, at) => {
 async function measure(bench: Bench, row: RequestRow) {
   const { service, reference } = bench
   const stored = row.writes?.count(service.databaseFile) ?? 0
-  const answered: number[] = []
+  const responses: number[] = []
   const run = async (target: Target, seconds: number) => {
     const result = await runOnce(bench, row, target, seconds)
-    if (target === service) answered.push(result.answered)
+    if (target === service) responses.push(result.responses)
     return result
   }
   resetPeak(service.pid)
   const rounds = await alternate(bench, row.title, { reference, service }, run)
-  expectStored(bench, row, stored, answered)
+  expectStored(bench, row, stored, responses)
   service.trimLog()
   const { name, title, floor } = row
   const about = { name, title, floor, unit: 'requests' as const, reference: 'bare Fastify' }
@@ -214,12 +214,12 @@ const sideLine = (result: LoadResult) =>
   ].join('   ')
 
 /** Throws unless every confirmed write is in the file; those in flight at the end of a run may be there as well. */
-function expectStored({ service, options }: Bench, { writes }: RequestRow, before: number, answered: number[]): void {
+function expectStored({ service, options }: Bench, { writes }: RequestRow, before: number, responses: number[]): void {
   if (writes === undefined) return
   const added = writes.count(service.databaseFile) - before
   const writesOf = (count: number) => Math.floor(count * writes.share)
-  const min = answered.reduce((sum, count) => sum + writesOf(count), 0)
-  const inFlight = options.connections * answered.length
+  const min = responses.reduce((sum, count) => sum + writesOf(count), 0)
+  const inFlight = options.connections * responses.length
   // Among reads, the share of writes is exact for the requests that were sent, not for the responses.
   const missing = writes.share < 1 ? inFlight : 0
   if (added >= min - missing && added <= min + inFlight) return

@@ -78,9 +78,9 @@ async function prepare(options: Options, sandbox: Sandbox): Promise<Bench> {
   const json = { ...headers, 'content-type': 'application/json' }
   const product = JSON.stringify({ name: nameOf(2_000_000), price: priceOf(1) })
   const creation = { method: 'POST', path: '/products', headers: json, body: product }
-  const { body: created, headers: made } = await expectResponse(service, 201, creation)
+  const { body: created, headers: createdHeaders } = await expectResponse(service, 201, creation)
   // The report must contain only the generated rows.
-  await expectResponse(service, 204, { method: 'DELETE', path: String(made.location), headers })
+  await expectResponse(service, 204, { method: 'DELETE', path: String(createdHeaders.location), headers })
   const reference = await startReference(sandbox, options, pin, service, { read, page, created })
   return { options, sandbox, pin, service, reference, start, say }
 }

@@ -121,8 +121,8 @@ const age = ({ nowMs }: Lot, count: number) =>
   `${nowMs - 60_000} - (${count} - i) * ${Math.max(1, Math.floor((25 * dayMs) / Math.max(1, count)))}`
 
 /** SQL for ids that sort by age and before those that the service creates later. */
-const idOf = ({ tag, target }: Lot, prefix: string, kept = 22) =>
-  `${text(`${prefix}_0`)} || ${padded('i')} || substr(${text(tag)} || ${target.suffix('i')}, 1, ${kept})`
+const idOf = ({ tag, target }: Lot, prefix: string, length = 22) =>
+  `${text(`${prefix}_0`)} || ${padded('i')} || substr(${text(tag)} || ${target.suffix('i')}, 1, ${length})`
 
 const pick = (values: string[], number: string) =>
   `case (${number}) % ${values.length} ${values.map((value, at) => `when ${at} then ${text(value)}`).join(' ')} end`

@@ -70,7 +70,7 @@ describe('plinth clients', () => {
 
 describe('plinth clients create without scopes', () => {
   const silent: [what: string, args: string[]][] = [
-    ['a machine', []],
+    ['a machine client', []],
     ['an app that logs users in', ['--public', '--redirect-uri', 'com.example.app:/cb']],
     ['an empty list of scopes', ['--scope', ' , ']],
   ]

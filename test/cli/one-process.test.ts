@@ -80,7 +80,7 @@ onSqlite((engine) => {
       const body = { reportType: 'products', format: 'xlsx' }
       const id = (await service.call('POST', '/api/reports', { body })).json().taskId
       const results = join(service.dataDir, 'results')
-      await eventually('a thread works on it', async () => readdirSync(results).includes(`.${id}-1.part`))
+      await eventually('a worker thread writes the file', async () => readdirSync(results).includes(`.${id}-1.part`))
       await service.kill('SIGKILL')
       const job = () => db.read.selectFrom('jobs').selectAll().where('queue', '=', 'report.generate')
       const claimed = await job().executeTakeFirstOrThrow()
@@ -115,7 +115,7 @@ onSqlite((engine) => {
       const webhook = { event: 'product.created', callbackUrl: `http://127.0.0.1:${port}/hook` }
       assert.equal((await service.call('POST', '/api/webhooks', { body: webhook })).status, 201)
       await service.call('POST', '/products', { body: { name: 'One', price: 1 } })
-      await eventually('the call is under way', async () => calls === 1)
+      await eventually('the call is in flight', async () => calls === 1)
       await service.kill('SIGKILL')
       const delivery = () => db.read.selectFrom('deliveries').selectAll().executeTakeFirstOrThrow()
       const claimed = await delivery()

@@ -103,7 +103,7 @@ async function served(): Promise<void> {
   assert.deepEqual([patched.status, patched.json().topic, patched.json().pinned], [200, 'shop', undefined])
   const task = await send('POST', '/api/reports', { reportType: 'notes', format: 'json' })
   assert.equal(task.status, 202, task.text)
-  const { resultUrl } = await eventually('the report is there', async () => {
+  const { resultUrl } = await eventually('the report is completed', async () => {
     const found = (await send('GET', String(task.headers.location))).json()
     return found.status === 'completed' && found
   })

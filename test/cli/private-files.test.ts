@@ -149,10 +149,10 @@ describe('PLINTH_TLS_KEY_FILE', () => {
     const [cert, key] = [join(folder, 'tls.crt'), join(folder, 'tls.key')]
     writeFileSync(cert, created.cert)
     writeFileSync(key, created.key)
-    const given = { PLINTH_DATA_DIR: folder, PLINTH_TLS_CERT_FILE: cert, PLINTH_TLS_KEY_FILE: key }
+    const settings = { PLINTH_DATA_DIR: folder, PLINTH_TLS_CERT_FILE: cert, PLINTH_TLS_KEY_FILE: key }
     const open = (mode: number, profile: string) => {
       chmodSync(key, mode)
-      return serverCertificates(readConfig({ ...given, PLINTH_PROFILE: profile }), folder, Date.now)
+      return serverCertificates(readConfig({ ...settings, PLINTH_PROFILE: profile }), folder, Date.now)
     }
     for (const mode of [0o644, 0o604, 0o646]) {
       const refusal = {

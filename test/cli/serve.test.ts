@@ -29,11 +29,11 @@ after(() => {
 
 /** A new data folder, removed at the end. */
 async function place() {
-  const made = await newPlace()
-  removals.push(made.remove)
-  const { dataDir, port } = made
+  const created = await newPlace()
+  removals.push(created.remove)
+  const { dataDir, port } = created
   const base = `https://localhost:${port}`
-  return { ...made, base, see: (path: string) => visit(dataDir, base + path) }
+  return { ...created, base, see: (path: string) => visit(dataDir, base + path) }
 }
 
 const stop = async (service: Running, signal: NodeJS.Signals = 'SIGTERM') => {
@@ -79,18 +79,18 @@ describe('plinth serve', () => {
       keys: (await see('/oauth/jwks')).json(),
       hooks: (await see('/.well-known/webhook-keys.json')).json(),
     }
-    const made = certificate()
+    const firstCertificate = certificate()
     assert.equal((await stop(first)).code, 0)
 
     const second = await serving(dataDir, port, env)
-    await eventually('it says where', async () => second.stdout().includes('Next'))
+    await eventually('the next steps are printed', async () => second.stdout().includes('Next'))
     assert.doesNotMatch(second.stdout(), /Secret/)
     assert.match(second.stdout(), /Next {10}register clients: npx plinth clients create --name NAME --scope SCOPES\n/)
     assert.deepEqual((await see('/products/1')).json(), created.json())
     assert.deepEqual((await see('/oauth/jwks')).json(), before.keys)
     assert.ok(before.keys.keys[0].kid)
     assert.deepEqual((await see('/.well-known/webhook-keys.json')).json(), before.hooks)
-    assert.equal(certificate(), made)
+    assert.equal(certificate(), firstCertificate)
     assert.equal((await visit(dataDir, `${base}/api/reports`, { headers })).status, 200, 'the old token is still good')
     assert.equal(statSync(dataDir).mode & 0o077, 0)
     assert.equal((await stop(second)).code, 0)
@@ -157,12 +157,12 @@ describe('plinth serve', () => {
     sending.flushHeaders()
     // 100 Continue: the service has received the request head and waits for the body.
     await once(sending, 'continue')
-    const answered = once(sending, 'response')
+    const responded = once(sending, 'response')
     service.child.kill('SIGTERM')
-    await eventually('nothing more is taken', () => refusesConnections(dataDir, base), 10_000)
+    await eventually('the service refuses connections', () => refusesConnections(dataDir, base), 10_000)
     assert.equal(service.child.exitCode, null)
     sending.end(body)
-    const [response] = await answered
+    const [response] = await responded
     assert.equal(response.statusCode, 201)
     assert.equal(JSON.parse(Buffer.concat(await response.toArray()).toString()).name, 'In flight')
     assert.equal((await ended(service)).code, 0)
@@ -178,7 +178,7 @@ describe('plinth serve', () => {
     assert.deepEqual([before.status, before.headers.connection], [200, 'keep-alive'])
     assert.equal(before.headers['keep-alive'], 'timeout=75')
     service.child.kill('SIGTERM')
-    const ready = await eventually('it stops', async () => {
+    const ready = await eventually('readiness fails', async () => {
       const response = await visit(dataDir, `${base}/readyz`)
       return response.status === 503 && response
     })
@@ -232,7 +232,7 @@ describe('plinth serve', () => {
     const service = plinth(['serve'], { ...env, ...proxied })
     const headers = { 'x-forwarded-proto': 'https' }
     const see = (sent: Record<string, string>) => visit(dataDir, `http://127.0.0.1:${port}/products`, { headers: sent })
-    const secure = await eventually('it answers', () => see(headers).catch(() => false as const), 20_000)
+    const secure = await eventually('it responds', () => see(headers).catch(() => false as const), 20_000)
     assert.equal(secure.status, 200)
     assert.ok(secure.headers['strict-transport-security'])
     const plain = await see({})

@@ -35,8 +35,8 @@ export type Environment = Record<string, string>
 /** This process's environment without settings of the service, plus the given ones. */
 function clean(env: Environment): NodeJS.ProcessEnv {
   const own = /^(PLINTH_|NODE_ENV|NODE_TEST_CONTEXT|DATABASE_URL|npm_|NO_COLOR|FORCE_COLOR)/
-  const kept = Object.entries(process.env).filter(([name]) => !own.test(name))
-  return { ...Object.fromEntries(kept), ...env }
+  const inherited = Object.entries(process.env).filter(([name]) => !own.test(name))
+  return { ...Object.fromEntries(inherited), ...env }
 }
 
 const started = new Set<ChildProcess>()

@@ -40,8 +40,8 @@ forEachEngine((engine) => {
 
   describe('plinth users with --name', () => {
     it('user.created is published as by POST /users', async () => {
-      const wanted = { event: 'user.created', callbackUrl: 'http://127.0.0.1:1/hook', payloadStyle: 'plain' }
-      const { id } = await call<{ id: string }>('POST', '/api/webhooks', JSON.stringify(wanted))
+      const webhook = { event: 'user.created', callbackUrl: 'http://127.0.0.1:1/hook', payloadStyle: 'plain' }
+      const { id } = await call<{ id: string }>('POST', '/api/webhooks', JSON.stringify(webhook))
       assert.deepEqual(await users(['invite', 'ada@example.com', '--name', ' Ada ']), { code: 0, stderr: '' })
       const second = await users(['set-password', 'grace@example.com', '--name', 'Grace'], `${password}\n`)
       assert.deepEqual(second, { code: 0, stderr: '' })

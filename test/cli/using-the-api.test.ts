@@ -58,9 +58,9 @@ describe('docs/using-the-api.md', { skip: missing() }, () => {
     await answering(service, dataDir, port)
     const script = commands.map(({ text }) => `${text}\nprintf '${separator}'\n`).join('')
     const CA = join(dataDir, 'certificates', 'authority.crt')
-    const given = { BASE: `https://localhost:${port}`, CA, CLIENT_ID, CLIENT_SECRET }
+    const variables = { BASE: `https://localhost:${port}`, CA, CLIENT_ID, CLIENT_SECRET }
     // Blocking here does not delay the service, which is another process.
-    const run = spawnSync('bash', ['-c', script], { env: { ...process.env, ...given }, encoding: 'utf8' })
+    const run = spawnSync('bash', ['-c', script], { env: { ...process.env, ...variables }, encoding: 'utf8' })
     assert.deepEqual([run.status, run.stderr], [0, ''])
     outputs = run.stdout.replaceAll('\r', '').split(separator)
     service.child.kill('SIGTERM')

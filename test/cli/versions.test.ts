@@ -61,7 +61,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
 
   it('plinth versions lists each version and the clients that call the deprecated one', async () => {
     await service.call('GET', '/v1/nothing', { headers: { authorization: 'Basic x' } })
-    const views = await eventually('the calls are written down', async () => {
+    const views = await eventually('the calls are saved', async () => {
       const { items } = (await service.call('GET', '/v2/api/versions')).json()
       return items[1].clients.length === 2 && items
     })

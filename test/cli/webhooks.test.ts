@@ -62,7 +62,9 @@ describe('plinth webhooks', () => {
     status = 503
     const failed = await run('trigger', 'report.failed', '--webhook', String(id))
     assert.deepEqual([failed.code, /not delivered to whk_\S+: 503/.test(failed.stderr)], [1, true], failed.stderr)
-    await eventually('it shows that', async () => /report\.failed {2}msg_\S{31} {2}→ 503/.test(listening.stdout()))
+    await eventually('the failure is printed', async () =>
+      /report\.failed {2}msg_\S{31} {2}→ 503/.test(listening.stdout()),
+    )
 
     listening.child.kill('SIGTERM')
     const { code, stdout, stderr } = await ended(listening)
