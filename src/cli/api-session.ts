@@ -44,7 +44,7 @@ export async function openSession(config: Config, options: SessionOptions, signa
   } catch (error) {
     close()
     if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED') throw error
-    throw new Error(`Nothing answers at ${origin}: start the service, or name another with --base-url`, {
+    throw new Error(`Cannot connect to ${origin}: start the service, or pass another --base-url`, {
       cause: error,
     })
   }

@@ -9,7 +9,7 @@ import { revokeClient, rotateClientSecret, updateClient } from '../oauth/clients
 import { type ClientSettings, grantTypes, type NewClient } from '../oauth/clients/validate.ts'
 import type { Scopes } from '../oauth/tokens/scopes.ts'
 import type { Stores } from '../stores.ts'
-import { listed, print, printJson, withStores } from './print.ts'
+import { parseList, print, printJson, withStores } from './print.ts'
 
 interface SettingsOptions {
   name?: string
@@ -30,7 +30,7 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
     await using((stores) => work(stores, scopes))
   }
   const clients = new Command('clients')
-  settable(clients.command('create').description('Register a client and print its id and secret once'))
+  withSettings(clients.command('create').description('Register a client and print its id and secret once'))
     .option('--id <id>', 'its client_id (default: a random one)')
     .option('--public', 'a public client, without a secret: for apps that cannot keep one')
     .action(async (options) => {
@@ -48,7 +48,7 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
     .description('Show the settings of a client as JSON')
     .argument('<id>')
     .action((id) => using((stores) => show(stores, id)))
-  settable(clients.command('update').description('Change the given settings of a client'))
+  withSettings(clients.command('update').description('Change the given settings of a client'))
     .argument('<id>')
     .option('--no-first-party', 'ask users for consent again')
     .option('--no-trusted', 'no longer allow the password grant')
@@ -68,7 +68,7 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
 }
 
 /** Adds the options for client settings. */
-const settable = (command: Command) =>
+const withSettings = (command: Command) =>
   command
     .option('--name <name>', 'its display name')
     .option('--scope <scopes>', 'its scopes, separated by spaces or commas')
@@ -83,8 +83,8 @@ function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
   const { name, scope, grant, redirectUri, postLogoutUri, firstParty, trusted, introspectsOthers } = options
   return {
     ...(name !== undefined && { name }),
-    ...(scope !== undefined && { scopes: listed(scope) }),
-    ...(grant && { grants: grant.flatMap(listed) }),
+    ...(scope !== undefined && { scopes: parseList(scope) }),
+    ...(grant && { grants: grant.flatMap(parseList) }),
     ...(redirectUri && { redirectUris: redirectUri }),
     ...(postLogoutUri && { postLogoutRedirectUris: postLogoutUri }),
     ...(firstParty !== undefined && { firstParty }),

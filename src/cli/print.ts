@@ -16,7 +16,7 @@ export const withStores =
   }
 
 /** Parses a list separated by spaces or commas. */
-export const listed = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
+export const parseList = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
 
 /** All settings: name, effective value, description. Secrets are hidden. */
 export function settingsTable(config: Config, env: Readonly<Record<string, string | undefined>>): string {

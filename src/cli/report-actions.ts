@@ -31,12 +31,12 @@ async function createReport(call: Call, reportType: string, options: RunOptions)
   const { step } = screen(process.stdout, process.env)
   const task = await step(
     'Report',
-    (tell) => follow(call, taskId, tell),
+    (showProgress) => follow(call, taskId, showProgress),
     ({ rowCount = 0 }) => `${taskId}, ${number.format(rowCount)} rows`,
   )
   await step(
     'Download',
-    (tell) => save(call, task, file, tell),
+    (showProgress) => save(call, task, file, showProgress),
     () => `${file}, ${number.format(task.sizeBytes ?? 0)} bytes, digest verified`,
   )
 }

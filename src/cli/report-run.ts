@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { createWriteStream, renameSync, rmSync } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { type ApiResponse, type Call, jsonOf } from './demo/api.ts'
-import type { Tell } from './demo/screen.ts'
+import type { ShowProgress } from './demo/screen.ts'
 
 /** The representation of a report task. */
 export interface ReportTask {
@@ -23,7 +23,7 @@ export const requestReport = async (call: Call, request: object): Promise<Report
   jsonOf<ReportTask>(await call('POST', '/api/reports', { json: request }))
 
 /** Follows a task's event stream until it completes and shows its progress; throws if it fails. */
-export async function follow(call: Call, taskId: string, tell: Tell): Promise<ReportTask> {
+export async function follow(call: Call, taskId: string, showProgress: ShowProgress): Promise<ReportTask> {
   let lastEventId = ''
   for (;;) {
     const headers = { accept: 'text/event-stream', ...(lastEventId !== '' && { 'last-event-id': lastEventId }) }
@@ -32,7 +32,7 @@ export async function follow(call: Call, taskId: string, tell: Tell): Promise<Re
     const states = events(body)
     for await (const { id, task } of states) {
       lastEventId = id
-      tell(task.status.replace('_', ' '), task.progress / 100)
+      showProgress(task.status.replace('_', ' '), task.progress / 100)
       if (task.status === 'completed') return task
       if (task.status === 'failed') throw new Error(`The report failed: ${task.error?.message ?? 'no reason given'}`)
     }
@@ -63,7 +63,7 @@ export async function save(
   call: Call,
   { resultUrl, sizeBytes = 0 }: ReportTask,
   file: string,
-  tell: Tell,
+  showProgress: ShowProgress,
 ): Promise<void> {
   const response = await call('GET', resultUrl as string)
   const hash = createHash('sha256')
@@ -73,7 +73,7 @@ export async function save(
     for await (const chunk of chunks) {
       hash.update(chunk)
       received += chunk.length
-      tell('downloading', received / sizeBytes)
+      showProgress('downloading', received / sizeBytes)
       yield chunk
     }
   }

@@ -78,8 +78,8 @@ describe('the terminal output of the demo', () => {
     out.heading('Title')
     await out.step(
       'Loading',
-      async (tell) => {
-        tell('12 of 24', 0.5)
+      async (showProgress) => {
+        showProgress('12 of 24', 0.5)
         await new Promise((resolve) => setTimeout(resolve, 100))
         return 24
       },

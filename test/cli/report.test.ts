@@ -64,7 +64,7 @@ describe('plinth report', () => {
       [['run', 'books', '--filter', 'genre'], /It must be name=value/],
       [['cancel', 'tsk_AAAAAAAAAAAAAAAAAAAAAA'], /404: There is no such task/],
       [['list', '--client-secret', 'wrong'], /returned 401/],
-      [['list', '--base-url', 'https://localhost:1'], /^plinth: Nothing answers at https:\/\/localhost:1: /],
+      [['list', '--base-url', 'https://localhost:1'], /^plinth: Cannot connect to https:\/\/localhost:1: /],
     ] as const) {
       const { code, stderr } = await run(...args)
       assert.equal(code, 1, stderr)

@@ -49,8 +49,8 @@ const refusesConnections = (dataDir: string, base: string) =>
 
 describe('plinth serve', () => {
   it('starts more libuv threads for slow DNS lookups, unless UV_THREADPOOL_SIZE is set', async () => {
-    const tell = 'process.on("exit",()=>console.error(process.env.UV_THREADPOOL_SIZE))'
-    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
+    const program = 'process.on("exit",()=>console.error(process.env.UV_THREADPOOL_SIZE))'
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(program)}` }
     const threads = async (more = {}) => (await ended(plinth(['--version'], { ...env, ...more }))).stderr.trim()
     assert.deepEqual([await threads(), await threads({ UV_THREADPOOL_SIZE: '5' })], ['16', '5'])
   })

@@ -42,7 +42,7 @@ async function play(stage: Stage): Promise<void> {
   out.heading('Plinth: a token, a report, a signed webhook, a download')
   const own = await out.step(
     'Service',
-    (tell) => ownService(version, tell, signal, defer),
+    (showProgress) => ownService(version, showProgress, signal, defer),
     ({ service }) => `started at ${service.baseUrl}, with its own data folder`,
   )
   const { call } = await out.step(
@@ -52,7 +52,7 @@ async function play(stage: Stage): Promise<void> {
   )
   await out.step(
     'Catalogue',
-    (tell) => load(call, catalogue(), tell),
+    (showProgress) => load(call, catalogue(), showProgress),
     (count) => `${number.format(count)} products, books and users added`,
   )
   next(stage, await report(stage, call, own.service.dataDir))
@@ -65,7 +65,8 @@ async function report({ out, signal, defer }: Stage, call: Call, folder: string)
   defer(hook.close)
   const task = await out.step(
     'Report',
-    async (tell) => followReport(call, await requestReport(call, hook.url), hook.received, tell, signal),
+    async (showProgress) =>
+      followReport(call, await requestReport(call, hook.url), hook.received, showProgress, signal),
     ({ taskId, rowCount }) => `${taskId} completed, ${number.format(rowCount)} rows`,
   )
   await out.step(

@@ -1,13 +1,13 @@
 import type { Call } from './api.ts'
 import type { Catalogue } from './catalogue.ts'
-import type { Tell } from './screen.ts'
+import type { ShowProgress } from './screen.ts'
 
 type Item = Record<string, unknown>
 
 const concurrency = 32
 
 /** Creates every item of the catalogue through the API; returns their number. */
-export async function load(call: Call, catalogue: Catalogue, tell: Tell): Promise<number> {
+export async function load(call: Call, catalogue: Catalogue, showProgress: ShowProgress): Promise<number> {
   const items = Object.entries<Item[]>({ ...catalogue }).flatMap(([resource, list]) =>
     list.map((item) => [resource, item] as const),
   )
@@ -16,7 +16,7 @@ export async function load(call: Call, catalogue: Catalogue, tell: Tell): Promis
     const { body } = await call('POST', `/${resource}`, { json })
     await body.resume()
     added += 1
-    tell(`${added} of ${items.length}`, added / items.length)
+    showProgress(`${added} of ${items.length}`, added / items.length)
   })
   return items.length
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ApiResponse, type Call, jsonOf, retryAfterMs } from './api.ts'
-import type { Tell } from './screen.ts'
+import type { ShowProgress } from './screen.ts'
 
 /** The representation of a report task. */
 export interface DemoTask {
@@ -29,13 +29,13 @@ export async function followReport(
   call: Call,
   statusPath: string,
   notified: Promise<unknown>,
-  tell: Tell,
+  showProgress: ShowProgress,
   signal: AbortSignal,
 ): Promise<DemoTask> {
   for (;;) {
     const response = await call('GET', statusPath)
     const task = await jsonOf<DemoTask>(response)
-    tell(task.status.replace('_', ' '), task.progress / 100)
+    showProgress(task.status.replace('_', ' '), task.progress / 100)
     if (task.status === 'completed') return task
     if (task.status === 'failed') throw new Error(`The report failed: ${task.error?.message ?? 'no reason given'}`)
     await Promise.race([sleep(retryAfterMs(response) ?? 1_000, undefined, { signal, ref: false }), notified])

@@ -1,12 +1,16 @@
 import { type Output, terminalOf } from '../../logging/terminal.ts'
 
 /** Shows the current progress of a step: a text, and the completed share from 0 to 1 if known. */
-export type Tell = (words: string, share?: number) => void
+export type ShowProgress = (words: string, share?: number) => void
 
 /** Output of the demo's steps. */
 export interface Screen {
   /** Runs one step and shows its progress, then the text that `outcome` returns for the result. */
-  step: <T>(label: string, work: (tell: Tell) => Promise<T>, outcome: (result: T) => string) => Promise<T>
+  step: <T>(
+    label: string,
+    work: (showProgress: ShowProgress) => Promise<T>,
+    outcome: (result: T) => string,
+  ) => Promise<T>
   heading: (text: string) => void
   /** Prints one line, in a dim colour if it is less important. */
   line: (text?: string, dim?: boolean) => void
@@ -28,7 +32,7 @@ export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
     step: async (label, work, outcome) => {
       const line = live ? liveLine(out, (sign, text) => row(paint('cyan', sign), label, text)) : quietLine
       try {
-        const result = await work(line.tell)
+        const result = await work(line.showProgress)
         line.end()
         print(row(mark.done, label, outcome(result)))
         return result
@@ -43,7 +47,7 @@ export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
   }
 }
 
-const quietLine: { tell: Tell; end: () => void } = { tell: () => {}, end: () => {} }
+const quietLine: { showProgress: ShowProgress; end: () => void } = { showProgress: () => {}, end: () => {} }
 
 /** One line that is redrawn in place and cleared at the end. */
 function liveLine(out: Output, format: (sign: string, text: string) => string): typeof quietLine {
@@ -54,7 +58,7 @@ function liveLine(out: Output, format: (sign: string, text: string) => string): 
   const timer = setInterval(draw, redrawMs)
   draw()
   return {
-    tell: (words, share) => {
+    showProgress: (words, share) => {
       const line = share === undefined ? words : `${bar(share)} ${words}`
       // A line that wraps cannot be cleared.
       text = line.slice(0, Math.max((out.columns ?? 80) - labelWidth - 6, 0))

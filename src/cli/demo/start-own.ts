@@ -7,7 +7,7 @@ import { readConfig } from '../../config/config.ts'
 import { freePort, type Service, startService } from '../../start.ts'
 import { client, type Send } from './api.ts'
 import type { Defer } from './ending.ts'
-import type { Tell } from './screen.ts'
+import type { ShowProgress } from './screen.ts'
 
 /** The demo's service. */
 export interface OwnService {
@@ -21,8 +21,13 @@ const host = '127.0.0.1'
  * Starts a service on a free port with a temporary data folder. Ignores the environment, so that the user's configuration
  * does not matter.
  */
-export async function ownService(version: string, tell: Tell, signal: AbortSignal, defer: Defer): Promise<OwnService> {
-  tell('starting')
+export async function ownService(
+  version: string,
+  showProgress: ShowProgress,
+  signal: AbortSignal,
+  defer: Defer,
+): Promise<OwnService> {
+  showProgress('starting')
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-demo-'))
   defer(() => rmSync(dataDir, { recursive: true, force: true }))
   const port = await freePort(host)
