@@ -156,7 +156,10 @@ describe('plinth serve <definition>', () => {
 describe('a definition with the path of a built-in table', () => {
   const at = (path: string) => notes('title: Title', "sorts: ['title']").replace("'/notes'", `'${path}'`)
   const refused: [path: string, message: RegExp][] = [
-    ['/users', /users\.ts cannot be served:\n\/users: this path is reserved for the users who log in: import \{ users \}/],
+    [
+      '/users',
+      /users\.ts cannot be served:\n\/users: this path is reserved for the users who log in: import \{ users \}/,
+    ],
     ['/products', /products\.ts cannot be served:\n\/products: every row of its table has name and price: declare/],
     ['/books', /books\.ts cannot be served:\n\/books: every row of its table has author: declare/],
     ['/tables', /tables\.ts cannot be served:\n\/tables: this path is reserved for the service itself/],
