@@ -103,6 +103,13 @@ for (const [name, summary, load] of groups) {
   program.addCommand(group.summary(summary).description(group.description() || summary))
 }
 
+/** The command-line options by request member, where the names differ. */
+const options: Readonly<Record<string, string>> = {
+  ...{ id: '--id', name: '--name', scopes: '--scope', grants: '--grant', redirectUris: '--redirect-uri' },
+  ...{ postLogoutRedirectUris: '--post-logout-uri', rate: '--rate', quota: '--quota', expiresAt: '--expires' },
+  ...{ from: '--from', to: '--to' },
+}
+
 // Files created by any command are readable by their owner only.
 process.umask(0o077)
 loadDotEnv()
@@ -121,13 +128,6 @@ function loadDotEnv(): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
-}
-
-/** The command-line options by request member, where the names differ. */
-const options: Readonly<Record<string, string>> = {
-  ...{ id: '--id', name: '--name', scopes: '--scope', grants: '--grant', redirectUris: '--redirect-uri' },
-  ...{ postLogoutRedirectUris: '--post-logout-uri', rate: '--rate', quota: '--quota', expiresAt: '--expires' },
-  ...{ from: '--from', to: '--to' },
 }
 
 interface Failure {
