@@ -54,7 +54,7 @@ describe('plinth keys', () => {
     const other = `${anchor?.split(':')[0]}:${'A'.repeat(43)}`
     assert.match(
       await fail('audit', 'verify', '--expect', other),
-      /^plinth: The audit log was altered: entry \d+ is not/,
+      /^plinth: The audit log was altered: entry \d+ does not match the given hash/,
     )
   })
 

@@ -94,7 +94,11 @@ describe('PLINTH_VERSIONS that does not match the definition', () => {
     t.after(remove)
     const wrong: [command: string, value: string, RegExp][] = [
       ['versions', '{"v1"', /^plinth: PLINTH_VERSIONS=\{"v1" is not valid: expected JSON/],
-      ['serve', '{"v7":{"status":"active"}}', /^plinth: PLINTH_VERSIONS is not valid: expected only versions that are/],
+      [
+        'serve',
+        '{"v7":{"status":"active"}}',
+        /^plinth: PLINTH_VERSIONS is not valid: expected only versions that the service defines/,
+      ],
     ]
     const ends = wrong.map(([command, value]) => ended(plinth([command], { ...env, PLINTH_VERSIONS: value })))
     for (const [index, { code, stdout, stderr }] of (await Promise.all(ends)).entries()) {
