@@ -49,7 +49,8 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const downloads = slotLimiter({ perAccount: maxDownloads, inTotal: maxDownloadsInAll })
   app.addHook('preClose', async () => watch.close())
   const checkCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
-  const calls = () => readVersionCalls(options.db)
+  const versions = options.lives.map(({ version }) => version)
+  const calls = () => readVersionCalls(options.db, versions)
   const ofAccounts = accountGuard(options.db)
   const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
   for (const { version, status } of options.lives) {

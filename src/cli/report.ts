@@ -1,9 +1,9 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../config/config.ts'
+import { formatNames } from '../reports/formats/format.ts'
 import { asClient } from './clients.ts'
 import type { ReportFilters } from './report-actions.ts'
 
-const formats = ['json', 'csv', 'ndjson', 'xlsx', 'pdf']
 const statuses = ['pending', 'in_progress', 'completed', 'failed']
 
 /** `plinth report run|list|cancel`: a client of a local or remote service. */
@@ -13,7 +13,7 @@ export function reportCommand(configuration: () => Config): Command {
   asClient(report.command('run'))
     .description('Request a report, follow its progress and download it')
     .argument('<type>', 'type of the report, such as users')
-    .addOption(new Option('--format <format>', 'format of the result').choices(formats).default('csv'))
+    .addOption(new Option('--format <format>', 'format of the result').choices(formatNames).default('csv'))
     .option('--out <file>', 'file to write (default: report-<type>-<task>.<format>)')
     .option('--from <instant>', 'only rows from this day or instant on')
     .option('--to <instant>', 'only rows before this day or instant')

@@ -21,7 +21,8 @@ export function versionsCommand(configuration: () => Config, definition: () => P
     .action(async ({ json = false }: { json?: boolean }) => {
       const lives = versionLives(await definition(), configuration().versions.plans)
       await withStores(configuration)(async ({ db }) => {
-        const views = versionViews(lives, await readVersionCalls(db))
+        const versions = lives.map(({ version }) => version)
+        const views = versionViews(lives, await readVersionCalls(db, versions))
         if (json) return printJson(views)
         for (const line of [...tableOf(views), ...views.flatMap(callersOf)]) print(line)
       })

@@ -83,13 +83,13 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
 /** Nobody would read more entries; operators can query the table for all of them. */
 const maxListed = 1_000
 
-/** The callers of each version, latest first; at most 1,000. */
-export async function readVersionCalls({ read }: Database): Promise<VersionCalls[]> {
+/** The callers of each of the versions, latest first; at most 1,000 of each. */
+export async function readVersionCalls({ read }: Database, versions: readonly string[]): Promise<VersionCalls[]> {
   const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
-  return (await calls.limit(maxListed).execute()).map(({ clientId, ...row }) => ({
-    ...row,
-    clientId: clientId || null,
-  }))
+  const found = await Promise.all(
+    versions.map((version) => calls.where('version', '=', version).limit(maxListed).execute()),
+  )
+  return found.flat().map(({ clientId, ...row }) => ({ ...row, clientId: clientId || null }))
 }
 
 const retentionDays = 400

@@ -21,9 +21,14 @@ export interface Sheet {
 /** Rows as arrays of cells, in the order of the columns; a row may have additional cells after them. */
 export type Pages = AsyncIterable<unknown[][]>
 
+/** The names of all formats, as used in requests. */
+export const formatNames = ['json', 'csv', 'ndjson', 'xlsx', 'pdf'] as const
+
+export type FormatName = (typeof formatNames)[number]
+
 /** An output format of reports. */
 export interface ReportFormat {
-  name: string
+  name: FormatName
   mediaType: string
   extension: string
   /** Reports with more rows are rejected. */

@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       other.count('v1', 'a node')
       await other.close()
       await counter.flush()
-      const found = (await readVersionCalls(db)).find(({ clientId }) => clientId === 'a node')
+      const found = (await readVersionCalls(db, ['v1', 'v2'])).find(({ clientId }) => clientId === 'a node')
       assert.deepEqual(found, {
         ...{ version: 'v1', clientId: 'a node', calls: 3 },
         lastCallAt: new Date(start + 2 * dayMs).toISOString(),
@@ -111,8 +111,20 @@ forEachEngine((engine) => {
       waiting.count('v1', 'patient')
       isDown = false
       await waiting.close()
-      const found = (await readVersionCalls(db)).find(({ clientId }) => clientId === 'patient')
+      const found = (await readVersionCalls(db, ['v1', 'v2'])).find(({ clientId }) => clientId === 'patient')
       assert.equal(found?.calls, 2)
+    })
+
+    it('are listed for each version, however many recent callers another version has', async () => {
+      const callers = counterOn(db)
+      now = start
+      callers.count('v9', 'early')
+      now = start + dayMs
+      for (let client = 0; client <= 1_000; client++) callers.count('v8', `client ${client}`)
+      await callers.close()
+      const listed = await readVersionCalls(db, ['v8', 'v9'])
+      assert.equal(listed.filter(({ version }) => version === 'v8').length, 1_000)
+      assert.deepEqual(listed.at(-1)?.clientId, 'early')
     })
 
     it('are deleted 400 days after the last one', async () => {
@@ -121,7 +133,7 @@ forEachEngine((engine) => {
       counter.count('v1', 'beta')
       await counter.flush()
       await expireVersionCalls(db, () => late)
-      const left = await readVersionCalls(db)
+      const left = await readVersionCalls(db, ['v1', 'v2'])
       assert.deepEqual(left.map(({ clientId, calls }) => [clientId, calls]).sort(), [
         ['a node', 3],
         ['beta', 2],
