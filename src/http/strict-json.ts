@@ -12,10 +12,10 @@ const invalid = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT'
  */
 export function readJson(text: string): unknown {
   const start = text.charCodeAt(0) === 0xfeff ? 1 : 0
-  const members = scan(text, start)
+  const { members, hasLongText } = scan(text, start)
   let value: unknown
   try {
-    value = JSON.parse(start === 0 ? text : text.slice(start))
+    value = JSON.parse(start === 0 ? text : text.slice(start), hasLongText ? noteLongNumber : undefined)
   } catch (cause) {
     throw invalid(text.trim() === '' ? 'The body is empty; expected JSON' : 'The body is not valid JSON', cause)
   }
@@ -24,25 +24,46 @@ export function readJson(text: string): unknown {
   return value
 }
 
+const longNumbers = new WeakMap<object, Set<string>>()
+
+/**
+ * True if a member of a parsed body was written as a number of more than 15 significant digits, which its value may have
+ * lost.
+ */
+export const isLongNumber = (holder: object, name: string): boolean => longNumbers.get(holder)?.has(name) ?? false
+
+/** A reviver that notes long numbers by their holder and name, and changes no value. */
+function noteLongNumber(this: object, name: string, value: unknown, context?: { source: string }): unknown {
+  if (typeof value === 'number' && significantDigits(context?.source ?? '') > maxExactDigits) {
+    longNumbers.set(this, (longNumbers.get(this) ?? new Set()).add(name))
+  }
+  return value
+}
+
 const [quote, backslash, colon] = [0x22, 0x5c, 0x3a]
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
 const [minus, zero, nine] = [0x2d, 0x30, 0x39]
 
-/** Scans the text once: checks depth and numbers and counts the members of all objects. */
-function scan(text: string, start: number): number {
+/** Scans the text once: checks depth and numbers, counts the members of all objects, and looks for long numbers. */
+function scan(text: string, start: number): { members: number; hasLongText: boolean } {
   let depth = 0
   let members = 0
+  let hasLongText = false
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === quote) at = endOfString(text, at + 1)
     else if (code === colon) members++
     else if (code === openList || code === openObject) depth++
     else if (code === closeList || code === closeObject) depth--
-    else if ((code >= zero && code <= nine) || code === minus) at = endOfNumber(text, at) - 1
+    else if ((code >= zero && code <= nine) || code === minus) {
+      const end = endOfNumber(text, at)
+      if (end - at > maxExactDigits) hasLongText = true
+      at = end - 1
+    }
     if (depth > maxLevels) throw invalid(`The body is nested deeper than ${maxLevels} levels`)
     if (members > maxMembers) throw invalid(`The body has more than ${maxMembers} members`)
   }
-  return members
+  return { members, hasLongText }
 }
 
 /** Index of the closing quote of a string; the length of the text if there is none, which JSON.parse rejects. */
@@ -85,10 +106,13 @@ function isRepresentable(number: string): boolean {
   const value = Number(number)
   // Not a number; JSON.parse reports it better.
   if (Number.isNaN(value)) return true
-  const digits = number.replace(/e.*$/i, '').replace(/[-.]/g, '').replace(/^0+/, '').replace(/0+$/, '').length
+  const digits = significantDigits(number)
   if (!Number.isFinite(value) || (value === 0 && digits > 0)) return false
   return /^-?\d+$/.test(number) ? Number.isSafeInteger(value) : digits <= digitsOfDouble
 }
+
+const significantDigits = (number: string): number =>
+  number.replace(/e.*$/i, '').replace(/[-.]/g, '').replace(/^0+/, '').replace(/0+$/, '').length
 
 /** Counts the members of a value at all depths. Throws for names that could modify prototypes. */
 function membersOf(value: unknown): number {

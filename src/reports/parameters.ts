@@ -1,9 +1,16 @@
 import { type Static, Type } from 'typebox'
+import { decimalPattern } from '../http/decimal.ts'
 import { instantOf, isDay } from '../http/headers/instant.ts'
 import { documentedAs } from '../http/partial-schema.ts'
 import type { FieldError } from '../http/problems/problem.ts'
 import { Line } from '../http/text-rules.ts'
-import type { FilterValue, ReportFilter, ReportKind, ReportQuery } from './report-types.ts'
+import {
+  type FilterValue,
+  parseFilterDecimal,
+  type ReportFilter,
+  type ReportKind,
+  type ReportQuery,
+} from './report-types.ts'
 
 const Text = Line(0, 300)
 const List = Type.Array(Text, { maxItems: 50 })
@@ -101,9 +108,17 @@ function filterOf({ filters = [] }: ReportKind, parameters: Record<string, Filte
   return parameters
 }
 
-function checkValue({ type }: ReportFilter, value: FilterValue, reject: (message: string) => void): void {
-  if (typeof value !== type) reject(`must be a ${type}`)
+function checkValue({ type, decimal }: ReportFilter, value: FilterValue, reject: (message: string) => void): void {
+  if (decimal === undefined) {
+    if (typeof value !== type) reject(`must be a ${type}`)
+    return
+  }
+  const parsed = parseFilterDecimal(value, decimal)
+  if ('error' in parsed) reject(parsed.error)
 }
+
+const filterSchema = ({ type, decimal }: ReportFilter): object =>
+  decimal ? { type: 'string', pattern: decimalPattern({ ...decimal, minimum: '-' }) } : { type }
 
 const nameList = (names: string[], description: string) => ({
   anyOf: [{ type: 'array', items: { type: 'string', enum: names } }, { type: 'string' }],
@@ -120,7 +135,7 @@ export function parametersSchema({ columns, filters = [], sorts = {}, time }: Re
   const sortable = Object.keys(sorts).flatMap((name) => [name, `-${name}`])
   const filter = {
     type: 'object',
-    properties: Object.fromEntries(filters.map(({ name, type }) => [name, { type }])),
+    properties: Object.fromEntries(filters.map((filter) => [filter.name, filterSchema(filter)])),
     additionalProperties: false,
   }
   return {

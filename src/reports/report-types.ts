@@ -1,6 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
+import { type DecimalForm, decimalTextOf, parseDecimal } from '../http/decimal.ts'
+import { Problem } from '../http/problems/problem.ts'
 import { accountOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
+import { wideInteger } from '../storage/rows/column-codec.ts'
 import { caseFold } from '../storage/rows/page-query.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../storage/snapshots/long-read.ts'
 import type { ReportColumn } from './formats/format.ts'
@@ -13,6 +16,8 @@ export interface ReportFilter {
   op: '=' | '>=' | '<=' | '>' | '<'
   /** Whether the column holds case-folded text. */
   folded: boolean
+  /** The form of a decimal, whose `column` is an integer without the decimal point; its type is `string`. */
+  decimal?: DecimalForm
 }
 
 /**
@@ -89,11 +94,12 @@ export async function countUpTo(
 function queryOf(kind: ReportKind, query: ReportQuery, viewer: ReportRequester): LongReadOptions {
   const columns = columnsOf(kind, query)
   const order = [
-    ...(query.sort ?? []).map((entry) => ({
-      column: kind.sorts?.[entry.replace(/^-/, '')] as string,
-      descending: entry.startsWith('-'),
-    })),
-    ...kind.key.map((column) => ({ column, descending: false })),
+    ...(query.sort ?? []).map((entry) => {
+      const name = entry.replace(/^-/, '')
+      const isWide = kind.columns.find((column) => column.name === name)?.decimal !== undefined
+      return { column: kind.sorts?.[name] as string, descending: entry.startsWith('-'), isWide }
+    }),
+    ...kind.key.map((column) => ({ column, descending: false, isWide: false })),
   ]
   // Columns after a unique key do not affect the order, so they are dropped.
   const first = order.findIndex(({ column }) => kind.key.length === 1 && column === kind.key[0])
@@ -101,9 +107,9 @@ function queryOf(kind: ReportKind, query: ReportQuery, viewer: ReportRequester):
     cells: columns.map(({ sql: text, type }) => ({ term: sql.raw(text), type })),
     from: sql.raw(kind.from),
     where: conditions(kind, query, viewer),
-    order: (first < 0 ? order : order.slice(0, first + 1)).map(({ column, descending }) => {
+    order: (first < 0 ? order : order.slice(0, first + 1)).map(({ column, descending, isWide }) => {
       const cell = columns.findIndex(({ sql: text }) => text === column)
-      return { term: sql.raw(column), descending, ...(cell >= 0 && { cell }) }
+      return { term: sql.raw(column), descending, isWide, ...(cell >= 0 && { cell }) }
     }),
   }
 }
@@ -119,9 +125,23 @@ function conditions(kind: ReportKind, query: ReportQuery, viewer: ReportRequeste
   if (time && query.to !== undefined) met.push(sql`${sql.raw(time.column)} < ${query.to}`)
   for (const [name, value] of Object.entries(query.filter ?? {})) {
     const filter = kind.filters?.find((known) => known.name === name) as ReportFilter
-    // Booleans are stored as 1 or 0.
-    const wanted = filter.folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value
-    met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${wanted}`)
+    met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${operandOf(filter, value)}`)
   }
   return met
 }
+
+/** The value to compare a filter's column with. Throws a Problem if the definition has changed since the request. */
+function operandOf({ name, folded, decimal }: ReportFilter, value: FilterValue): RawBuilder<unknown> {
+  if (decimal) {
+    const parsed = parseFilterDecimal(value, decimal)
+    if ('error' in parsed) throw new Problem('VALIDATION_ERROR', `The filter ${name} ${parsed.error}`)
+    // As text: on PostgreSQL the values of a report are settings, whose only other type is a double.
+    return sql`cast(${String(wideInteger(parsed.value))} as bigint)`
+  }
+  // Booleans are stored as 1 or 0.
+  return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
+}
+
+/** The decimal of a filter, sent as a string or as a number. */
+export const parseFilterDecimal = (value: FilterValue, form: DecimalForm): ReturnType<typeof parseDecimal> =>
+  parseDecimal(typeof value === 'number' ? decimalTextOf(value) : String(value), form)

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type TObject, type TSchema, Type } from 'typebox'
+import { decimalReader } from '../http/decimal.ts'
 import { isUnconditionalRead, representationOf, sendRepresentation } from '../http/fast-read.ts'
 import { Fields } from '../http/pagination.ts'
 import { inputValidator, mergePatch } from '../http/policies/body-parsing.ts'
@@ -22,6 +23,7 @@ import { lister } from './list.ts'
 import { capital, listQuerySchema } from './list-query.ts'
 import { listItemSerializer, representation, serializer } from './representation.ts'
 import { representationCache } from './representation-cache.ts'
+import { codecsOf } from './table.ts'
 import { type BodyRequest, create, notFound, patch, type RowRequest, removeRow, replace } from './writes.ts'
 
 /**
@@ -51,12 +53,13 @@ function serve(declaration: Declaration, options: CollectionOptions, prefix: str
     ...{ declaration, prefix, fieldNames },
     rows: rowsOf(options.db, {
       ...{ table, fields: fieldNames, folded, blank, listed, subscribed: hasSubscriber(declaration) },
-      codecs: Object.fromEntries(types.flatMap(([name, { codec }]) => (codec ? [[name, codec]] : []))),
+      codecs: codecsOf(declaration),
     }),
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(options.db),
     complete: defaultFiller(body),
     check: inputValidator(input, 'body'),
+    readDecimals: decimalReader(input),
     serialize: serializer(declaration, prefix),
     announce: eventPublisher(options, declaration),
   }

@@ -6,6 +6,7 @@ import { Line, lines, noControls } from '../http/text-rules.ts'
 import type { CellType } from '../storage/engine.ts'
 import type { SqlType } from '../storage/resource-tables/resource-columns.ts'
 import type { Codec } from '../storage/rows/column-codec.ts'
+import { decimalColumnCodec, decimalColumnName, decimalParameter, parseDecimalParameter } from './decimal-fields.ts'
 
 /** The parts of a JSON Schema that determine how its values are stored. */
 interface Shape {
@@ -17,6 +18,7 @@ interface Shape {
   pattern?: string
   minimum?: number
   maximum?: number
+  $defs?: { decimal?: object }
 }
 
 /** The lists of fields in a declaration. */
@@ -28,7 +30,9 @@ export interface ColumnType {
   stores: (shape: Shape, choices: readonly unknown[] | undefined) => boolean
   sql: SqlType
   /** Converts values to and from their stored form, if that differs from the JSON value. */
-  codec?: Codec
+  codec?: Codec | ((schema: TSchema) => Codec)
+  /** The recorded name of a type whose stored values depend on the schema; default: its key. */
+  recordedAs?: (schema: TSchema) => string
   /** Normalizes a value before it is stored. */
   normalize?: (value: unknown) => unknown
   /** Restricts a schema to values that both engines can store. */
@@ -42,8 +46,8 @@ export interface ColumnType {
   /** Maximum length of values in an index; no limit by default. */
   maxIndexed?: (shape: Shape) => number
   /** The query parameter of a filter or a bound, and the stored form of its value. Throws INVALID_INPUT. */
-  parameter: (description: string) => TSchema
-  parse: (name: string, text: string) => string | number
+  parameter: (description: string, schema: TSchema) => TSchema
+  parse: (name: string, text: string, schema: TSchema) => string | number
   /** The type of its cells in reports. */
   cell: CellType
 }
@@ -87,6 +91,17 @@ export const columnTypes = {
     parameter: textParameter,
     parse: asText,
     cell: 'string',
+  },
+  decimal: {
+    stores: (shape) => shape.$defs?.decimal !== undefined,
+    sql: 'bigint',
+    recordedAs: decimalColumnName,
+    codec: decimalColumnCodec,
+    lists: ordered,
+    range: () => 'numeric',
+    parameter: decimalParameter,
+    parse: parseDecimalParameter,
+    cell: 'decimal',
   },
   text: {
     stores: (shape, choices) => isPlain(shape, choices, 'string'),

@@ -148,6 +148,8 @@ export interface Served extends CollectionOptions {
   complete: (body: Record<string, unknown>) => Record<string, unknown>
   /** Validates a body for create and replace. */
   check: ReturnType<typeof inputValidator>
+  /** Gives the decimals of a body or patch their exact form, in place; undefined if the resource has none. */
+  readDecimals: ((body: unknown) => void) | undefined
   /** The representation of a row for the caller of this request. */
   serialize: (row: Row, request: FastifyRequest) => Versioned
   announce: Announce

@@ -89,9 +89,10 @@ function isStorable(schema: TSchema): boolean {
   const value = (schema as Shape).default
   if (typeof value === 'function') return false
   const sent = { value: withDefaults(schema as Shape, undefined) }
+  const before = JSON.stringify(sent)
   const result = inputValidator(
     { type: 'object', properties: { value: schema }, required: ['value'] } as TSchema,
     'body',
   )(sent)
-  return 'value' in result && (typeof value !== 'string' || sent.value === value)
+  return 'value' in result && JSON.stringify(sent) === before
 }

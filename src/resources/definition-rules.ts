@@ -1,6 +1,7 @@
 import type { TObject, TSchema } from 'typebox'
 import { nearest } from '../http/nearest.ts'
 import { columnType, type FieldList, kindOf } from './column-types.ts'
+import { decimalFieldErrors } from './decimal-fields.ts'
 import type { ResourceOptions } from './declaration.ts'
 import { defaultErrors } from './defaults.ts'
 import { queryNames } from './list-query.ts'
@@ -91,6 +92,7 @@ function fieldErrors(body: TObject, pathLength: number): string[] {
       const types = 'use strings, integers, numbers, booleans, enums of these, objects or arrays'
       errors.push(`the field ${name} has a type that cannot be stored: ${types}; for absent values use Type.Optional()`)
     }
+    errors.push(...decimalFieldErrors(name, schema))
     if (pathLength + columnName(name).length > maxPathAndFieldLength) {
       errors.push(
         `the path and the field name ${name} are too long together: at most ${maxPathAndFieldLength} characters`,

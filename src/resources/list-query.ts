@@ -15,6 +15,7 @@ import { maxId } from '../storage/ids.ts'
 import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../storage/rows/page-query.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { amended, type ColumnKind, columnType, instantParameter, kindOf, textParameter } from './column-types.ts'
+import { isExactDecimal } from './decimal-fields.ts'
 
 /** The parts of a declaration that determine the query parameters of its list. */
 export interface ListRules {
@@ -73,8 +74,8 @@ export function queryNames(rules: Pick<ListRules, 'body'> & Partial<Pick<ListRul
 }
 
 /** The schema of the query parameter for a field. */
-const parameterOf = (kind: ColumnKind | undefined, description: string): TSchema =>
-  kind ? columnType(kind).parameter(description) : textParameter(description)
+const parameterOf = (kind: ColumnKind | undefined, description: string, schema: TSchema | undefined): TSchema =>
+  kind && schema ? columnType(kind).parameter(description, schema) : textParameter(description)
 
 /** Fields with an optional minus sign. A pattern cannot say that each may occur only once. */
 const sortPattern = (sorts: readonly string[]) => {
@@ -103,10 +104,13 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
     updatedAfter: instantParameter('Only items changed after this instant or date'),
   }
   for (const name of filters)
-    properties[name] = withExample(parameterOf(kinds[name], `Only items with this ${name}`), name)
+    properties[name] = withExample(
+      parameterOf(kinds[name], `Only items with this ${name}`, body.properties[name]),
+      name,
+    )
   for (const field of ranges) {
     for (const { name, description } of boundsOf(field, body.properties[field])) {
-      properties[name] = withExample(parameterOf(kinds[field], description), field)
+      properties[name] = withExample(parameterOf(kinds[field], description, body.properties[field]), field)
     }
   }
   return Type.Object(properties)
@@ -133,11 +137,12 @@ export const cursorOf = (row: Row, order: readonly Sort[], { folded }: ListRules
   })
 
 /** True if the values of a cursor have the types of their fields; other types would cause a database error. */
-function isValidPosition(after: Cursor['after'], order: readonly Sort[], { kinds }: ListRules): boolean {
+function isValidPosition(after: Cursor['after'], order: readonly Sort[], { kinds, body }: ListRules): boolean {
   return order.every(({ field }, at) => {
     const value = after[at]
     if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= maxId
     if (kinds[field] === 'integer') return Number.isSafeInteger(value)
+    if (kinds[field] === 'decimal') return isExactDecimal(value, body.properties[field] as TSchema)
     return typeof value === (kinds[field] === 'number' ? 'number' : 'string')
   })
 }
@@ -159,12 +164,14 @@ function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListR
   const conditions: Filter[] = []
   for (const field of filters) {
     const sent = query[field]
-    if (sent !== undefined) conditions.push({ field, op: '=', value: parsed(field, String(sent), kinds[field]) })
+    if (sent !== undefined)
+      conditions.push({ field, op: '=', value: parsed(field, String(sent), kinds[field], body.properties[field]) })
   }
   for (const range of ranges) {
     for (const { name, field, op } of boundsOf(range, body.properties[range])) {
       const sent = query[name]
-      if (sent !== undefined) conditions.push({ field, op, value: parsed(name, String(sent), kinds[field]) })
+      if (sent !== undefined)
+        conditions.push({ field, op, value: parsed(name, String(sent), kinds[field], body.properties[field]) })
     }
   }
   if (query.q && search.length > 0) conditions.push({ field: search, op: 'contains', value: String(query.q) })
@@ -175,5 +182,5 @@ function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListR
   return conditions
 }
 
-const parsed = (name: string, text: string, kind: ColumnKind | undefined): string | number =>
-  kind ? columnType(kind).parse(name, text) : text
+const parsed = (name: string, text: string, kind: ColumnKind | undefined, schema: TSchema | undefined) =>
+  kind && schema ? columnType(kind).parse(name, text, schema) : text

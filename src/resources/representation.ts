@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox'
+import { decimalFormOf } from '../http/decimal.ts'
 import { partialSchema } from '../http/partial-schema.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import type { Versioned } from '../http/policies/conditional.ts'
@@ -75,9 +76,12 @@ export function listItemSerializer({
 }
 
 /** The report of a resource: the columns of its table, except fields that are hidden from some callers. */
-export function reportOf({ name, table, kinds, hides, readScope, filters, ranges, folded, sorts }: Declaration) {
+export function reportOf({ name, table, body, kinds, hides, readScope, filters, ranges, folded, sorts }: Declaration) {
   const visible = Object.entries(kinds).filter(([field]) => !hides?.fields.includes(field))
-  const columns = visible.map(([field, kind]) => ({ name: field, type: columnTypes[kind].cell }))
+  const columns = visible.map(([field, kind]) => {
+    const decimal = decimalFormOf(body.properties[field] as TSchema)
+    return { name: field, type: columnTypes[kind].cell, ...(decimal && { decimal }) }
+  })
   const instants = ['createdAt', 'updatedAt'].map((field) => ({ name: field, type: 'instant' as const }))
   return {
     ...{ name, table, scope: readScope, filters, ranges, folded, sorts },

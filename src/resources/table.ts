@@ -1,5 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
+import type { Codec } from '../storage/rows/column-codec.ts'
 import { amended, type ColumnKind, columnType, kindOf } from './column-types.ts'
 import { defaultsOf } from './defaults.ts'
 
@@ -38,22 +39,39 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
   const columns = Object.entries(kinds).map(
     ([field, kind]): ResourceColumn => ({
       name: columnName(field),
-      kind,
+      kind: columnType(kind).recordedAs?.(body.properties[field] as TSchema) ?? kind,
       sql: columnType(kind).sql,
       required: body.required?.includes(field) ?? false,
       folded: folded.includes(field),
       unique: unique.includes(field),
       indexed: indexed.has(field),
       ...(blank.includes(field) && { blank: true }),
-      ...(Object.hasOwn(defaults, field) && { default: storedDefault(kind, defaults[field]) }),
+      ...(Object.hasOwn(defaults, field) && {
+        default: storedDefault(kind, body.properties[field] as TSchema, defaults[field]),
+      }),
     }),
   )
   return { path, name: table, columns, search }
 }
 
 /** A default as its column stores it. */
-function storedDefault(kind: ColumnKind, value: unknown): string | number {
-  const { normalize, codec } = columnType(kind)
+function storedDefault(kind: ColumnKind, schema: TSchema, value: unknown): string | number {
+  const { normalize } = columnType(kind)
+  const codec = codecOf(kind, schema)
   const normal = normalize ? normalize(value) : value
-  return (codec ? codec.encode(normal) : normal) as string | number
+  const stored = codec ? codec.encode(normal) : normal
+  // As text, because the record of the table is JSON; both engines convert it to the type of the column.
+  return (typeof stored === 'bigint' ? String(stored) : stored) as string | number
+}
+
+/** The codec of a field's values; undefined if they are stored as they are. */
+function codecOf(kind: ColumnKind, schema: TSchema): Codec | undefined {
+  const { codec } = columnType(kind)
+  return typeof codec === 'function' ? codec(schema) : codec
+}
+
+/** The codecs of the fields that have one. */
+export function codecsOf({ kinds, body }: Pick<TableDeclaration, 'kinds' | 'body'>): Record<string, Codec> {
+  const codecs = Object.entries(kinds).map(([name, kind]) => [name, codecOf(kind, body.properties[name] as TSchema)])
+  return Object.fromEntries(codecs.filter(([, codec]) => codec !== undefined))
 }

@@ -112,6 +112,8 @@ const maxPatchAttempts = 10
 export async function patch(served: Served, request: BodyRequest): Promise<Row> {
   const { id } = request.params
   const precondition = preconditionOf(request, served.requireIfMatch)
+  // Before the body is copied, because `readJson` notes long numbers by the object that has them.
+  served.readDecimals?.(request.body)
   rejectInvalidMembers(served, request.body)
   for (let attempt = 0; attempt < maxPatchAttempts; attempt++) {
     const row = await served.rows.find(id)

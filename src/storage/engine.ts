@@ -1,7 +1,7 @@
 import type { ColumnDefinitionBuilder, RawBuilder } from 'kysely'
 
-/** Type of a cell in a long read. Instants, dates and JSON are text; booleans are stored as 1 or 0. */
-export type CellType = 'integer' | 'number' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
+/** Type of a cell in a long read. Decimals, instants, dates and JSON are text; booleans are stored as 1 or 0. */
+export type CellType = 'integer' | 'number' | 'decimal' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
 
 /** The differences between the two database engines, as data. Only code that opens a queue or counters checks `name`. */
 export interface Engine {

@@ -3,6 +3,7 @@ import type { FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
+import { decimalReader } from '../decimal.ts'
 import { type FieldError, Problem } from '../problems/problem.ts'
 import { readJson } from '../strict-json.ts'
 
@@ -19,7 +20,7 @@ const json = 'application/json'
 /**
  * Parses bodies and validates input. Bodies must be uncompressed JSON in UTF-8 (otherwise 415) and are parsed by `readJson`.
  * Types are not coerced: integers in path and query must be canonical decimals, numbers must use JSON syntax. Strings in
- * bodies are trimmed before validation. An absent optional body becomes an empty object. If a route takes no body, any
+ * bodies are trimmed and decimals get their exact scale before validation. An absent optional body becomes an empty object. If a route takes no body, any
  * content is ignored (RFC 9110 §9.3).
  */
 export const bodyParsing = fastifyPlugin(
@@ -102,11 +103,13 @@ export function inputValidator(schema: TSchema, part: string) {
   const integers = part === 'body' ? [] : ofType(properties, 'integer')
   const numbers = part === 'body' ? [] : ofType(properties, 'number')
   const texts = part === 'body' ? ofType(properties, 'string') : []
+  const readDecimals = part === 'body' ? decimalReader(schema) : undefined
   return (data: unknown): { value: unknown } | { error: FastifySchemaValidationError[] } => {
     if (typeof data === 'object' && data !== null) {
       readTexts(data as Record<string, unknown>, integers, integerOf)
       readTexts(data as Record<string, unknown>, numbers, numberOf)
       readTexts(data as Record<string, unknown>, texts, trimmed)
+      readDecimals?.(data)
     }
     check ??= Compile(schema)
     return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }

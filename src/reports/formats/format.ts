@@ -1,9 +1,12 @@
+import type { DecimalForm } from '../../http/decimal.ts'
 import type { CellType } from '../../storage/engine.ts'
 
 /** A column of a report; its cells are values of its type, or null. */
 export interface ReportColumn {
   name: string
   type: CellType
+  /** For a `decimal` column: its form, if it sorts by an integer without the decimal point. */
+  decimal?: DecimalForm
 }
 
 /** Properties of a report file besides its rows. */
@@ -38,3 +41,6 @@ export interface ReportFormat {
 }
 
 export const isNumeric = ({ type }: ReportColumn): boolean => type === 'integer' || type === 'number'
+
+/** True if the cells of a column are aligned by their last digit. */
+export const isRightAligned = (column: ReportColumn): boolean => isNumeric(column) || column.type === 'decimal'

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { isNumeric, type Sheet } from './format.ts'
+import { isRightAligned, type Sheet } from './format.ts'
 
 /** A4 landscape; all lengths in points. */
 export const pageSize = { width: 841.89, height: 595.28, margin: 36, titleHeight: 44, headerHeight: 18, rowHeight: 14 }
@@ -34,7 +34,7 @@ export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown
   let x = pageSize.margin
   const positioned = columns.map((column, at) => {
     const width = widths[at] as number
-    const place = { name: column.name, x, width, alignRight: isNumeric(column) }
+    const place = { name: column.name, x, width, alignRight: isRightAligned(column) }
     x += width + gap
     return place
   })

@@ -1,7 +1,11 @@
 import { isNumeric, type Pages, type ReportColumn } from './format.ts'
 
-/** Indexes into the workbook's style table. */
-export const styles = { header: 1, instant: 2, date: 3, numberHeader: 4 } as const
+export const maxDecimalPlaces = 18
+
+/** Indexes into the workbook's style table. The style of a decimal is `decimal` plus the number of its decimal places. */
+export const styles = {
+  ...{ header: 1, instant: 2, date: 3, numberHeader: 4, decimal: 5, textDecimal: 5 + maxDecimalPlaces + 1 },
+} as const
 
 /** A sheet has at most 1,048,576 rows, one of which is the header. */
 export const rowsPerSheet = 1_048_575
@@ -32,10 +36,23 @@ type Write = (cell: unknown) => string
 
 function cellWriter(column: ReportColumn): Write {
   if (isNumeric(column)) return (cell) => (Number.isFinite(cell) ? `<c><v>${cell}</v></c>` : '<c/>')
+  if (column.type === 'decimal') return decimalCell
   if (column.type === 'instant') return (cell) => `<c s="${styles.instant}"><v>${serialOf(cell as string)}</v></c>`
   if (column.type === 'date') return (cell) => `<c s="${styles.date}"><v>${serialOf(cell as string)}</v></c>`
   if (column.type === 'boolean') return (cell) => `<c t="b"><v>${cell ? 1 : 0}</v></c>`
   return (cell) => `<c t="inlineStr"><is><t xml:space="preserve">${xmlText(cell as string)}</t></is></c>`
+}
+
+/** Spreadsheets calculate with doubles, which hold 15 significant digits; a longer decimal stays text. */
+const maxExactDigits = 15
+
+function decimalCell(cell: unknown): string {
+  const text = cell as string
+  const digits = text.replace(/[-.]/g, '').replace(/^0+/, '')
+  const places = text.includes('.') ? text.length - text.indexOf('.') - 1 : 0
+  if (digits.length <= maxExactDigits && places <= maxDecimalPlaces)
+    return `<c s="${styles.decimal + places}"><v>${text}</v></c>`
+  return `<c s="${styles.textDecimal}" t="inlineStr"><is><t>${text}</t></is></c>`
 }
 
 function start(columns: readonly ReportColumn[], sample: unknown[][]): string {

@@ -1,5 +1,5 @@
 import type { Sheet } from './format.ts'
-import { xmlText } from './xlsx-sheet.ts'
+import { maxDecimalPlaces, xmlText } from './xlsx-sheet.ts'
 
 export const sheetPath = (at: number): string => `xl/worksheets/sheet${at + 1}.xml`
 
@@ -58,18 +58,33 @@ function workbook({ title }: Sheet, sheets: number): string {
 /** A sheet name has at most 31 characters, and some are forbidden. */
 const sheetName = (title: string) => title.replace(/[\\/*?:[\]]/g, ' ').slice(0, 26) || 'report'
 
-/** Cell formats: plain; header, bold on grey; instant; date; header of a numeric column. */
+const decimalPlaces = Array.from({ length: maxDecimalPlaces + 1 }, (_, places) => places)
+const firstDecimalFormat = 166
+const decimalFormats = decimalPlaces.map((places) => {
+  const code = places === 0 ? '0' : `0.${'0'.repeat(places)}`
+  return `<numFmt numFmtId="${firstDecimalFormat + places}" formatCode="${code}"/>`
+})
+const decimalStyles = decimalPlaces.map(
+  (places) => `<xf xfId="0" numFmtId="${firstDecimalFormat + places}" applyNumberFormat="1"/>`,
+)
+
+/**
+ * Cell formats: plain; header, bold on grey; instant; date; header of a numeric column; decimal, by its decimal places;
+ * decimal as text.
+ */
 const styleSheet = [
   `<styleSheet xmlns="${main}">`,
-  '<numFmts count="2"><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd\\ hh:mm:ss"/>',
-  '<numFmt numFmtId="165" formatCode="yyyy\\-mm\\-dd"/></numFmts>',
+  `<numFmts count="${2 + decimalFormats.length}"><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd\\ hh:mm:ss"/>`,
+  `<numFmt numFmtId="165" formatCode="yyyy\\-mm\\-dd"/>${decimalFormats.join('')}</numFmts>`,
   '<fonts count="2"><font><sz val="11"/><name val="Calibri"/></font>',
   '<font><b/><sz val="11"/><name val="Calibri"/></font></fonts>',
   '<fills count="3"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill>',
   '<fill><patternFill patternType="solid"><fgColor rgb="FFE8ECF1"/></patternFill></fill></fills>',
-  '<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs><cellXfs count="5">',
+  '<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs>',
+  `<cellXfs count="${6 + decimalStyles.length}">`,
   '<xf xfId="0"/><xf xfId="0" fontId="1" fillId="2" applyFont="1" applyFill="1"/>',
   '<xf xfId="0" numFmtId="164" applyNumberFormat="1"/><xf xfId="0" numFmtId="165" applyNumberFormat="1"/>',
   '<xf xfId="0" fontId="1" fillId="2" applyFont="1" applyFill="1" applyAlignment="1">',
-  '<alignment horizontal="right"/></xf></cellXfs></styleSheet>',
+  `<alignment horizontal="right"/></xf>${decimalStyles.join('')}`,
+  '<xf xfId="0" applyAlignment="1"><alignment horizontal="right"/></xf></cellXfs></styleSheet>',
 ].join('')

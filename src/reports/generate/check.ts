@@ -98,6 +98,6 @@ const periodOf = ({ type }: NonNullable<ReportKind['time']>): ReportQuery =>
 const ownersOf = ({ client, subject }: NonNullable<ReportKind['owned']>) => [client, subject].filter(Boolean).join(', ')
 
 const samples: Record<ReportFilter['type'], FilterValue> = { string: 'a', number: 1, boolean: true }
-const sample = ({ type }: ReportFilter) => samples[type]
+const sample = ({ type, decimal }: ReportFilter) => (decimal ? '0' : samples[type])
 
 const oneLine = (text: string) => text.trim().replace(/\s+/g, ' ')

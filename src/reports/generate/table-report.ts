@@ -1,3 +1,4 @@
+import { decimalText } from '../../storage/rows/column-codec.ts'
 import { snake } from '../../storage/rows/page-query.ts'
 import type { ReportColumn } from '../formats/format.ts'
 import type { ReportFilter, ReportKind } from '../report-types.ts'
@@ -26,30 +27,46 @@ export function tableReport(report: TableReport): ReportKind {
   const isIncluded = (field: string) => types.has(field)
   const columnOf = (field: string) => quoted(folded.includes(field) ? `${snake(field)}_key` : snake(field))
   const typeOf = (field: string) => filterType(types.get(field) as ReportColumn['type'])
+  const decimals = new Map(columns.flatMap(({ name, decimal }) => (decimal ? [[name, { decimal }]] : [])))
   const equal = filters.filter(isIncluded).map((field): ReportFilter => {
-    return { name: field, type: typeOf(field), column: columnOf(field), op: '=', folded: folded.includes(field) }
+    return {
+      name: field,
+      type: typeOf(field),
+      column: columnOf(field),
+      op: '=',
+      folded: folded.includes(field),
+      ...decimals.get(field),
+    }
   })
   const bounds = ranges.filter(isIncluded).flatMap((field) =>
-    boundsOf(field, typeOf(field)).map(([as, op]): ReportFilter => {
-      return { name: as, type: typeOf(field), column: quoted(snake(field)), op, folded: false }
+    boundsOf(field, typeOf(field), decimals.has(field)).map(([as, op]): ReportFilter => {
+      return { name: as, type: typeOf(field), column: quoted(snake(field)), op, folded: false, ...decimals.get(field) }
     }),
   )
   return {
     ...{ name, title: capital(name.replaceAll('-', ' ')), scope, from: quoted(table), key: [quoted('id')] },
-    columns: columns.map((column) => ({ ...column, sql: quoted(snake(column.name)) })),
+    columns: columns.map((column) => ({ ...column, sql: cellSql(column) })),
     time: { column: 'created_at', type: 'instant' },
     filters: [...equal, ...bounds],
     sorts: Object.fromEntries(sorts.filter(isIncluded).map((field) => [field, columnOf(field)])),
   }
 }
 
+/** The SQL of a cell: the column, or the text of a decimal. */
+const cellSql = ({ name, decimal }: ReportColumn) =>
+  decimal ? decimalText(quoted(snake(name)), decimal.scale) : quoted(snake(name))
+
 const filterType = (type: ReportColumn['type']): ReportFilter['type'] => {
   if (type === 'boolean') return 'boolean'
   return type === 'integer' || type === 'number' ? 'number' : 'string'
 }
 
-const boundsOf = (field: string, type: ReportFilter['type']): [name: string, op: ReportFilter['op']][] =>
-  type === 'number'
+const boundsOf = (
+  field: string,
+  type: ReportFilter['type'],
+  isDecimal: boolean,
+): [name: string, op: ReportFilter['op']][] =>
+  type === 'number' || isDecimal
     ? [
         [`min${capital(field)}`, '>='],
         [`max${capital(field)}`, '<='],

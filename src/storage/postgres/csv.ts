@@ -32,6 +32,7 @@ const number: Field = (cell) => sql`cast(${cell} as double precision)`
 const fields: Record<CellType, Field> = {
   integer: (cell) => cell,
   number,
+  decimal: text,
   string: withoutFormula,
   instant: text,
   date: text,

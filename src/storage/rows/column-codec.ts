@@ -4,7 +4,33 @@ type Values = Record<string, unknown>
 export interface Codec {
   encode: (value: unknown) => unknown
   decode: (stored: unknown) => unknown
+  /** True for 64-bit integers, which the drivers bind as bigint and must read as text to keep every digit. */
+  isWide?: true
 }
+
+/** A decimal as a 64-bit integer: its digits without the decimal point. Values have exactly `scale` decimal places. */
+export const decimalCodec = (scale: number): Codec => ({
+  isWide: true,
+  encode: (value) => wideInteger(String(value)),
+  decode: (stored) => withPoint(String(stored), scale),
+})
+
+/** The integer that stores a decimal. */
+export const wideInteger = (decimal: string): bigint => BigInt(decimal.replace('.', ''))
+
+function withPoint(integer: string, scale: number): string {
+  if (scale === 0) return integer
+  const [sign, digits] = integer.startsWith('-') ? ['-', integer.slice(1)] : ['', integer]
+  const padded = digits.padStart(scale + 1, '0')
+  return `${sign}${padded.slice(0, -scale)}.${padded.slice(-scale)}`
+}
+
+/** SQL that turns the stored integer of a decimal into its text, the same on both engines; null stays null. */
+export const decimalText = (column: string, scale: number): string =>
+  scale === 0
+    ? `cast(${column} as text)`
+    : `case when ${column} < 0 then '-' else '' end || cast(abs(${column}) / ${10n ** BigInt(scale)} as text) || '.' ||
+      substr(cast(abs(${column}) % ${10n ** BigInt(scale)} + ${10n ** BigInt(scale)} as text), 2)`
 
 /** Encodes into a copy, decodes in place. Null stays null; without codecs rows are returned unchanged. */
 export function rowCodec(codecs: Readonly<Record<string, Codec>>) {

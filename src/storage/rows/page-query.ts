@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { wideInteger } from './column-codec.ts'
 
 export interface Sort {
   field: string
@@ -34,6 +35,8 @@ export interface PageSource {
   table: string
   /** Fields with a case-folded companion column. */
   folded: readonly string[]
+  /** Fields stored as 64-bit integers (`Codec.isWide`); filters and positions have their decimal text. */
+  wide: readonly string[]
 }
 
 /**
@@ -55,12 +58,14 @@ export function planKey({ filters, order, after, backwards }: ListQuery): string
 }
 
 /** The values of a page, in the order to which the parameters of its statement refer by position. */
-export function valuesOf({ filters, after, limit }: ListQuery, { folded }: PageSource): unknown[] {
+export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, wide }: PageSource): unknown[] {
+  const bound = (field: string | undefined, value: unknown) =>
+    wide.includes(field as string) ? wideInteger(String(value)) : value
   const values: unknown[] = filters.map((filter) => {
     if (filter.op === 'contains') return likePattern(caseFold(filter.value))
-    return folded.includes(filter.field) ? foldValue(filter.value) : filter.value
+    return folded.includes(filter.field) ? foldValue(filter.value) : bound(filter.field, filter.value)
   })
-  if (after) values.push(...after)
+  if (after) values.push(...after.map((value, at) => bound(order[at]?.field, value)))
   values.push(limit)
   return values
 }
@@ -91,7 +96,7 @@ export function pageSql(
   )
   const limit = filters.length + (after?.length ?? 0)
   const table = sql.table(source.table)
-  const selected = sql.join(columns.map((field) => sql`${sql.ref(snake(field))} as ${sql.ref(field)}`))
+  const selected = sql.join(columns.map((field) => sql`${readColumn(field, source.wide)} as ${sql.ref(field)}`))
   const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(ordering)} limit ${limitExpression(limit)}`
   if (plan !== 'sort') return sql`select ${selected} ${page}`
   // The ids are sorted within the index, and only the rows of the page are looked up.
@@ -107,10 +112,16 @@ export function countSql(filters: readonly Filter[], source: PageSource, { plan,
 }
 
 /** A column. If hidden, it is wrapped in `coalesce`, which keeps its value but prevents the use of its index. */
-function columnOf(field: string, { folded }: PageSource, isHidden = false): RawBuilder<unknown> {
-  const column = sql.ref(snake(folded.includes(field) ? `${field}Key` : field))
+function columnOf(field: string, { table, folded, wide }: PageSource, isHidden = false): RawBuilder<unknown> {
+  // The bare name of a wide field would mean its text, which the statement selects under the same name.
+  const name = snake(folded.includes(field) ? `${field}Key` : field)
+  const column = wide.includes(field) ? sql.ref(`${table}.${name}`) : sql.ref(name)
   return isHidden ? sql`coalesce(${column}, ${column})` : column
 }
+
+/** The column of a field as it is read. */
+export const readColumn = (field: string, wide: readonly string[]): RawBuilder<unknown> =>
+  wide.includes(field) ? sql`cast(${sql.ref(snake(field))} as text)` : sql.ref(snake(field))
 
 const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
   conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``

@@ -3,7 +3,7 @@ import type { Database, Queryable } from '../database.ts'
 import { idOrNone } from '../ids.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
 import { type Lists, listsOf } from './list-query.ts'
-import { foldValue, snake } from './page-query.ts'
+import { foldValue, readColumn, snake } from './page-query.ts'
 import { firstRevision, isUnmodifiedSince, nextRevision } from './revision.ts'
 
 /** A row of a served resource: these columns and its own fields. */
@@ -71,12 +71,14 @@ export function rowsOf(
   const name = table as 'products'
   const listedByDefault = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const readFields = [...listedByDefault, 'sharesSecond']
-  const columns = readFields.map((field) => sql<never>`${sql.ref(snake(field))}`.as(field))
+  const wide = Object.keys(codecs).filter((field) => codecs[field]?.isWide)
+  const columns = readFields.map((field) => sql<never>`${readColumn(field, wide)}`.as(field))
+  const returned = readFields.map((field) => (wide.includes(field) ? readColumn(field, wide).as(field) : field))
   const base = db.read.withoutPlugins().selectFrom(name).select(columns)
   const byId = db.prepare(base.where('id', '=', 0))
   const keyOf = (field: string, value: unknown) => foldValue(value ?? (blank.includes(field) ? '' : null))
   const { isCoded, encode, decode } = rowCodec(codecs)
-  const lists = listsOf<Row>(db, { table, folded }, listed ?? listedByDefault)
+  const lists = listsOf<Row>(db, { table, folded, wide }, listed ?? listedByDefault)
   return {
     find: (id) => {
       const rows = byId.all([idOrNone(id)])
@@ -90,7 +92,7 @@ export function rowsOf(
       const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
       const query = tx.updateTable(name).set({ ...change, ...nextRevision(table, now) })
       const matching = wherePrecondition(query.where('id', '=', idOrNone(id)), precondition)
-      const returning = matching.returning(readFields as never).returning(subscribed.updated.as('subscribed'))
+      const returning = matching.returning(returned as never).returning(subscribed.updated.as('subscribed'))
       const changed = (await returning.executeTakeFirst()) as (Row & { subscribed: boolean | number }) | undefined
       if (changed === undefined) return undefined
       const { subscribed: isSubscribed, ...row } = changed

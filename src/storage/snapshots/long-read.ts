@@ -37,6 +37,8 @@ export interface OrderTerm {
   descending: boolean
   /** The position of the cell that already holds this value, so that it is not read twice. */
   cell?: number
+  /** True for a 64-bit integer, whose key is read as text to keep every digit. */
+  isWide?: boolean
 }
 
 export interface LongReadOptions {
@@ -56,7 +58,7 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
   const plain = read.withoutPlugins()
   const columns = cells.map(({ term }) => term)
   const keys = order.filter(({ cell }) => cell === undefined)
-  const selection = sql`select ${sql.join([...columns, ...keys.map(({ term }) => term)])} from ${from}`
+  const selection = sql`select ${sql.join([...columns, ...keys.map(keyTerm)])} from ${from}`
   const sorted = sql`order by ${sql.join(order.map(({ term, descending }) => sql`${term} ${direction(descending)}`))}`
   const statement = (selected: RawBuilder<unknown>, conditions: readonly RawBuilder<unknown>[], rest = sql``) => {
     const whereClause = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
@@ -107,13 +109,15 @@ function pageAsText(
     from (select ${term} as csv_key, ${record} as csv_record, ${checked} as csv_checked from ${from}`
 }
 
+const keyTerm = ({ term, isWide }: OrderTerm) => (isWide ? sql`cast(${term} as text)` : term)
+
 const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)
 
 /**
  * Rows after the key: a row comparison where the directions agree, which both engines seek in an index; else term by term.
  */
 function afterKey(order: readonly OrderTerm[]): RawBuilder<unknown> {
-  const key = (at: number) => sql`${{ key: at }}`
+  const key = (at: number) => (order[at]?.isWide ? sql`cast(${{ key: at }} as bigint)` : sql`${{ key: at }}`)
   const compare = (descending: boolean) => (descending ? sql`<` : sql`>`)
   const [first] = order
   if (first && order.every(({ descending }) => descending === first.descending)) {

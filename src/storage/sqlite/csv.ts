@@ -44,6 +44,7 @@ const number: Field = (cell) => sql`case
 const fields: Record<CellType, Field> = {
   integer: unquoted,
   number,
+  decimal: unquoted,
   string: text,
   instant: unquoted,
   date: unquoted,
