@@ -1,7 +1,7 @@
 import type { EventKind } from '../queue/events.ts'
 import { familyOf } from '../queue/events.ts'
 
-/** All event types of a service, by name. */
+/** All of a service's event types, by name. */
 export type EventKinds = Readonly<Record<string, EventKind>>
 
 const object = (properties: Record<string, object>) => ({
@@ -18,7 +18,7 @@ const ofTask = (status: string) => ({
   status: { type: 'string', const: status },
 })
 
-/** Events of reports, visible only to the task's owner. Resources add theirs (`resources/event-types.ts`). */
+/** Report events, visible only to the task's owner. Resources add their own events (`resources/event-types.ts`). */
 export const reportEvents: EventKinds = {
   'report.completed': {
     description: 'A report task has completed, and its result can be downloaded',
@@ -79,14 +79,19 @@ export const webhookEvents = {
   },
 } satisfies EventKinds
 
-/** Valid values of a webhook's `event`: an exact name, all events of one noun, or `*`. */
+/**
+ * Returns the valid values of a webhook's `event`: exact names, wildcards for all events with the same noun, and `*`.
+ */
 export const eventPatterns = (kinds: EventKinds): string[] => [
   ...Object.keys(kinds),
   ...new Set(Object.keys(kinds).map(familyOf)),
   '*',
 ]
 
-/** The scopes required to subscribe to a pattern; `*` requires none, because it only delivers what its owner may read. */
+/**
+ * Returns the scopes required to subscribe to a pattern. `*` requires none, because it delivers only what its owner may
+ * read.
+ */
 export function scopesOfPattern(kinds: EventKinds, pattern: string): string[] {
   const matching = Object.entries(kinds).filter(([name]) => name === pattern || familyOf(name) === pattern)
   const audiences = matching.flatMap(([, { audience }]) => (audience === null || audience === 'any' ? [] : [audience]))

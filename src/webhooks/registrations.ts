@@ -27,11 +27,11 @@ type Rows = ExpressionBuilder<Tables, 'webhooks'>
 
 export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient: clientId, ownerSubject: subject })
 
-/** The rows visible to a caller: its own, or all for an administrator. */
+/** Selects the rows visible to a caller: the caller's own, or all rows for an administrator. */
 export const visibleTo = (caller: Caller) => (row: Rows) =>
   row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
 
-/** Creates the row of a new webhook, and the only representation that contains its secret. */
+/** Creates a new webhook's row, and the only representation that contains its secret. */
 export function newRegistration({ sealer, now, random }: Store, caller: Caller, body: RegistrationBody) {
   const id = newId('whk', random)
   const secret = newSecret(random)
@@ -62,7 +62,7 @@ const maxOfOwner = 1_000
 
 /**
  * Adds a webhook and an audit entry. Throws WEBHOOK_LIMIT_REACHED: each webhook makes the events it subscribes to more
- * expensive. Concurrent inserts may exceed the limit slightly, because rate limits keep their number small.
+ * expensive. Concurrent inserts may exceed the limit slightly; rate limits keep their number small.
  */
 export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store, actor: AuditActor): Promise<void> {
   const { ownerClient, ownerSubject } = row
@@ -78,10 +78,10 @@ export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.created', target: row.id, details })
 }
 
-/** The host only: a callback's path or query may contain a secret of its receiver. */
+/** Returns only the host, because a callback's path or query may contain a secret of its receiver. */
 export const hostOf = (url: string) => URL.parse(url)?.host ?? ''
 
-/** Translates a failed insert: throws DUPLICATE_RESOURCE, or the error itself. */
+/** Handles a failed insert: throws DUPLICATE_RESOURCE for a duplicate, and otherwise rethrows the error. */
 export function refuseDuplicate(db: Database, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   throw new Problem('DUPLICATE_RESOURCE', 'You have already registered this `callbackUrl` for this `event`', {
@@ -89,11 +89,11 @@ export function refuseDuplicate(db: Database, error: unknown): never {
   })
 }
 
-/** The static headers of a webhook. */
+/** Decrypts a webhook's static headers. */
 export const headersOf = (sealer: Sealer, { id, headers }: Webhook): Record<string, string> =>
   headers === null ? {} : JSON.parse(sealer.open(headers, headersAad(id)))
 
-/** Converts a row to its representation, including the fields that its validators are computed from. */
+/** Converts a row to a representation that includes the fields used to compute its validators. */
 export const webhookViewOf = (sealer: Sealer) => (row: Webhook) => ({
   id: row.id,
   event: row.event,
@@ -110,7 +110,7 @@ export const webhookViewOf = (sealer: Sealer) => (row: Webhook) => ({
   updatedAt: row.updatedAt,
 })
 
-/** The representation for a caller; administrators also see the owner. */
+/** Converts a row to the representation for a caller; administrators also see the owner. */
 export const webhookViewFor = (sealer: Sealer, { scopes }: Pick<Caller, 'scopes'>) => {
   const show = webhookViewOf(sealer)
   if (!scopes.has('admin')) return show
@@ -129,7 +129,7 @@ export async function find(tx: Queryable, caller: Caller, id: string): Promise<W
 
 /**
  * Finds a webhook and locks it until the end of the transaction, so that nothing else changes it or records a call's
- * outcome. Throws like `find`, or PRECONDITION_FAILED: the statement that locks it also checks the preconditions.
+ * outcome. Throws like `find`, or PRECONDITION_FAILED: the locking statement also checks the preconditions.
  */
 export async function hold(
   tx: Queryable,
@@ -169,7 +169,7 @@ export function remove(
   })
 }
 
-/** One page of a caller's webhooks, newest first, with the cursors of the adjacent pages. */
+/** Returns one page of a caller's webhooks, newest first, with the cursors of the adjacent pages. */
 export const listPage = (db: Database, caller: Caller, query: PageQuery) =>
   keysetPage<Webhook>(query, 2, {
     of: 'webhooks',

@@ -13,14 +13,15 @@ import { accountAad, ensureSecret, type Owner, type StoredSecret, secretAad } fr
 const overlapMs = 24 * 3_600_000
 
 interface Rotation {
-  /** For a leaked secret: it stops signing at once instead of after 24 hours. */
+  /** For a leaked secret: the secret stops signing at once instead of after 24 hours. */
   immediate: boolean
   actor: AuditActor
 }
 
 /**
- * Creates a new secret, and the columns that store it together with the one it replaces. Throws
- * SECRET_ROTATION_IN_PROGRESS while an earlier secret is still in its 24 hours, unless `immediate` ends both.
+ * Returns a new secret and the columns that store it along with the secret it replaces. Throws
+ * SECRET_ROTATION_IN_PROGRESS while the secret before that is in its 24-hour grace period, unless `immediate` ends
+ * both.
  */
 function successor({ sealer, now, random }: Store, before: StoredSecret, aad: string, immediate: boolean) {
   const { secretSealed, previousSecretExpiresAt: end } = before
@@ -34,7 +35,7 @@ function successor({ sealer, now, random }: Store, before: StoredSecret, aad: st
   return { secret, columns: { secretSealed: sealer.seal(secret, aad), ...(immediate ? none : previous) } }
 }
 
-/** Gives a webhook a new secret. Throws like `hold`, or SECRET_ROTATION_IN_PROGRESS. */
+/** Replaces a webhook's secret. Throws like `hold`, or SECRET_ROTATION_IN_PROGRESS. */
 export async function rotateSecret(
   tx: Queryable,
   store: Store,
@@ -50,7 +51,7 @@ export async function rotateSecret(
   return { webhook, secret }
 }
 
-/** Gives an account a new secret for one-off callback URLs. Throws SECRET_ROTATION_IN_PROGRESS. */
+/** Replaces an account's secret for one-off callback URLs. Throws SECRET_ROTATION_IN_PROGRESS. */
 export async function rotateAccountSecret(
   tx: Queryable,
   store: Store,
@@ -63,7 +64,7 @@ export async function rotateAccountSecret(
     .updateTable('accountSecrets')
     .where('ownerClient', '=', owner.ownerClient)
     .where('ownerSubject', '=', owner.ownerSubject)
-  // Locks the row, so that the later of two concurrent rotations sees the earlier one's secret.
+  // Locks the row, so that the later of two concurrent rotations sees the secret created by the earlier one.
   const touch = row.set((held) => ({ createdAt: held.ref('createdAt') })).returningAll()
   const before = await touch.executeTakeFirstOrThrow()
   const { secret, columns } = successor(store, before, accountAad(owner), immediate)

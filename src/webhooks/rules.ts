@@ -14,7 +14,7 @@ export interface RegistrationBody {
   payloadStyle?: string
 }
 
-/** The body that changes a webhook: a merge patch (RFC 7396) of its writable fields. */
+/** The body of an update to a webhook: a merge patch (RFC 7396) of the writable fields. */
 export interface RegistrationPatch {
   event?: string
   callbackUrl?: string
@@ -30,7 +30,7 @@ const printable = /^[\t\x20-\x7e]*$/
 const reserved =
   /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect)$/i
 
-/** The event types, and the policy for addresses that may be called. */
+/** The event types, and the policy that decides which addresses may be called. */
 export interface Rules {
   events: EventKinds
   policy: AddressPolicy
@@ -47,8 +47,8 @@ export const registrationErrors =
   ]
 
 /**
- * Throws ACCESS_DENIED if the caller may not read the events it subscribes to, or CALLBACK_URL_BLOCKED with the reason;
- * resolves the host name. For a patch, checks only the members present.
+ * Resolves the callback's host name. Throws ACCESS_DENIED if the caller may not read the events subscribed to, or
+ * CALLBACK_URL_BLOCKED with the reason. For a patch, checks only the members present.
  */
 export async function checkRegistration(
   { event, callbackUrl }: Partial<RegistrationBody> | RegistrationPatch,
@@ -65,13 +65,15 @@ export function checkReadAccess(event: string, { scopes }: Pick<Caller, 'scopes'
   if (missing !== undefined) throw lacksScope(missing)
 }
 
-/** A scope that the pattern requires and that is missing from the given ones; undefined if none is. */
+/**
+ * Returns a scope that the pattern requires and the given scopes do not include; undefined if they include all of them.
+ */
 export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
   scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
 
 const maxHeaders = 20
 
-/** Throws VALIDATION_ERROR unless the headers after a patch would be valid in a registration. */
+/** Throws VALIDATION_ERROR unless the patched headers would be valid in a registration. */
 export function checkHeaders(headers: Record<string, string>): void {
   const isTooMany = Object.keys(headers).length > maxHeaders
   const errors = isTooMany

@@ -11,13 +11,13 @@ const PayloadStyle = Type.String({
 })
 const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
   maxProperties: 20,
-  // Does not exclude the reserved headers: the error response names them.
+  // Does not exclude the reserved headers, because the error response lists them.
   ...documentedRules({ propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" } }),
   description: 'Static headers sent with every call, in addition to those that the service sets',
   examples: [{ 'x-environment': 'staging' }],
 })
 
-/** Not an enum: the log may contain an event type that a later release no longer has. */
+/** Not an enum, because the log may contain an event type that a later release no longer has. */
 export const EventName = Type.String({ examples: ['report.completed'] })
 
 const own = {
@@ -53,7 +53,7 @@ export const newWebhook = (events: EventKinds) =>
     payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...documentedRules({ default: 'plain' }) })),
   })
 
-/** A nullable schema as a single schema, so that a wrong type causes a single error. */
+/** Makes a schema nullable as a single schema, so that a wrong type causes a single error. */
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 
@@ -64,7 +64,7 @@ const HeaderChanges = Type.Unsafe<Record<string, string | null> | null>({
   examples: [{ 'x-environment': 'production', 'x-team': null }],
 })
 
-/** The body that changes a webhook: a merge patch (RFC 7396). */
+/** The body of an update to a webhook: a merge patch (RFC 7396). */
 export const webhookPatch = (events: EventKinds) =>
   Type.Object({
     event: Type.Optional(eventOf(events)),
@@ -108,7 +108,7 @@ export const CreatedWebhook = Type.Object({
   secret: Type.String({ description: 'Signs the calls; returned only in this response', examples: [secret] }),
 })
 
-/** One event type to subscribe to. */
+/** An event type that webhooks can subscribe to. */
 export const EventTypeView = partialSchema(
   Type.Object({
     event: EventName,
@@ -119,7 +119,7 @@ export const EventTypeView = partialSchema(
   { examples: eventTypeViews(reportEvents) },
 )
 
-/** The list of event types. */
+/** Returns the list of event types. */
 export function eventTypeViews(kinds: EventKinds) {
   return Object.entries(kinds).map(([event, { description, example, schema }]) => ({
     ...{ event, description, example, schema },

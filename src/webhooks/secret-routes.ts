@@ -14,7 +14,7 @@ const path = '/api/webhooks'
 const tags = ['webhooks']
 const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
-/** Routes for the secrets that sign calls: each webhook's own, and the account's for one-off callback URLs. */
+/** Routes for the secrets that sign calls: each webhook's own secret, and the account's for one-off callback URLs. */
 export const secretRoutes: Plugin = async (app, options) => {
   for (const routes of [rotating, readingOfAccount, rotatingOfAccount]) await routes(app, options)
 }
@@ -71,7 +71,7 @@ const rotatingOfAccount: Plugin = async (app, options) => {
   })
 }
 
-/** The public key of `v1a` signatures. A separate plugin, because its path has no version. */
+/** Serves the public key for `v1a` signatures. A separate plugin, because its path has no version. */
 export const webhookKeySet: FastifyPluginAsyncTypebox<{ keys: WebhookKeys }> = async (app, { keys }) => {
   const about = { tags, operationId: 'readWebhookKeys', summary: 'Read the public keys that verify webhook signatures' }
   const schema = { ...about, response: { 200: schemas.KeySet } }

@@ -6,7 +6,7 @@ import type { RandomBytes } from '../storage/ids.ts'
 import type { Webhook } from '../storage/tables/tables.ts'
 import { newSecret } from './dispatch/sign.ts'
 
-/** Owner of a row: the client and the subject of the token that created it. */
+/** A row's owner: the client and the subject of the token that created the row. */
 export interface Owner {
   ownerClient: string
   ownerSubject: string
@@ -31,17 +31,19 @@ export interface WebhookKeys {
 const keyName = 'webhook-ed25519'
 const keyAad = `settings:${keyName}`
 
-/** AAD that binds an encrypted secret to its webhook. */
+/** Returns the AAD that binds an encrypted secret to its webhook. */
 export const secretAad = (webhookId: string): string => `webhooks:${webhookId}`
 
-/** AAD of a webhook's static headers, which are encrypted because they may contain a token of the receiver. */
+/**
+ * Returns the AAD for a webhook's static headers, which are encrypted because they may contain a token of the receiver.
+ */
 export const headersAad = (webhookId: string): string => `webhooks:${webhookId}:headers`
 
-/** AAD of an account's secret. */
+/** Returns the AAD for an account's secret. */
 export const accountAad = ({ ownerClient, ownerSubject }: Owner): string =>
   `account_secrets:${JSON.stringify([ownerClient, ownerSubject])}`
 
-/** Reads the Ed25519 key, or creates it on the first run; only once, even if several processes start together. */
+/** Reads the Ed25519 key; on the first run, creates it exactly once, even if several processes start together. */
 export async function webhookKeys(db: Database, sealer: Sealer): Promise<WebhookKeys> {
   const sealed = (await sealedKey(db.read)) ?? (await addKey(db, sealer.seal(newPrivateKey(), keyAad)))
   const privateKey = createPrivateKey(sealer.open(sealed, keyAad))
@@ -69,10 +71,10 @@ const addKey = (db: Database, value: string): Promise<string> =>
     return (await sealedKey(tx)) as string
   })
 
-/** The columns of an encrypted secret and of the one it replaced. */
+/** The columns for an encrypted secret and the previous one. */
 export type StoredSecret = Pick<Webhook, 'secretSealed' | 'previousSecretSealed' | 'previousSecretExpiresAt'>
 
-/** The secrets that sign calls at this time, newest first: two during a rotation. */
+/** Returns the secrets that currently sign calls, newest first: two during a rotation. */
 export function validSecrets(sealer: Sealer, stored: StoredSecret, aad: string, nowMs: number): string[] {
   const { secretSealed, previousSecretSealed: previous, previousSecretExpiresAt: end } = stored
   const isOver = previous === null || end === null || Date.parse(end) <= nowMs
@@ -81,20 +83,20 @@ export function validSecrets(sealer: Sealer, stored: StoredSecret, aad: string, 
 
 type OfAccount = [db: Database, sealer: Sealer, owner: Owner, now: () => number, random: RandomBytes]
 
-/** The account's secret as stored; created on first use. */
+/** Returns the account's secret as stored; creates the secret on first use. */
 export const storedAccountSecret = async (...[db, sealer, owner, now, random]: OfAccount): Promise<StoredSecret> =>
   (await findSecret(db.read, owner)) ?? db.write((tx) => ensureSecret(tx, sealer, owner, now, random))
 
-/** The account's secrets that sign calls to the owner's one-off callback URLs at this time, newest first. */
+/** Returns the secrets that currently sign calls to the account's one-off callback URLs, newest first. */
 export async function accountSecrets(...of: OfAccount): Promise<string[]> {
   const [, sealer, owner, now] = of
   return validSecrets(sealer, await storedAccountSecret(...of), accountAad(owner), now())
 }
 
-/** The newest secret of the account. */
+/** Returns the account's newest secret. */
 export const accountSecret = async (...of: OfAccount): Promise<string> => (await accountSecrets(...of))[0] as string
 
-/** Returns the row of the account's secret; inserts it unless it exists or a concurrent request inserts it. */
+/** Returns the row of the account's secret; inserts it unless it exists or a concurrent request inserts it first. */
 export async function ensureSecret(
   tx: Queryable,
   sealer: Sealer,
@@ -124,7 +126,7 @@ const findSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promis
     .where('ownerSubject', '=', ownerSubject)
     .executeTakeFirst()
 
-/** Memoizes a pure function of strings. Caches its last `max` results, but no exceptions. */
+/** Memoizes a pure function of strings. Caches the last `max` results, but no exceptions. */
 export function memoize<A extends readonly string[], R>(max: number, compute: (...args: A) => R): (...args: A) => R {
   const known = new Map<string, R>()
   return (...args) => {

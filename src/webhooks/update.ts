@@ -13,12 +13,12 @@ import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from '.
 import { checkHeaders, checkReadAccess, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
 import { headersAad } from './secrets.ts'
 
-/** Initial health of a webhook that is enabled again or has a new address. */
+/** Initial health of a webhook that was enabled again or has a new address. */
 const resetHealth = { statusReason: null, failingSince: null, failingTold: null }
 
 /**
- * Changes a webhook by a validated merge patch (RFC 7396) and returns it. Throws like `hold`, DUPLICATE_RESOURCE, and
- * like `checkReading`: with a new event or address, the webhook must not receive more than the request's token may read.
+ * Changes a webhook by a validated merge patch (RFC 7396) and returns it. Throws DUPLICATE_RESOURCE, or like `hold` and
+ * `checkReadAccess`: with a new event or address, the webhook must not receive more than the request's token may read.
  */
 export function change(
   options: Store & Pick<Rules, 'events'> & { queue: Queue },
@@ -50,7 +50,7 @@ export function change(
 const isFresh = (before: Webhook, after: Webhook): boolean =>
   after.callbackUrl !== before.callbackUrl || (after.status === 'active' && before.status !== 'active')
 
-/** The columns that a patch changes. */
+/** Returns the columns that a patch changes. */
 function valuesOf(
   { sealer, events }: Store & Pick<Rules, 'events'>,
   before: Webhook,
@@ -74,8 +74,8 @@ function valuesOf(
 }
 
 /**
- * The scopes of a webhook whose event or address changed: those of the token that changed it, as for a new registration.
- * An administrator cannot add scopes to another owner's webhook.
+ * Returns the scopes of a webhook whose event or address changed: those of the token that changed it, as for a new
+ * registration. An administrator cannot add scopes to another owner's webhook.
  */
 function scopesAfter(before: Webhook, event: string, caller: Caller, events: Rules['events']): string {
   const { ownerClient, ownerSubject } = ownerOf(caller)

@@ -6,7 +6,7 @@ import type { Store } from './registrations.ts'
 /** Options of the webhook routes. */
 export interface WebhooksOptions extends Store {
   queue: Queue
-  /** The event types to subscribe to. */
+  /** The event types that webhooks can subscribe to. */
   events: EventKinds
   /** Which addresses may be registered. */
   policy: AddressPolicy

@@ -8,7 +8,10 @@ interface Chosen {
   event?: string | undefined
 }
 
-/** Deliveries of one webhook, to be ordered by `created_at` and `id`; forces the index that serves the filters. */
+/**
+ * Selects from one webhook's deliveries, using the index that matches the filters. The caller orders by `created_at`
+ * and `id`.
+ */
 export const deliveriesBy = (
   tx: Queryable,
   { engine }: Pick<Database, 'engine'>,
@@ -24,20 +27,23 @@ export const deliveriesBy = (
     .$if(event !== undefined, (some) => some.where(isOf(event as string, status)))
 }
 
-/** There is no index on delivered deliveries: maintaining one would slow down every delivery. */
+/**
+ * Returns the index to use. Delivered deliveries have none of their own, because maintaining it would slow down every
+ * delivery.
+ */
 function indexOf({ status, event }: Chosen): string {
   if (status === 'pending') return 'deliveries_pending'
   if (status === 'failed') return event === undefined ? 'deliveries_failed' : 'deliveries_failed_event'
   return event === undefined ? 'deliveries_webhook' : 'deliveries_event'
 }
 
-/** A status condition written exactly as in the partial index, so that the planner can use that index. */
+/** A status condition written exactly as in the partial index, so that the planner can use the index. */
 export const hasStatus = (status: Delivery['status']) => (row: ExpressionBuilder<Tables, 'deliveries'>) =>
   row('deliveries.status', '=', sql.lit(status))
 
 /**
- * A condition on the event type. Pending deliveries are few, and their index contains the type; `coalesce` on a non-null
- * column changes no result but keeps the planner from choosing another index.
+ * A condition on the event type. For the few pending deliveries, whose index contains the type, `coalesce` on a
+ * non-null column changes no result but keeps the planner from choosing another index.
  */
 const isOf = (event: string, status: Chosen['status']) =>
   status === 'pending' ? sql<boolean>`coalesce(event_type, '') = ${event}` : sql<boolean>`event_type = ${event}`

@@ -27,7 +27,10 @@ interface Test {
   body: object
 }
 
-/** Sends an event to this webhook only, in a single attempt, even if it is not active. Returns the delivery's id. */
+/**
+ * Sends an event to this webhook only, in a single attempt, even if the webhook is not active. Returns the delivery's
+ * id.
+ */
 export async function addTest(
   tx: Queryable,
   { queue, random }: { queue: Queue; random: RandomBytes },
@@ -70,13 +73,13 @@ export async function addTest(
 
 export interface EnqueueManualOptions {
   db: Database
-  /** Called after deliveries have become due. */
+  /** Called after deliveries become due. */
   onAdded: () => void
 }
 
 /**
- * Handles `delivery.send` jobs: adds manually requested deliveries (tests and redeliveries) to their endpoint queues and
- * wakes the dispatcher. A job, because the node that received the request may not send webhooks.
+ * Handles `delivery.send` jobs: adds manually requested deliveries (tests and redeliveries) to their endpoint queues
+ * and wakes the dispatcher. Runs as a job, because the node that received the request may not send webhooks.
  */
 export const enqueueManual = ({ db, onAdded }: EnqueueManualOptions): WorkTogether => {
   return async ({ payloads, finish }) => {

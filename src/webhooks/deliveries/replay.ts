@@ -16,7 +16,7 @@ interface Replaying extends Store {
 }
 
 /**
- * Selects the deliveries to send again: created from `since` (inclusive) to `until` (exclusive), ISO 8601 with
+ * The deliveries to send again: those created from `since` (inclusive) to `until` (exclusive), both ISO 8601 with
  * milliseconds.
  */
 export interface Range {
@@ -26,22 +26,22 @@ export interface Range {
   status?: 'delivered' | 'failed'
 }
 
-/** A delivery selected for replay, with its `round` at that time; any later resend increments the round. */
+/** A delivery selected for replay, with its `round` when it was selected; any later resend increments the round. */
 interface Selected {
   id: string
   round: number
 }
 
-/** Maximum number of deliveries that one replay selects and examines; exceeded only if more share a single timestamp. */
+/** Maximum number of deliveries that one replay selects and examines; exceeded only if more have the same timestamp. */
 const maxReplayed = 500
 const maxExamined = 1_000
-/** Deliveries made due per transaction. */
+/** Maximum number of deliveries made due per transaction. */
 export const replayedAtOnce = 50
 
 /**
  * Replays the deliveries of a time range, oldest first, except pending ones; a job makes them due in batches. Returns
- * their number and, if more are left, the `since` of the next replay. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED or
- * WEBHOOK_NOT_ACTIVE.
+ * the number of selected deliveries and, if more are left, the `since` of the next replay. Throws RESOURCE_NOT_FOUND,
+ * PRECONDITION_FAILED or WEBHOOK_NOT_ACTIVE.
  */
 export async function replay(
   tx: Queryable,
@@ -63,13 +63,13 @@ export async function replay(
 interface ReplayOptions {
   db: Database
   now: () => number
-  /** Called after each batch of deliveries has become due. */
+  /** Called after each batch of deliveries becomes due. */
   onAdded: () => void
 }
 
 /**
- * Handles `webhook.replay` jobs: makes the deliveries due, a few per transaction, as long as the webhook is active. If
- * the job runs again, no delivery is resent twice.
+ * Handles `webhook.replay` jobs: makes the selected deliveries due, a few per transaction, as long as the webhook is
+ * active. If the job runs again, it resends no delivery twice.
  */
 export const replaySelected = ({ db, now, onAdded }: ReplayOptions): Work => {
   const step = (webhookId: string, some: readonly Selected[]) =>
@@ -94,7 +94,7 @@ export const replaySelected = ({ db, now, onAdded }: ReplayOptions): Work => {
   }
 }
 
-/** The ids of the deliveries that have not been resent since they were selected; locks their rows. */
+/** Returns the ids of the deliveries that have not been resent since they were selected, and locks their rows. */
 async function unchanged(tx: Queryable, { engine }: Database, selected: readonly Selected[]): Promise<string[]> {
   const ids = selected.map(({ id }) => id)
   const held = tx.selectFrom('deliveries').select(['id', 'round', 'status']).where('id', 'in', ids)
@@ -106,9 +106,9 @@ async function unchanged(tx: Queryable, { engine }: Database, selected: readonly
 }
 
 /**
- * Selects the deliveries of one replay, and where the next one begins. Deliveries with the same timestamp are never
- * split, even beyond the limit, so that no two replays send the same one. With a selective filter, a replay may match
- * none of the deliveries it examined and still return where to continue.
+ * Selects the deliveries of one replay and determines where the next one begins. Deliveries with the same timestamp are
+ * kept together, even beyond the limit, so that no two replays send the same delivery. With a selective filter, a
+ * replay may select none of the deliveries it examined and still return where to continue.
  */
 async function selectDeliveries(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
   const found = await endedWithin(tx, db, webhook, range, maxExamined + 1)
@@ -124,7 +124,9 @@ async function selectDeliveries(tx: Queryable, db: Database, webhook: Webhook, r
   return { selected: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
-/** Deliveries of a time range in index order, oldest first, each with a flag that says whether to resend it. */
+/**
+ * Lists the deliveries of a time range in index order, oldest first, each with a flag that says whether to resend it.
+ */
 async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, max?: number) {
   const { status, event } = range
   const chosen = { event, ...(status === 'failed' && { status }) }

@@ -52,7 +52,7 @@ const reading: Plugin = async (app, { db }) => {
   })
 }
 
-/** Response headers of a 202: where to find the result, and when to look for it. */
+/** Response headers of a 202: where to find the result, and how soon to look for it. */
 const acceptedHeaders = (location: string) => ({ location, 'retry-after': '1' })
 
 const testing: Plugin = async (app, options) => {
@@ -78,7 +78,7 @@ const testing: Plugin = async (app, options) => {
   })
 }
 
-/** The test event, or the example of another event type. */
+/** Returns the test event, or the example of another event type. */
 function testOf(events: EventKinds, { id, event }: { id: string; event: string }, type = 'webhook.test') {
   const example = events[type]?.example ?? {}
   return { type, body: type === 'webhook.test' ? { webhookId: id, event } : example }

@@ -40,7 +40,7 @@ export const DeliveryView = partialSchema(
   }),
 )
 
-/** The optional body of a test request. */
+/** The optional body of a request for a test delivery. */
 export const newTest = (events: EventKinds) =>
   Type.Object({
     event: Type.Optional(

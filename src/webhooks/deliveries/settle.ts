@@ -5,7 +5,7 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 import { coveredBy, effectiveScopes } from '../dispatch/subscribers.ts'
 import { testQueueId } from '../queue/endpoint-queue.ts'
 
-/** Maximum number of waiting deliveries that one transaction ends or moves. */
+/** Maximum number of waiting deliveries that one transaction ends or moves to another address. */
 export const settledAtOnce = 100
 
 interface SettleOptions {
@@ -13,17 +13,17 @@ interface SettleOptions {
   queue: Queue
 }
 
-/** A position among the deliveries of an endpoint queue, which are ordered by `next_attempt_at` and `id`. */
+/** A position among an endpoint queue's deliveries, which are ordered by `next_attempt_at` and `id`. */
 interface Position {
   nextAttemptAt: string
   id: string
 }
 
 /**
- * Applies a change or deletion of a webhook to its waiting deliveries, in the same transaction. They move to its new
- * address if its scopes cover their events, and end when it is paused, disabled or deleted, so that the log promises no
- * further attempt. A job settles those beyond the first `settledAtOnce`; until then each claim checks the webhook
- * (`isStopped`). Calls in flight continue and may still succeed, but are not retried.
+ * Applies a webhook's change or deletion to its waiting deliveries, in the same transaction. Deliveries move to the
+ * webhook's new address if its scopes cover their events. They end when the webhook is paused, disabled or deleted, so
+ * that the log promises no further attempt. A job settles the deliveries beyond the first `settledAtOnce`; until then,
+ * each claim checks the webhook (`isStopped`). Calls in flight continue and may still succeed, but are not retried.
  */
 export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhookId: string, instant: string) {
   const webhook = await lockWebhook(tx, db, webhookId)
@@ -56,8 +56,8 @@ export const settleRest = ({ db, now }: Pick<SettleOptions, 'db'> & { now: () =>
 const queueIdsOf = (webhookId: string) => [webhookId, testQueueId(webhookId)]
 
 /**
- * Reads the webhook and locks it until the end of the transaction, as every change to it does; undefined if it was
- * deleted.
+ * Reads the webhook and locks it until the end of the transaction, like every change to the webhook. Returns undefined
+ * if the webhook was deleted.
  */
 export async function lockWebhook(tx: Queryable, { engine }: Database, id: string): Promise<Webhook | undefined> {
   const held = tx.selectFrom('webhooks').selectAll().where('id', '=', id).modifyEnd(engine.lockRows)
@@ -65,7 +65,8 @@ export async function lockWebhook(tx: Queryable, { engine }: Database, id: strin
 }
 
 /**
- * Settles the next few deliveries of an endpoint queue. Returns the last one's position, or null when there are no more.
+ * Settles the next few deliveries of an endpoint queue. Returns the position of the last one, or null when none are
+ * left.
  */
 async function settleSome(
   tx: Queryable,
@@ -115,8 +116,8 @@ async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: str
 const ended = { status: 'failed', nextAttemptAt: null } as const
 
 /**
- * Moves calls in flight to the new address, or prevents their retry if the webhook's new scopes do not cover the event.
- * There are never more than a few.
+ * Points the retries of calls in flight to the new address, or prevents them if the webhook's new scopes do not cover
+ * the event. There are only ever a few such calls.
  */
 async function settleInFlight(tx: Queryable, webhook: Webhook, completedAt: string): Promise<void> {
   const moved = tx

@@ -10,24 +10,26 @@ export interface BoundOptions extends EventRecording {
   now: () => number
   /** Maximum number of waiting deliveries per owner. */
   maxWaiting: number
-  /** Called at most once an hour per owner with the number dropped since the last call. */
+  /** Called at most once an hour per owner with the number of deliveries dropped since the previous call. */
   onDropped?: (owner: string, dropped: number) => void
 }
 
-/** Drops the oldest waiting deliveries of owners above the limit. Call it with the owner of each added delivery. */
+/** Drops the oldest waiting deliveries of owners above the limit. Takes the owner of each added delivery. */
 export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
 const batchSize = 500
-/** How many are dropped per added delivery: several, so that an owner far above the limit gets back to it. */
+/**
+ * Maximum number of deliveries dropped per added one: several, so that an owner far above the limit gets back to it.
+ */
 const dropsPerAddition = 4
 const maxDropped = 5_000
 const notifyEachMs = 3_600_000
 const maxOwners = 10_000
 
 /**
- * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so it does not happen on every
- * addition: the next count is due when half of the room that the last one found is used up, because other nodes may use
- * the other half.
+ * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so not every addition counts:
+ * each count allows additions up to half of the remaining room before the next count, because other nodes may use the
+ * other half.
  */
 export function waitingBound(options: BoundOptions): WaitingBound {
   const { maxWaiting } = options
@@ -48,14 +50,16 @@ export function waitingBound(options: BoundOptions): WaitingBound {
   }
 }
 
-/** The waiting deliveries in an owner's endpoint queues; those of one queue are adjacent in the index. */
+/**
+ * Selects the waiting deliveries in an owner's endpoint queues; deliveries in the same queue are adjacent in the index.
+ */
 const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as l
   join deliveries as d on d.lane = l.lane and d.status = 'pending' and d.lease_until is null
   where l.owner = ${owner} and l.due_at is not null and ${engine.interruptible('d')}`
 
 /**
- * Runs a query over many rows, away from the thread that serves requests. Returns no rows if the scan is refused: the
- * next addition tries again.
+ * Runs a query over many rows outside the thread that serves requests. Returns no rows if the scan is refused; the next
+ * addition tries again.
  */
 async function scanRows<Row>(db: Database, query: RawBuilder<Row>, owner: string): Promise<Row[]> {
   const compiled = query.compile(db.read.withoutPlugins())
@@ -65,7 +69,7 @@ async function scanRows<Row>(db: Database, query: RawBuilder<Row>, owner: string
   })
 }
 
-/** Counts up to the limit plus the maximum number that can be dropped at once. */
+/** Counts an owner's waiting deliveries, up to the limit plus the maximum number that can be dropped at once. */
 async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Promise<number> {
   const counting = sql<{ waiting: number }>`
     select count(*) as waiting from (

@@ -11,27 +11,28 @@ export interface SigningOptions {
   db: Database
   sealer: Sealer
   keys: WebhookKeys
-  /** Version of the service, sent in User-Agent. */
+  /** The service's version, sent in User-Agent. */
   version: string
   now: () => number
   random: RandomBytes
 }
 
 /**
- * Builds the HTTP request of a delivery: the stored bytes, signed with a fresh timestamp. Rejects if a secret cannot be
+ * Builds a delivery's HTTP request: the stored bytes, signed with a fresh timestamp. Rejects if a secret cannot be
  * decrypted.
  */
 export type SignedCall = (due: Due) => Promise<OutboundPost>
 
 const cachedSecrets = 1_000
 
-/** Returns a function that builds signed requests. Up to 1,000 decrypted secrets are cached, by their ciphertext. */
+/** Returns a function that builds signed requests and caches up to 1,000 decrypted secrets by their ciphertext. */
 export function signedCalls({ db, sealer, keys, version, now, random }: SigningOptions): SignedCall {
   const unseal = memoize(cachedSecrets, sealer.open)
   const agent = `Plinth/${version}`
   const opener = { ...sealer, open: unseal }
   const keyOf = memoize(cachedSecrets, secretKey)
-  // A webhook has its own secret; calls to one-off callback URLs are signed with the account's secret and the private key.
+  // Calls to webhooks are signed with the webhook's own secret; calls to one-off callback URLs with the account's
+  // secret and the private key.
   const signingKeys = async ({ webhook, ownerClient, ownerSubject }: Due) => {
     if (webhook !== null)
       return { secrets: validSecrets(opener, webhook, secretAad(webhook.id), now()).map((secret) => keyOf(secret)) }
@@ -68,7 +69,7 @@ interface Calling {
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 
-/** Sends a delivery to its receiver, within its time limit. Rejects like `SignedCall`. */
+/** Sends a delivery to its receiver within the delivery's time limit. Rejects like `SignedCall`. */
 export async function callReceiver({ sender, signed, onCalled }: Calling, due: Due): Promise<Outcome> {
   const request = await signed(due)
   const outcome = await sender.post(due.limitMs === null ? request : { ...request, timeoutMs: due.limitMs })

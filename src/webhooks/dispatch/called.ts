@@ -20,7 +20,9 @@ interface Claimed {
 
 type Engine = Pick<Database, 'engine'>
 
-/** Returns the webhook to call for each of these deliveries, if it still exists and its scopes cover the event. */
+/**
+ * Returns the webhook to call for each of these deliveries, if the webhook still exists and its scopes cover the event.
+ */
 export async function webhooksToCall(
   tx: Queryable,
   { engine }: Engine,
@@ -46,8 +48,8 @@ export async function webhooksToCall(
 }
 
 /**
- * Ids of deliveries created for an earlier address, whose events the webhook's current scopes do not cover. They end
- * without a call, like those already settled (`settle.ts`).
+ * Returns the ids of deliveries that were created for an earlier address and whose events the webhook's current scopes
+ * do not cover. These deliveries end without a call, like those already settled (`settle.ts`).
  */
 async function uncoveredOf(
   tx: Queryable,

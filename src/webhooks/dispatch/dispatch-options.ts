@@ -9,7 +9,7 @@ export interface DispatchOptions extends RecordOptions, SigningOptions {
   sender: Pick<Sender, 'post'>
   /** Maximum number of calls in flight in this process, for all endpoints. */
   concurrency: number
-  /** Duration of a claim's lease in ms; longer than any call takes. */
+  /** How long a claim's lease lasts, in ms; longer than any call takes. */
   leaseMs: number
   onError: (error: unknown) => void
   /** Called with the outcome of each call. */
@@ -20,8 +20,8 @@ export interface DispatchOptions extends RecordOptions, SigningOptions {
 export interface Dispatch {
   /** Checks for due deliveries now. */
   wake: () => void
-  /** Resolves when no call is in flight and nothing that is due can be sent. */
+  /** Resolves when no call is in flight and no due delivery can be sent. */
   settled: () => Promise<void>
-  /** Starts no new calls, waits up to `graceMs` for those in flight, then releases the remaining claims. */
+  /** Starts no new calls, waits up to `graceMs` for calls in flight, then releases the remaining claims. */
   stop: (graceMs: number) => Promise<void>
 }

@@ -21,17 +21,17 @@ interface State extends DispatchOptions {
   calling: Set<Due>
   ended: Tried[]
   recording: boolean
-  /** Timer that delays recording, so that more calls can end and share the transaction. */
+  /** Timer that delays recording, so that more calls can end and be recorded in the same transaction. */
   gathering: NodeJS.Timeout | undefined
   isPolling: boolean
   /**
-   * Makes the next poll claim without first checking whether anything is due, because finished calls have just freed
-   * slots.
+   * Makes the next poll claim deliveries without first checking whether any are due, because finished calls have just
+   * freed slots.
    */
   eager: boolean
   again: boolean
   stopped: boolean
-  /** True once the remaining claims are released; nothing is recorded after that. */
+  /** True once the remaining claims are released; nothing is recorded from then on. */
   over: boolean
   timer: NodeJS.Timeout | undefined
   reclaimAt: number
@@ -40,8 +40,9 @@ interface State extends DispatchOptions {
 }
 
 /**
- * Sends deliveries: claims due ones, makes each signed call outside any transaction, and records finished calls together
- * in one transaction. After a crash in between, the attempt is repeated (at-least-once delivery).
+ * Sends deliveries: claims due ones, makes each signed call outside any transaction, and records finished calls
+ * together in one transaction. If the process crashes after a call but before recording it, the attempt is repeated
+ * (at-least-once delivery).
  */
 export function startDispatch(options: DispatchOptions): Dispatch {
   const state: State = {
@@ -116,7 +117,7 @@ async function fill(state: State): Promise<number> {
     calling.add(due)
     void send(state, due)
   }
-  // What is due but could not be claimed is being handled by another node.
+  // Deliveries that are due but could not be claimed are being handled by another node.
   return claimed.length > 0 ? 0 : busyPauseMs
 }
 
@@ -136,8 +137,8 @@ async function send(state: State, due: Due): Promise<void> {
 }
 
 /**
- * Lets calls that end within a few milliseconds share one commit, whose cost hardly depends on their number. Records at
- * once if no other call is in flight.
+ * Lets calls that end within a few milliseconds of each other be recorded in one commit, whose cost hardly depends on
+ * their number. Records at once if no other call is in flight.
  */
 function recordSoon(state: State): void {
   if (state.recording) return
@@ -146,8 +147,8 @@ function recordSoon(state: State): void {
 }
 
 /**
- * Postpones a delivery after an internal error, such as a secret that cannot be decrypted, which says nothing about the
- * endpoint.
+ * Postpones a delivery after an internal error, such as a secret that cannot be decrypted: the error says nothing about
+ * the endpoint.
  */
 async function postponeUnsent(state: State, due: Due, error: unknown): Promise<void> {
   state.onError(error)
@@ -164,7 +165,7 @@ async function recordEnded(state: State): Promise<void> {
   state.recording = true
   const batch = state.ended.splice(0, maxRecorded)
   const recorded = recordTogether(state, batch).catch(state.onError)
-  // With group commit, the next claim shares the transaction that records.
+  // With group commit, the next claim joins the transaction that records the calls.
   state.eager = true
   wake(state)
   await recorded

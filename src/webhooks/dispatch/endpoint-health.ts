@@ -24,14 +24,14 @@ const disabledAfterMs = 5 * dayMs
 const minFailures = 10
 const healthy = { failingSince: null, failingTold: null }
 
-/** Consecutive failures of an endpoint queue before and after a batch was recorded. */
+/** An endpoint queue's consecutive failures before and after a batch was recorded. */
 export interface FailureStreak {
   before: number
   after: number
 }
 
 /**
- * Locks those webhooks of a batch whose health may change, before any other row and in id order, to avoid deadlocks.
+ * Locks the webhooks in a batch whose health may change, before any other row and in id order, to avoid deadlocks.
  * Skips webhooks that were healthy and succeeded again.
  */
 export async function lockWebhooks(tx: Queryable, { engine }: Database, batch: readonly Tried[]) {
@@ -49,8 +49,8 @@ export async function lockWebhooks(tx: Queryable, { engine }: Database, batch: r
 }
 
 /**
- * Records since when webhooks have been failing, notifies their owners after a day, and disables webhooks that returned
- * 410 or have failed for five days and at least ten attempts. Writes audit entries last.
+ * Records when webhooks began to fail, notifies their owners after a day, and disables webhooks that returned 410 or
+ * have failed for five days and at least ten attempts. Writes audit entries last.
  */
 export async function recordHealth(
   tx: Queryable,
@@ -67,8 +67,8 @@ export async function recordHealth(
     const before = webhooks.get(id ?? '')
     if (before === undefined) continue
     const streak = failures.get(before.id)
-    // A concurrent transaction recorded a success and reset the queue's failures, but may not have ended this failing
-    // period.
+    // A concurrent transaction that recorded a success has reset the queue's failures, but may not have ended this
+    // failing period.
     const isOver = streak?.before === 0
     const after = tries.reduce(afterOne, isOver ? { ...before, ...healthy } : before)
     const reason = whyDisable(after, tries, streak?.after ?? 0, nowMs)
@@ -81,8 +81,8 @@ export async function recordHealth(
 }
 
 /**
- * Any success ends a failing period, even a successful test; a failed test does not start one. A 410 does not count as a
- * failure: it disables the webhook.
+ * Updates the health after one attempt. Any success ends a failing period, even a successful test; a failed test does
+ * not start one. A 410 does not count as a failure: it disables the webhook.
  */
 function afterOne(webhook: Webhook, { due, outcome, startedAt }: Tried): Webhook {
   if (outcome === null || outcome.gone) return webhook
@@ -103,8 +103,8 @@ function whyDisable(
 }
 
 /**
- * Whether to notify the owner: once per failing period. A notification from before its start belongs to an earlier
- * period.
+ * Whether to notify the owner, which happens once per failing period. A notification sent before the period began
+ * belongs to an earlier period.
  */
 const needsNotice = ({ status, failingSince, failingTold }: Webhook, nowMs: number): boolean =>
   status === 'active' &&
@@ -121,9 +121,8 @@ async function notifyFailing(tx: Queryable, options: HealthOptions, webhook: Web
 }
 
 /**
- * Ends failing periods that began after this transaction read the webhooks: the queue, which is locked by now, has
- * failures that it did not have then. Skips webhooks locked by another transaction: the next failure checks the queue
- * again.
+ * Ends failing periods that began after this transaction read the webhooks: the queue, now locked, has failures that
+ * were not there before. Skips webhooks locked by another transaction: the next failure checks the queue again.
  */
 async function endFailingPeriods(
   tx: Queryable,
@@ -154,7 +153,10 @@ async function storeFailing(tx: Queryable, { engine }: Database, changed: readon
     where a.id = webhooks.id`.execute(tx)
 }
 
-/** Disables a webhook with a reason that its owner can read, and ends its deliveries. The owner can enable it again. */
+/**
+ * Disables a webhook, with a reason for its owner to read, and ends its deliveries. The owner can enable the webhook
+ * again.
+ */
 async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, reason: string): Promise<void> {
   const instant = new Date(options.now()).toISOString()
   await tx

@@ -2,7 +2,10 @@ import type { Due } from '../queue/claim.ts'
 import { hostOf } from '../registrations.ts'
 import type { Outcome } from './outcome.ts'
 
-/** A log line about a failed call, for the operator. Contains no path (which may include a secret), headers or body. */
+/**
+ * A log line about a failed call, for the operator. Contains no headers, no body, and no path, which may include a
+ * secret.
+ */
 export interface FailureLine {
   webhookId: string | null
   deliveryId: string
@@ -11,7 +14,7 @@ export interface FailureLine {
   class: string | null
   /** The error code, such as ENOTFOUND or CERT_HAS_EXPIRED. */
   cause: string | null
-  /** Failed calls of this endpoint since its last line that were not logged. */
+  /** Failed calls to this endpoint that were not logged since its previous line. */
   unlogged: number
 }
 
@@ -32,8 +35,8 @@ const maxEndpoints = 10_000
 const maxLinesPerMinute = 600
 
 /**
- * Logs why calls fail: the first failure of an endpoint, a different cause after at least five seconds, the same cause
- * once a minute, and at most 600 lines a minute in total. A success resets the endpoint.
+ * Logs why calls fail: an endpoint's first failure, a different cause after at least five seconds, the same cause once
+ * a minute, and at most 600 lines a minute in total. A success starts the endpoint over.
  */
 export function failureLog({ now, warn }: FailureLogOptions): (due: Due, outcome: Outcome) => void {
   const logged = new Map<string, Logged>()

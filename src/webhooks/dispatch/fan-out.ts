@@ -12,12 +12,13 @@ export interface FanOutOptions {
   random: RandomBytes
   /** Limits the waiting deliveries. */
   bound?: WaitingBound
-  /** Called after deliveries were added. */
+  /** Called after deliveries are added. */
   onAdded?: () => void
 }
 
 /**
- * Maximum number of deliveries in one transaction, and the chunk size beyond that: on SQLite, other writers have to wait.
+ * Maximum number of deliveries added in one transaction; larger additions are split into chunks, because other writers
+ * have to wait on SQLite.
  */
 const maxAdded = 800
 const chunkSize = 400
@@ -25,9 +26,9 @@ const chunkSize = 400
 const maxGathered = 10_000
 
 /**
- * Handles `event.fan-out` jobs in batches. Adds one delivery per webhook of the event's owner or audience that subscribes
- * to it, and one for the request's callback URL, unless a webhook with the same URL receives the plain body. Adds nothing
- * when run again.
+ * Handles `event.fan-out` jobs in batches. Adds one delivery per subscribed webhook of the event's owner or audience,
+ * and one for the request's callback URL, unless a webhook with the same URL receives the plain body. A repeated run
+ * adds nothing.
  */
 export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): WorkTogether => {
   return async ({ payloads, finish }) => {
@@ -58,7 +59,7 @@ export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): Work
 }
 
 /**
- * Adds deliveries in chunks until the rest fits into one transaction. Sorts them by endpoint queue, so that each
+ * Adds deliveries in chunks until the rest fit into one transaction. Sorts them by endpoint queue, so that each
  * transaction updates few queues.
  */
 async function addChunks(additions: Addition[], add: (some: readonly Addition[]) => Promise<void>): Promise<void> {
@@ -113,7 +114,8 @@ async function addDeliveries(
 }
 
 /**
- * The request body: the plain body, or the same bytes wrapped in the payload structure that Standard Webhooks recommends.
+ * Returns the request body: the plain body, or the same bytes wrapped in the payload structure recommended by Standard
+ * Webhooks.
  */
 export const bodyFor = (
   { type, createdAt, body }: Pick<Event, 'type' | 'createdAt' | 'body'>,

@@ -7,9 +7,9 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 /** The content of an event about a webhook. */
 export interface HealthEvent {
   kind: 'webhook.failing' | 'webhook.disabled'
-  /** The first failure of a failing webhook, the first dropped delivery, or when a webhook was disabled. ISO 8601. */
+  /** When the failing webhook first failed, the first delivery was dropped, or the webhook was disabled. ISO 8601. */
   since: string
-  /** A short text for the owner; never contains a secret or the address, which may contain one. */
+  /** A short text for the owner; never contains a secret, nor the address, which may contain one. */
   reason: string
 }
 
@@ -20,8 +20,8 @@ export interface EventRecording {
 }
 
 /**
- * Notifies the owner's other webhooks that one is failing or was disabled, in the transaction that detected it. The
- * webhook itself is not notified, so that a failure cannot cause another one.
+ * Notifies the owner's other webhooks that a webhook is failing or was disabled, in the transaction that detected it.
+ * The affected webhook receives no notification, so that its failures cannot cause further failures.
  */
 export async function recordHealthEvent(
   tx: Queryable,

@@ -25,13 +25,14 @@ export interface OutboundPost {
 
 const ownHeaders = /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length)$/i
 
-// No timeouts here: each call has its own time limit. A receiver's keep-alive hint cannot keep idle sockets open for
-// long.
+// No timeouts here, because each call has its own time limit. A receiver's keep-alive hint cannot keep idle sockets
+// open for long.
 const agentOptions = { allowH2: false, headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: 30_000 }
 const cachedUrls = 1_000
 
 /**
- * A client with its own pool of keep-alive connections. Connects only to vetted addresses and does not follow redirects.
+ * Returns a client with its own pool of keep-alive connections that connects only to vetted addresses and follows no
+ * redirects.
  */
 export function sender(options: SenderOptions): Sender {
   const { policy, timeoutMs, now } = options
@@ -54,8 +55,8 @@ export function sender(options: SenderOptions): Sender {
 type Target = { origin: string; path: string }
 
 /**
- * The target of a call; null if the URL may not be called. Computed once per URL, since URL getters rebuild their parts
- * on each access.
+ * Returns the target of a call; null if the URL may not be called. Computed once per URL, because URL getters rebuild
+ * their strings on each access.
  */
 const targetOf = (verdict: Verdict): Target | null =>
   verdict.ok ? { origin: verdict.url.origin, path: verdict.url.pathname + verdict.url.search } : null

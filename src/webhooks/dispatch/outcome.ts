@@ -2,16 +2,18 @@ import { BLOCKED } from '../../http/ssrf-guard.ts'
 import type { Due } from '../queue/claim.ts'
 import type { EndpointResponse } from './read-response.ts'
 
-/** The outcome of one call. `error` is a short error category that is safe to show to the owner; null when delivered. */
+/** The outcome of one call. `error` is a short error category that is safe to show to the owner; null if delivered. */
 export interface Outcome {
   status: number | null
   delivered: boolean
   gone: boolean
   retryAfterSeconds: number | null
   error: string | null
-  /** For the operator only: the error code, such as ECONNREFUSED; null when delivered. */
+  /** For the operator only: the error code, such as ECONNREFUSED; null if delivered. */
   cause: string | null
-  /** Whether the address may not be called. The owner sees the same class as for any unreachable endpoint. */
+  /**
+   * Whether calls to the address are forbidden. The owner sees the same error class as for any unreachable endpoint.
+   */
   blocked: boolean
   durationMs: number
   responseStart: string | null
@@ -21,8 +23,8 @@ const maxWaitSeconds = 86_400
 const httpDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? [\w -]+ \d\d:\d\d:\d\d (GMT|\d{4})$/
 
 /**
- * All connection failures share one class: a name without an address, a closed or silent port, a blocked address. Finer
- * classes would let clients probe the service's own network (T-SSRF-08).
+ * The error class of every connection failure: a name without an address, a closed or silent port, a blocked address.
+ * Finer classes would let clients probe the service's own network (T-SSRF-08).
  */
 const unreachable = 'unreachable'
 const unreachableStepMs = 100
@@ -39,7 +41,7 @@ const errorClasses: readonly [code: RegExp, name: string][] = [
   [/CERT|CRL|TLS|SSL|UNABLE_TO|EPROTO|INVALID_(CA|PURPOSE)|HOSTNAME_MISMATCH|PATH_LENGTH/, 'tls'],
 ]
 
-/** Classifies a response: 2xx within the time limit is delivered, everything else is not. Times are epoch ms. */
+/** Classifies a response: a 2xx within the time limit means delivered, anything else failed. Times are epoch ms. */
 export function outcomeOf(
   { status, retryAfter, start, failure }: EndpointResponse,
   startedAt: number,
@@ -68,7 +70,9 @@ function statusClass(status: number): string | null {
   return status >= 300 && status < 400 ? 'redirect not followed' : `http ${status}`
 }
 
-/** Retry-After in seconds from now (RFC 9110 §10.2.3; accepts all three date forms of §5.6.7). */
+/**
+ * Returns the seconds from now given by Retry-After (RFC 9110 §10.2.3, with any of the three date formats of §5.6.7).
+ */
 function waitSeconds(header: unknown, now: number): number | null {
   if (typeof header !== 'string') return null
   const text = header.trim()
@@ -83,7 +87,10 @@ function codeOf(failure: unknown): string {
   return typeof code === 'string' ? code : String(name)
 }
 
-/** The error code, or that of the error's cause if it has one; with the phase in which a call timed out. */
+/**
+ * Returns the code of the error's cause, or else of the error itself, and for a timeout the phase in which the call
+ * timed out.
+ */
 function causeOf(failure: unknown): string {
   const { cause, phase } = (failure ?? {}) as { cause?: unknown; phase?: unknown }
   const { code } = (cause ?? {}) as { code?: unknown }

@@ -1,7 +1,7 @@
 import type { Agent, Dispatcher } from 'undici'
 
 /**
- * A receiver's response. `start` holds at most 4 KiB of its text; `failure` is the error that cut the call short, if any.
+ * A receiver's response. `start` holds at most 4 KiB of text; `failure` is the error that cut the call short, if any.
  */
 export interface EndpointResponse {
   status: number | null
@@ -10,16 +10,16 @@ export interface EndpointResponse {
   failure: unknown
 }
 
-/** The phase a call was in when it timed out. */
+/** The phase in which a call timed out. */
 type Phase = 'connecting' | 'waiting for the response' | 'reading the response'
 
-/** The error of a timed-out call. Without a connection, it has the same class as a refused connection. */
+/** The error of a timed-out call. A timeout before connecting gets the same class as a refused connection. */
 const timeoutError = (phase: Phase): unknown => ({ code: phase === 'connecting' ? 'ETIMEDOUT' : 'timeout', phase })
 
 const maxReadBytes = 65_536
 const maxStoredBytes = 4_096
 
-/** Makes one call, from connecting until the response has ended or enough of it has been read. Never rejects. */
+/** Makes one call, from connecting until the response ends or enough of it has been read. Never rejects. */
 export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs: number): Promise<EndpointResponse> {
   return new Promise((resolve) => {
     const response: EndpointResponse = { status: null, retryAfter: null, start: null, failure: null }
@@ -71,8 +71,7 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
 }
 
 /**
- * Decodes the start of the body, without NUL, which PostgreSQL text cannot contain, and without a character split by the
- * limit.
+ * Decodes the start of the body. Omits NUL, which PostgreSQL text cannot contain, and a character split by the limit.
  */
 function textOf(chunks: Buffer[]): string {
   if (chunks.length === 0) return ''

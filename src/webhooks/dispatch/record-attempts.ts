@@ -24,8 +24,8 @@ export interface RecordOptions extends HealthOptions {
 
 /**
  * Records a batch of outcomes: the attempts, each delivery's next attempt or end, and the endpoints' health. Ignores
- * claims lost in the meantime. Locks rows in the same order as deleting a webhook: webhooks, deliveries, endpoint queues,
- * audit log.
+ * claims that were lost before recording. Locks rows in the same order as deleting a webhook does: webhooks,
+ * deliveries, endpoint queues, audit log.
  */
 export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]): Promise<void> {
   const nowMs = options.now()
@@ -39,8 +39,8 @@ export async function record(tx: Queryable, options: RecordOptions, batch: reado
 }
 
 /**
- * Records the batch in one transaction; if that fails, each outcome in its own, so that one bad outcome cannot block the
- * rest. A delivery that cannot be recorded is sent again once its lease has expired.
+ * Records the batch in one transaction. If that fails, records each outcome in its own transaction, so that one bad
+ * outcome cannot block the rest. A delivery that cannot be recorded is sent again once its lease expires.
  */
 export async function recordTogether(
   options: RecordOptions & { onError: (error: unknown) => void },
@@ -56,11 +56,14 @@ export async function recordTogether(
   }
 }
 
-/** Whether the call went to the webhook's current address: calls to an earlier one do not affect its health. */
+/**
+ * Whether the call went to the webhook's current address. Calls to an earlier address do not affect the webhook's
+ * health.
+ */
 const isCurrentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
   url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
 
-/** Ends the claims that are still valid and updates their deliveries. Returns the ids of these deliveries. */
+/** Ends the claims that are still valid and updates their deliveries. Returns the ids of the updated deliveries. */
 async function endClaims(
   tx: Queryable,
   options: RecordOptions,
@@ -77,8 +80,8 @@ async function endClaims(
     return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended]
   })
   const { engine } = options.db
-  // If the webhook ended the delivery in the meantime, a success still counts, but a failure is not retried. A delivery
-  // redelivered in the meantime counts this attempt and continues on its own schedule.
+  // If the webhook ended the delivery while the call was in flight, a success still counts, but a failure is not
+  // retried. A delivery redelivered during the call counts this attempt and continues on its own schedule.
   const unlessRedelivered = (column: string) =>
     sql`${sql.ref(column)} = case when deliveries.round = a.round
       and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}
@@ -95,7 +98,7 @@ async function endClaims(
   return new Set(held.map(({ id }) => id))
 }
 
-/** Delay before the next attempt in ms; null if there is none. */
+/** Returns the delay before the next attempt in ms, or null if there is no further attempt. */
 function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, webhooks: ReadonlyMap<string, Webhook>) {
   if (outcome === null || outcome.delivered || due.isTest === 1) return null
   if (outcome.gone && isCurrentAddress(due, webhooks)) return null
@@ -118,7 +121,8 @@ async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly
 }
 
 /**
- * Counts consecutive failures and makes the endpoint queues available again. Returns each queue's count before and after.
+ * Counts consecutive failures and makes the endpoint queues available again. Returns each queue's count before and
+ * after.
  */
 async function updateQueues(
   tx: Queryable,
@@ -129,7 +133,7 @@ async function updateQueues(
 ): Promise<Map<string, FailureStreak>> {
   const tries = Map.groupBy(batch, ({ due }) => due.lane)
   const names = JSON.stringify([...tries].map(([lane, [one]]) => [lane, one?.due.owner]))
-  // An idle queue may have been removed in the meantime (`expire.ts`).
+  // An idle queue may have been removed during the call (`expire.ts`).
   await sql`
     insert into delivery_lanes (lane, owner) select value ->> 0, value ->> 1 from ${db.engine.jsonRows(names)} where true
     on conflict do nothing`.execute(tx)
@@ -146,7 +150,7 @@ async function updateQueues(
     }
     return { lane, ...(tries.get(lane) ?? []).reduce(step, health) }
   })
-  // Queues just served go behind those still waiting.
+  // Queues that were just served go behind those still waiting.
   const instant = new Date(nowMs).toISOString()
   const floorOf = ({ openUntil }: EndpointHealth) => (openUntil !== null && openUntil > instant ? openUntil : instant)
   const rows = JSON.stringify(after.map((one) => [one.lane, one.failures, one.openUntil, floorOf(one), one.rank]))
@@ -164,8 +168,8 @@ async function updateQueues(
 const maxWaitSeconds = 86_400
 
 /**
- * Delay in ms after the given number of failed attempts: the schedule's delay ±20 %, or longer if the receiver sent
- * Retry-After, up to a day. Null when the schedule is exhausted. `jitter` is in [0, 1).
+ * Returns the delay in ms after the given number of failed attempts: the delay from the schedule ±20 %, or longer if
+ * the receiver sent Retry-After, up to a day. Returns null when the schedule is exhausted. `jitter` is in [0, 1).
  */
 export function retryDelayMs(
   schedule: readonly number[],

@@ -9,8 +9,8 @@ export function newSecret(random: (size: number) => Buffer): string {
 }
 
 /**
- * The `webhook-signature` value of Standard Webhooks 1.0: a `v1` part per secret (text or key) and a `v1a` part per
- * Ed25519 private key, separated by spaces. Throws a TypeError on a malformed secret.
+ * Returns the `webhook-signature` value of Standard Webhooks 1.0: a `v1` signature per secret (text or key) and a `v1a`
+ * signature per Ed25519 private key, separated by spaces. Throws a TypeError if a secret is malformed.
  */
 export function signature(
   keys: { secrets: readonly (string | KeyObject)[]; privateKeys?: readonly KeyObject[] },
@@ -28,7 +28,8 @@ export function signature(
 }
 
 /**
- * Creates the key of a secret, to be cached: this takes longer than signing. Throws a TypeError on a malformed secret.
+ * Creates a secret's key. Callers should cache it, because creating a key takes longer than signing. Throws a TypeError
+ * if the secret is malformed.
  */
 export function secretKey(secret: string): KeyObject {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64')

@@ -4,7 +4,8 @@ import type { Owned } from '../../storage/rows/revision.ts'
 import type { Tables, Webhook } from '../../storage/tables/tables.ts'
 
 /**
- * The scopes that limit a webhook's events: those of the token that registered it, as far as its client still has them.
+ * Returns the scopes that limit a webhook's events: those of the token that registered it, as far as its client still
+ * has them.
  */
 export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
   const granted = (scopes ?? '').split(' ')
@@ -21,7 +22,10 @@ export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: We
 
 const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
-/** Filters out rows of deleted users; keeps those owned by a client, a subject of another issuer, or an existing user. */
+/**
+ * Filters out rows of deleted users; keeps those owned by a client, by another issuer's subject, or by an existing
+ * user.
+ */
 export async function withLiveOwners<Row extends Owned>(
   tx: Queryable,
   { engine }: Pick<Database, 'engine'>,
@@ -37,7 +41,7 @@ export async function withLiveOwners<Row extends Owned>(
   return rows.filter((row) => !isOfUser(row) || present.has(row.ownerSubject))
 }
 
-/** Matches deliveries of the owner's own events, and of events that these scopes cover. */
+/** Matches deliveries of the owner's own events and of events that the scopes cover. */
 export const coveredBy =
   (scopes: readonly string[]) =>
   ({ exists, selectFrom }: ExpressionBuilder<Tables, 'deliveries'>) =>

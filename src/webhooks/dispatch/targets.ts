@@ -6,7 +6,7 @@ import type { Owned } from '../../storage/rows/revision.ts'
 import type { EventsTable } from '../../storage/tables/tables.ts'
 import { withLiveOwners } from './subscribers.ts'
 
-/** An event row, as needed to find its targets. */
+/** An event row with the columns needed to find its targets. */
 export type Event = Selectable<EventsTable>
 
 /** Where an event is sent: a webhook, or the callback URL of a request. */
@@ -18,7 +18,7 @@ export interface Target extends Owned {
   stops: number
 }
 
-/** Returns a function that finds the targets of an event. Lookups shared by several events run only once. */
+/** Returns a function that finds an event's targets. Lookups needed by several events run only once. */
 export function targetsIn(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = ofOwners(tx, db, events)
   const registrations = new Map<string, Promise<readonly Target[]>>()
@@ -49,7 +49,7 @@ interface Registered extends Target {
 
 const ownerKey = ({ ownerClient, ownerSubject }: Owned): string => JSON.stringify([ownerClient, ownerSubject])
 
-/** The active webhooks of all owners of these events, by owner. */
+/** Finds the active webhooks of these events' owners and groups them by owner. */
 async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   const owners = new Map(events.filter(({ audience }) => audience === null).map((event) => [ownerKey(event), event]))
   if (owners.size === 0) return new Map<string, Registered[]>()
@@ -64,7 +64,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   return Map.groupBy(await withLiveOwners(tx, db, rows), ownerKey)
 }
 
-/** The webhooks of an event's owner that subscribe to it. */
+/** Returns those of the owner's webhooks that subscribe to the event. */
 async function subscribedByOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
   const patterns = patternsOf(event.type)
   const registered = (await owners).get(ownerKey(event)) ?? []
@@ -82,8 +82,8 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
     .orderBy('webhooks.id')
 
 /**
- * Webhooks of everyone who may read the event: the registering token had the scope, and its client still has it. A client
- * that is not stored here belongs to another issuer.
+ * Finds webhooks of everyone who may read the event: the registering token had the scope, and its client still has it.
+ * A client that is not stored here belongs to another issuer.
  */
 async function ofAudience(tx: Queryable, db: Database, event: Event, audience: string): Promise<readonly Target[]> {
   const found = await active(tx, event)
@@ -100,7 +100,10 @@ async function ofAudience(tx: Queryable, db: Database, event: Event, audience: s
 const sameUrl = (one: string, other: string): boolean =>
   one === other || URL.parse(one)?.href === URL.parse(other)?.href
 
-/** Ids of events whose callback URL already has a delivery. A unique constraint ignores nulls, so this takes a query. */
+/**
+ * Returns the ids of events whose callback URL already has a delivery. This takes a query, because a unique constraint
+ * ignores nulls.
+ */
 async function alreadyDelivered(tx: Queryable, { engine }: Database, events: readonly Event[]): Promise<Set<string>> {
   const ids = events.filter(({ callbackUrl }) => callbackUrl !== null).map(({ id }) => [id])
   if (ids.length === 0) return new Set()

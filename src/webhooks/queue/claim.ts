@@ -7,10 +7,10 @@ import { type EndpointLimits, firstWaiting, grant, shortLimitMs } from './endpoi
 import { dueOwners, settleOwners } from './owners.ts'
 import { type Held, type Rank, ranks, roomFor, type Slots, share } from './shares.ts'
 
-/** A claimed delivery with everything its call needs. */
+/** A claimed delivery with everything needed to make the call. */
 export interface Due extends Held {
   id: string
-  /** The fencing token of this claim. */
+  /** This claim's fencing token. */
   fence: number
   lane: string
   eventId: string
@@ -21,21 +21,21 @@ export interface Due extends Held {
   attempts: number
   /** Incremented by each redelivery. */
   round: number
-  /** Attempts of earlier rounds. */
+  /** Number of attempts in earlier rounds. */
   triesBefore: number
-  /** 1 for a test: a single attempt, whether its webhook is active or not. */
+  /** 1 for a test, which gets a single attempt, whether or not the webhook is active. */
   isTest: number
   /** How often the webhook had been paused or disabled when the delivery was made due. */
   stops: number
   type: string
-  /** Owner of the webhook; for one-off callback URLs, the owner of the event. */
+  /** The webhook's owner; for one-off callback URLs, the event's owner. */
   ownerClient: string
   ownerSubject: string
-  /** Time limit of the call in ms; null for the default. */
+  /** The call's time limit in ms; null for the default. */
   limitMs: number | null
   /**
-   * The webhook at the time of the claim; null without a webhook, if it or its owner was deleted, or if its scopes do not
-   * cover the event.
+   * The webhook at the time of the claim. Null for a one-off callback URL, if the webhook or its owner was deleted, or
+   * if its scopes do not cover the event.
    */
   webhook: CallableWebhook | null
 }
@@ -43,15 +43,15 @@ export interface Due extends Held {
 export interface ClaimOptions {
   db: Database
   limits: EndpointLimits
-  /** Duration of a claim in ms, after which another sender may claim the delivery. */
+  /** How long a claim lasts in ms; after that, another sender may claim the delivery. */
   leaseMs: number
-  /** The sending slots of this process: how many are free, and how many each owner occupies. */
+  /** This process's sending slots: how many are free, and how many each owner occupies. */
   slots: Slots
 }
 
 /**
- * True if the webhook was paused or disabled after the delivery was made due, or if it or its owner was deleted. A test
- * may be sent while the webhook is paused.
+ * True if the webhook was paused or disabled after the delivery was made due, or if the webhook or its owner was
+ * deleted. A test may be sent while the webhook is paused.
  */
 export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean => {
   if (webhookId === null) return false
@@ -60,9 +60,9 @@ export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean =
 }
 
 /**
- * Claims as many due deliveries as there are free slots, a few per endpoint: endpoints that respond come first, and no owner
- * gets more than its share. Skips the waiting deliveries of slow or dead endpoints, and of owners whose share is used up,
- * without reading them.
+ * Claims as many due deliveries as there are free slots, a few per endpoint. Endpoints that respond come first, and no
+ * owner gets more than its share. Skips the waiting deliveries of slow or dead endpoints, and of owners whose share is
+ * used up, without reading them.
  */
 export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: number): Promise<Due[]> {
   return db.write(async (tx) => {
@@ -92,8 +92,8 @@ export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: nu
 }
 
 /**
- * When to check each endpoint queue next, and the start times of its last calls. If another transaction holds an admitted
- * delivery, the queue is checked again at once and the call does not count as started.
+ * Returns when to check each endpoint queue next, and the start times of its last calls. If another transaction has
+ * locked an admitted delivery, the queue is checked again at once and the call does not count as started.
  */
 function armed(admitted: readonly Chosen[], claimed: readonly Due[], nowMs: number) {
   const leased = Map.groupBy(claimed, ({ lane }) => lane)
@@ -114,8 +114,8 @@ async function lease(
   const ids = chosen.flatMap((lane) => lane.ids.map((id) => [id]))
   if (ids.length === 0) return []
   const wanted = sql`select value ->> 0 from ${engine.jsonRows(JSON.stringify(ids))}`
-  // Skips deliveries that are locked for a moment because their webhook is being stopped. The negation keeps the planner
-  // from using the index on the status: the rows are looked up by id.
+  // Skips deliveries locked briefly because their webhook is being stopped. The negation keeps the planner from using
+  // the status index: the rows are looked up by id.
   const { rows } = await sql<Omit<Due, 'webhook' | 'limitMs' | keyof Held>>`
     update deliveries set lease_until = ${leaseUntil}, fence = fence + 1 where id in (
       select id from deliveries where id in (${wanted}) and not (status <> 'pending') and lease_until is null
@@ -133,7 +133,7 @@ async function lease(
   })
 }
 
-/** Sets when queues are checked next: when their first waiting delivery is due, but not before the given instant. */
+/** Sets the next check of each queue: when its first waiting delivery is due, but not before the given instant. */
 async function arm(tx: Queryable, { engine }: Database, rows: string[][]): Promise<void> {
   if (rows.length === 0) return
   await sql`

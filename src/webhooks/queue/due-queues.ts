@@ -22,7 +22,7 @@ export type Chosen = DueQueue & Admission & { ids: readonly string[] }
 interface DueQueueQuery {
   owners: readonly string[]
   rank: Rank
-  /** Maximum queues per owner. */
+  /** Maximum number of queues per owner. */
   each: number
   limits: EndpointLimits
   nowMs: number
@@ -54,14 +54,14 @@ export async function dueQueues(tx: Queryable, { engine }: Database, query: DueQ
     })
 }
 
-/** The number of calls that each owner could start. */
+/** Returns the number of calls that each owner could start. */
 export function wantedBy(lanes: readonly DueQueue[], countOf: (lane: DueQueue) => number): Map<string, number> {
   const wanted = new Map<string, number>()
   for (const lane of lanes) wanted.set(lane.owner, (wanted.get(lane.owner) ?? 0) + countOf(lane))
   return wanted
 }
 
-/** Distributes each owner's slots among its queues, longest overdue first. Queues that get none stay unchanged. */
+/** Distributes each owner's slots among its queues, longest overdue first. Queues that get no slots stay unchanged. */
 export function choose(
   lanes: readonly DueQueue[],
   granted: ReadonlyMap<string, number>,

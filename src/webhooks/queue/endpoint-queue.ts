@@ -8,14 +8,16 @@ import type { Rank } from './shares.ts'
 export interface EndpointLimits {
   /** Maximum number of calls in flight, on all nodes together. */
   inFlight: number
-  /** Maximum number of calls started in any second; Infinity for no limit. */
+  /** Maximum number of calls started in any one second; Infinity for no limit. */
   perSecond: number
-  /** Consecutive failures after which the circuit breaker opens: from then on, one call at a time probes the endpoint. */
+  /**
+   * Consecutive failures after which the circuit breaker opens; from then on, one call at a time probes the endpoint.
+   */
   breakAfter: number
   /** Seconds before the first probe, doubled with each failure up to `maxPauseSeconds`. */
   firstPauseSeconds: number
   maxPauseSeconds: number
-  /** Time limit of most probes; the others have the default limit. */
+  /** Time limit of most probes; the rest have the default limit. */
   probeSeconds: number
 }
 
@@ -28,13 +30,13 @@ export const defaultEndpointLimits: EndpointLimits = {
   probeSeconds: 5,
 }
 
-/** Circuit-breaker state of an endpoint. */
+/** An endpoint's circuit-breaker state. */
 export interface EndpointHealth {
   failures: number
   openUntil: string | null
 }
 
-/** State of a queue when it is checked; `recent` holds the start times of its last calls in epoch ms. */
+/** A queue's state when it is checked; `recent` holds the start times of its last calls in epoch ms. */
 export interface QueueState extends EndpointHealth {
   recent: readonly number[]
   inFlight: number
@@ -52,8 +54,8 @@ export interface Admission {
 const secondMs = 1_000
 
 /**
- * Decides how many calls may start now. A queue whose calls are all in flight is checked again when one of their leases
- * expires.
+ * Decides how many calls may start now. A queue whose calls are all in flight is checked again when the lease of one of
+ * them expires.
  */
 export function grant(lane: QueueState, nowMs: number, limits: EndpointLimits, leaseMs: number): Admission {
   // A clock that was set back must not block an endpoint.
@@ -70,7 +72,7 @@ export function grant(lane: QueueState, nowMs: number, limits: EndpointLimits, l
   return { count, floorMs: count === slots ? (recent[0] ?? nowMs) + secondMs : nowMs, recent }
 }
 
-/** An endpoint's state after one more attempt. */
+/** Returns an endpoint's state after one more attempt. */
 export function nextHealth(
   { failures }: EndpointHealth,
   delivered: boolean,
@@ -84,14 +86,14 @@ export function nextHealth(
   return { failures: failures + 1, openUntil: new Date(nowMs + pauseSeconds * 1_000).toISOString() }
 }
 
-/** The rank of an endpoint after an attempt. */
+/** Returns the endpoint's rank after an attempt. */
 export const rankAfter = (delivered: boolean): Rank => (delivered ? 0 : 2)
 
 const fullLimitEach = 4
 
 /**
- * Time limit of the next call in ms: shorter after too many failures, so that dead endpoints occupy few slots. Every
- * fourth of these calls has the default limit (null), so that an endpoint that is merely slow can recover.
+ * Returns the next call's time limit in ms: shorter after too many failures, so that dead endpoints occupy few slots.
+ * Every fourth of these calls has the default limit (null), so that a merely slow endpoint can recover.
  */
 export function shortLimitMs({ failures }: Pick<EndpointHealth, 'failures'>, limits: EndpointLimits): number | null {
   const beyond = failures - limits.breakAfter
@@ -99,19 +101,22 @@ export function shortLimitMs({ failures }: Pick<EndpointHealth, 'failures'>, lim
 }
 
 /**
- * The endpoint queue of a delivery: one per webhook, or per client and origin for one-off callback URLs, so that one
- * client's callbacks cannot slow down another client's calls to the same host.
+ * Returns the endpoint queue of a delivery: one per webhook, or one per client and origin for one-off callback URLs, so
+ * that a client's callbacks cannot slow down another client's calls to the same host.
  */
 export const endpointQueueId = (
   { webhookId, url }: { webhookId: string | null; url: string },
   ownerClient: string,
 ): string => webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
 
-/** The owner whose share of the slots a delivery uses: the webhook's owner, or the client for one-off callback URLs. */
+/**
+ * Returns the owner whose share of the slots a delivery uses: the webhook's owner, or the client for one-off callback
+ * URLs.
+ */
 export const shareOf = (webhookId: string | null, { ownerClient, ownerSubject }: Owned): string =>
   webhookId === null ? ownerClient : `${ownerClient} ${ownerSubject}`
 
-/** Tests have their own queue, so that their result does not wait behind other deliveries. */
+/** Returns the id of a separate queue for tests, so that their results do not wait behind other deliveries. */
 export const testQueueId = (webhookId: string): string => `${webhookId} test`
 
 /** The earliest `next_attempt_at` among a queue's waiting deliveries, or null. */
@@ -120,14 +125,14 @@ export const firstWaiting: RawBuilder<string | null> = sql`(
   where lane = delivery_lanes.lane and status = 'pending' and lease_until is null)`
 
 /**
- * `shareOf` the first waiting delivery of a queue; null if none is waiting. Ordered like the index, because PostgreSQL
- * might otherwise read all waiting deliveries of every queue.
+ * Returns an expression for the `shareOf` of a queue's first waiting delivery; null if none is waiting. Ordered like
+ * the index, because PostgreSQL might otherwise read every queue's waiting deliveries.
  */
 const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
   select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
   where deliveries.lane = ${lane} and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
 
-/** Resets the circuit breaker of a webhook's endpoint; its queues are checked as soon as something is due. */
+/** Resets the circuit breaker of a webhook's endpoint; its queues are checked as soon as a delivery is due. */
 export async function resetEndpointQueues(tx: Queryable, db: Database, webhookId: string): Promise<void> {
   const { rows } = await sql<OwnerDue>`
     update delivery_lanes set failures = 0, open_until = null, rank = 1, due_at = ${firstWaiting} where lane in (
@@ -137,7 +142,7 @@ export async function resetEndpointQueues(tx: Queryable, db: Database, webhookId
 }
 
 /**
- * Makes queues due at the given instants, in the transaction that makes their deliveries due. Ignores queues without a
+ * Makes queues due at the given instants, in the transaction that makes their deliveries due. Ignores queues with no
  * waiting delivery.
  */
 export async function scheduleEndpointQueues(

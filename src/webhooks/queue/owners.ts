@@ -4,7 +4,7 @@ import { iso } from '../../storage/ids.ts'
 import { limitExpression } from '../../storage/rows/page-query.ts'
 import { type Rank, ranks, roomFor, type Slots, withoutShare } from './shares.ts'
 
-/** When queues of one owner and rank are due; null for never. */
+/** When one owner's queues of a rank are due; null for never. */
 export interface OwnerDue {
   owner: string
   rank: number
@@ -12,7 +12,7 @@ export interface OwnerDue {
 }
 
 /**
- * Makes owners due at the given instants. Locks their rows in sorted order and after those of the queues, to avoid
+ * Makes owners due at the given instants. Locks their rows in sorted order and after the queues' rows, to avoid
  * deadlocks.
  */
 export async function armOwners(tx: Queryable, { engine }: Database, due: readonly OwnerDue[]): Promise<void> {
@@ -30,7 +30,7 @@ export async function armOwners(tx: Queryable, { engine }: Database, due: readon
     where delivery_owners.due_at is null or delivery_owners.due_at > excluded.due_at`.execute(tx)
 }
 
-/** Excludes owners whose share is used up: their waiting deliveries are not read. */
+/** Excludes owners whose share is used up, so that their waiting deliveries are not read. */
 function hasShare({ engine }: Database, slots: Slots, rank: Rank): RawBuilder<unknown> {
   const owners = withoutShare(slots, rank)
   if (owners.length === 0) return sql``
@@ -52,8 +52,8 @@ export async function dueOwners(
 }
 
 /**
- * Sets when these owners, which are already locked, are checked next: when the first of their queues is due. Owners just
- * served go behind those still waiting.
+ * Sets when to check these owners next: when the first of their queues is due. The owners must be locked already.
+ * Owners that were just served go behind those still waiting.
  */
 export async function settleOwners(
   tx: Queryable,
@@ -72,7 +72,10 @@ export async function settleOwners(
     where a.owner = delivery_owners.owner and a.rank = delivery_owners.rank`.execute(tx)
 }
 
-/** When the next owner that may send is due, in epoch ms; null if no one is waiting for a free slot. */
+/**
+ * Returns when the next owner that may send is due, in epoch ms; null if no owner that is allowed a slot has anything
+ * waiting.
+ */
 export async function nextDue(db: Database, slots: Slots): Promise<number | null> {
   const open = ranks.filter((rank) => roomFor(slots, rank) > 0)
   if (open.length === 0) return null
@@ -89,8 +92,8 @@ const overdueMs = 60_000
 const maxRevived = 200
 
 /**
- * Makes owners due whose queues are overdue but whose own row does not say so, because a node of an earlier release
- * scheduled the queues. Returns the number of queues checked.
+ * Makes owners due if their queues are overdue but their own rows do not say so, because a node running an earlier
+ * release scheduled the queues. Returns the number of queues checked.
  */
 export async function reviveOwners(db: Database, now: () => number): Promise<number> {
   const { rows } = await sql<OwnerDue>`
@@ -100,7 +103,7 @@ export async function reviveOwners(db: Database, now: () => number): Promise<num
   return rows.length
 }
 
-/** Removes rows of owners that have nothing to send; skips rows locked by another transaction. */
+/** Deletes the rows of owners that have nothing to send; skips rows locked by another transaction. */
 export async function removeIdleOwners(tx: Queryable, { engine }: Database): Promise<void> {
   await sql`
     delete from delivery_owners where due_at is null and (owner, rank) in (

@@ -7,18 +7,20 @@ import { armOwners } from './owners.ts'
 
 type Held = Pick<Due, 'id' | 'fence'>
 
-/** Releases claims whose lease has expired because their sender is gone. Returns their number. */
+/**
+ * Releases claims whose lease has expired because their sender no longer exists. Returns the number of released claims.
+ */
 export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
   const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
   return releaseWhere(db, lapsed, nowMs)
 }
 
-/** Releases every claim of every process. Returns their number. */
+/** Releases the claims of all processes. Returns the number of released claims. */
 export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
   return releaseWhere(db, sql`lease_until is not null`, nowMs)
 }
 
-/** Releases claims that this sender will not finish; a call that ends later changes nothing. */
+/** Releases claims that this sender will not finish; calls that end later change nothing. */
 export function release(db: Database, claims: readonly Held[], nowMs: number): Promise<number> {
   if (claims.length === 0) return Promise.resolve(0)
   const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))
@@ -38,8 +40,8 @@ async function releaseWhere(db: Database, which: RawBuilder<unknown>, nowMs: num
 }
 
 /**
- * Postpones a delivery that could not be sent because of an internal error, and its whole queue. Counts no attempt, and
- * changes nothing if this sender no longer holds the claim.
+ * Postpones a delivery that could not be sent because of an internal error, along with its whole queue. Counts no
+ * attempt, and changes nothing if this sender no longer holds the claim.
  */
 export async function postpone(
   db: Database,

@@ -4,9 +4,10 @@ export type Rank = 0 | 1 | 2
 export const ranks = [0, 1, 2] as const satisfies readonly Rank[]
 
 /**
- * The fraction of the slots that calls of these ranks may occupy together. Failing endpoints leave half of the slots
- * free; together with untried ones they leave a quarter, so that hanging calls never take the last slots from endpoints
- * that respond. The last two pools keep a few slots for untried and failing endpoints while many endpoints respond.
+ * The fraction of the slots that calls to endpoints of these ranks may occupy together. Failing endpoints leave half of
+ * the slots free; failing and untried endpoints together leave a quarter, so that hanging calls never take the last
+ * slots from endpoints that respond. The last two pools keep a few slots for untried and failing endpoints while many
+ * endpoints respond.
  */
 const pools: readonly { ranks: readonly Rank[]; part: number }[] = [
   { ranks: [0, 1, 2], part: 1 },
@@ -24,13 +25,13 @@ export interface Held {
   rank: Rank
 }
 
-/** The sending slots of a process: free slots by pool, and occupied slots by owner. */
+/** A process's sending slots: free slots by pool, and occupied slots by owner. */
 export interface Slots {
   free: readonly number[]
   held: ReadonlyMap<string, readonly number[]>
 }
 
-/** The slots left by these calls. */
+/** Returns the slots that these calls leave free. */
 export function slotsOf(size: number, calls: Iterable<Held>): Slots {
   const free = pools.map(({ part }) => Math.max(1, Math.floor(size * part)))
   const held = new Map<string, number[]>()
@@ -45,23 +46,26 @@ export function slotsOf(size: number, calls: Iterable<Held>): Slots {
   return { free, held }
 }
 
-/** How many calls of this rank could start if each had a different owner with no other calls. */
+/** Returns how many calls to endpoints of this rank could start if each had a different owner with no other calls. */
 export const roomFor = ({ free }: Slots, rank: Rank): number =>
   Math.max(0, Math.min(...(poolsOf[rank] ?? []).map((pool) => free[pool] ?? 0)))
 
-/** Whether an owner may take a slot: only if more are free than it occupies, so that others always find one. */
+/**
+ * Whether an owner may take a slot: only if more slots are free than the owner occupies, so that other owners always
+ * find one.
+ */
 export function mayTake({ free, held }: Slots, owner: string, rank: Rank): boolean {
   const counts = held.get(owner)
   return (poolsOf[rank] ?? []).every((pool) => (counts?.[pool] ?? 0) < (free[pool] ?? 0))
 }
 
-/** The owners whose share is used up for this rank. */
+/** Returns the owners whose share is used up for this rank. */
 export const withoutShare = (slots: Slots, rank: Rank): string[] =>
   [...slots.held.keys()].filter((owner) => !mayTake(slots, owner, rank))
 
 /**
- * Max-min fairness: the next free slot always goes to the owner that occupies the fewest, until every owner has what it
- * wants or occupies as many as are free. Returns how many each gets, and the slots left.
+ * Shares out slots by max-min fairness: the next free slot always goes to the owner with the fewest, until every owner
+ * has what it wants or occupies as many slots as are free. Returns the number each owner gets, and the slots left.
  */
 export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, number>) {
   const granted = new Map<string, number>()
@@ -72,7 +76,7 @@ export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, numb
     const again = byCount.get(count + 1) ?? []
     for (const owner of byCount.get(count) ?? []) {
       const given = granted.get(owner) ?? 0
-      // Once refused, an owner stays refused: fewer slots are free later, and it occupies no fewer.
+      // Once refused, an owner stays refused: from then on, fewer slots are free, and the owner occupies just as many.
       if (given >= (wanted.get(owner) ?? 0) || !mayTake(left, owner, rank)) continue
       take(left, owner, rank)
       granted.set(owner, given + 1)
