@@ -1,6 +1,6 @@
 import type { ReportKind } from '../reports/report-types.ts'
 
-/** The lower bound of each price band, and its name. */
+/** The name of each price band, and its lower bound. */
 const bands: [from: number, name: string][] = [
   [0, '0 to 9.99'],
   [10, '10 to 49.99'],
@@ -30,7 +30,7 @@ const prices = `
     ${money('max(price)')} as most, ${money('sum(price)')} as total
   from (select case ${banded} end as band, price from products) as priced group by band`
 
-/** Report: the number of books per genre, and the number and prices of products per price band. */
+/** A report with the number of books per genre and, per price band, the number of products and their prices. */
 export const inventory: ReportKind = {
   name: 'inventory',
   title: 'Inventory',

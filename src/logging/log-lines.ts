@@ -14,10 +14,13 @@ const labels: [from: number, label: string, style: Style][] = [
   [30, 'INFO', 'green'],
   [0, 'DEBUG', 'dim'],
 ]
-/** Fields that are in every line or are formatted separately. */
+/** Fields that every line contains or that are formatted separately. */
 const common = new Set(['level', 'time', 'msg', 'err', 'pid', 'hostname'])
 
-/** Formats a JSON log line for people: the local time, then the request, or the message with its fields. */
+/**
+ * Returns a function that formats a JSON log line for people: the local time, then the request, or the message with its
+ * fields.
+ */
 export function readableLine(paint: Paint): (json: string) => string {
   return (json) => {
     const line = JSON.parse(json) as Line

@@ -8,8 +8,8 @@ export type Paint = (style: Style, text: string) => string
 export type Output = Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'>
 
 /**
- * Returns whether an output is a terminal that can move its cursor, and a function that styles text; the function returns
- * text unchanged if the output is no such terminal or NO_COLOR is set.
+ * Returns whether the output is a terminal that can move its cursor, and a function that styles text. The function returns
+ * the text unchanged if the output is not such a terminal or NO_COLOR is set.
  */
 export function terminalOf({ isTTY }: Pick<Output, 'isTTY'>, env: NodeJS.ProcessEnv): { live: boolean; paint: Paint } {
   const live = isTTY === true && env.TERM !== 'dumb'

@@ -5,7 +5,9 @@ import { iso } from '../storage/ids.ts'
 import { limitExpression } from '../storage/rows/page-query.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
 
-/** The queue in the embedded database: one table, a lease per claimed job, and the row's `fence` as fencing token. */
+/**
+ * Opens the queue in the embedded database: one table, a lease per claimed job, and the row's `fence` as the fencing token.
+ */
 export function embeddedStore(db: Database, now: () => number): JobStore {
   const wakes = new EventEmitter()
   const wakeSoon = (queue: QueueName) => setImmediate(() => wakes.emit('wake', queue))
@@ -20,7 +22,7 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
           ...(position && { groupId: position.group, turn: position.turn }),
         })
         .execute()
-      // The transaction commits before the next event-loop tick; if it fails instead, the woken worker finds nothing.
+      // The transaction commits before the next event-loop tick. If the commit fails, the woken worker finds nothing.
       wakeSoon(queue)
     },
     claim: (queue, limit) => claim(db, queue, limit, now()),
@@ -40,7 +42,7 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
   }
 }
 
-/** Releases every claimed job; the fence prevents earlier claims from finishing. */
+/** Releases every claimed job; the fence keeps earlier claims from finishing. */
 export async function freeJobs(db: Database): Promise<void> {
   await db.write((tx) =>
     tx
@@ -97,7 +99,7 @@ async function claim(db: Database, queue: QueueName, limit: number, nowMs: numbe
   }))
 }
 
-/** The jobs to claim: longest overdue first or, in queues with groups, by `turn` and within each group's limit. */
+/** Selects the jobs to claim: longest overdue first or, in queues with groups, by `turn` and within each group's limit. */
 function due(tx: Queryable, queue: QueueName, instant: string, limit: number) {
   const waiting = tx
     .selectFrom('jobs')

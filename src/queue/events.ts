@@ -7,11 +7,11 @@ export interface EventKind {
   description: string
   /** A sample body, as sent with `payloadStyle: plain`. */
   example: object
-  /** The JSON Schema of that body. */
+  /** The sample body's JSON Schema. */
   schema: object
   /**
-   * Who may receive it besides the owner of its subject: `any` webhook, webhooks whose client has this scope, or no one
-   * (null).
+   * Who may receive the event besides the owner of its subject: `any` webhook, webhooks whose client has this scope, or no
+   * one else (null).
    */
   audience: string | null
 }
@@ -25,11 +25,13 @@ export interface NewEvent {
   /** The client that caused the event. */
   ownerClient: string
   ownerSubject: string
-  /** Who receives it: all webhooks (`any`), webhooks whose client has this scope, or only the owner's (the default). */
+  /**
+   * Who receives the event: all webhooks (`any`), webhooks whose client has this scope, or only the owner's (the default).
+   */
   audience?: string | null
-  /** A webhook that is skipped, because the event is about that webhook. */
+  /** A webhook that does not receive the event, because the event is about that webhook. */
   exceptWebhook?: string
-  /** Its JSON text is stored once; the same bytes are signed and sent on each attempt. */
+  /** Stored once as JSON text; the same bytes are signed and sent on each attempt. */
   body: object
   /** A callback URL from the request that caused the event. */
   callbackUrl: string | null
@@ -37,7 +39,8 @@ export interface NewEvent {
 }
 
 /**
- * Records an event and enqueues its fan-out in the transaction that caused it: it is sent if and only if that commits.
+ * Records an event and enqueues its fan-out in the transaction that caused it: the event is sent if and only if the
+ * transaction commits.
  */
 export async function recordEvent(tx: Queryable, queue: Queue, event: NewEvent): Promise<void> {
   await tx
@@ -47,15 +50,15 @@ export async function recordEvent(tx: Queryable, queue: Queue, event: NewEvent):
   await queue.enqueue(tx, 'event.fan-out', { eventId: event.id })
 }
 
-/** The wildcard for all events with the same noun, such as `report.*`. */
+/** Returns the wildcard for all events with the same noun, such as `report.*`. */
 export const familyOf = (type: string): string => `${type.slice(0, type.indexOf('.'))}.*`
 
-/** All `event` values that subscribe to this type. */
+/** Returns all `event` values that subscribe to this type. */
 export const patternsOf = (type: string): string[] => [type, familyOf(type), '*']
 
 /**
- * An SQL expression for use inside a statement: whether any active webhook subscribes to this event type. As part of the
- * statement it costs an index lookup and no round trip.
+ * Returns an SQL expression that says whether any active webhook subscribes to this event type. Used inside a larger
+ * statement, it costs an index lookup but no round trip.
  */
 export const isSubscribed = (type: string): RawBuilder<boolean> =>
   sql<boolean>`(${sql.join(patternsOf(type).map(isNamed), sql` or `)})`

@@ -10,10 +10,10 @@ export interface OpenQueueOptions {
   onError: (error: unknown, queue?: QueueName) => void
 }
 
-/** The queue for the database's engine. */
+/** Opens the queue for the database's engine. */
 export async function openQueue({ db, now, random, onError }: OpenQueueOptions): Promise<Queue> {
   if (db.engine.name === 'sqlite') return makeQueue({ store: embeddedStore(db, now), now, random, onError })
-  // Loaded on demand: an embedded service does not load the pg-boss client.
+  // Loaded on demand, so that an embedded service does not load the pg-boss client.
   const { bossStore } = await import('./pg-boss.ts')
   const store = await bossStore(db.url, onError)
   return makeQueue({ store, now, random, onError })
@@ -26,7 +26,7 @@ interface QueueOptions {
   onError: (error: unknown, queue: QueueName) => void
 }
 
-/** The queue on top of one engine's store. */
+/** Builds the queue on top of an engine's store. */
 function makeQueue({ store, now, random, onError }: QueueOptions): Queue {
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())

@@ -9,8 +9,8 @@ const superviseSeconds = 5
 const connections = 4
 
 /**
- * The queue on PostgreSQL, backed by pg-boss: jobs are added inside the caller's transaction, LISTEN/NOTIFY wakes idle
- * workers, and a job without a heartbeat for `leaseSeconds` is given to another worker.
+ * Opens the queue on PostgreSQL, backed by pg-boss: jobs are added inside the caller's transaction, LISTEN/NOTIFY wakes
+ * idle workers, and a job without a heartbeat for `leaseSeconds` goes to another worker.
  */
 export async function bossStore(url: string, onError: (error: unknown) => void): Promise<JobStore> {
   const boss = await startBoss(url, onError)
@@ -20,7 +20,7 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
   }
   const listening = await boss.getDb().listen?.(channel, (queue) => wakes.emit('wake', queue), wakeAll)
   return {
-    // Polling finds delayed and retried jobs; new ones are announced by NOTIFY.
+    // Polling finds delayed and retried jobs; NOTIFY announces new ones.
     idlePollMs: 1_000,
     nextDue: async () => null,
     onWake: (wake) => void wakes.on('wake', wake),
@@ -41,7 +41,7 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     close: async () => {
       await listening?.close()
       await boss.stop({ graceful: false })
-      // The pool ends before the server has closed the connections: ignore errors they may still report.
+      // The pool ends before the server has closed the connections: ignore errors that they still report.
       boss.off('error', onError).on('error', () => {})
     },
   }
@@ -88,7 +88,7 @@ async function add(
 async function ensureQueue(boss: PgBoss, name: string): Promise<void> {
   const options = {
     heartbeatSeconds: leaseSeconds,
-    // Workers decide when to give up, based on the task or the delivery.
+    // Workers decide when to give up, depending on the task or delivery.
     retryLimit: 10_000,
     retryDelay: 0,
     expireInSeconds: 3_600,
@@ -99,7 +99,7 @@ async function ensureQueue(boss: PgBoss, name: string): Promise<void> {
   await boss.updateQueue(name, options)
 }
 
-/** Number of jobs a fenced command affected; pg-boss returns it but omits it from the type. */
+/** Returns the number of jobs that a fenced command affected; pg-boss returns this number but omits it from the type. */
 const affectedBy = (response: object) => (response as { affected?: number }).affected
 const touched = (response: object) => affectedBy(response) === 1
 

@@ -3,7 +3,7 @@ import type { Queryable } from '../storage/database.ts'
 /** The job queues, with the maximum concurrency per node and, across all nodes, per group. */
 export const queues = {
   'report.generate': { concurrency: 5, perGroup: 5 },
-  // Processed in batches: all due jobs, up to this many, in one transaction.
+  // Processed in batches of all due jobs, up to this many, in one transaction.
   'event.fan-out': { concurrency: 512, perGroup: null },
   'delivery.send': { concurrency: 128, perGroup: null },
   'webhook.settle': { concurrency: 1, perGroup: null },
@@ -12,7 +12,7 @@ export const queues = {
 
 export type QueueName = keyof typeof queues
 
-/** Position of a job among those due: lower turns go first, and no group runs more jobs than its limit. */
+/** A job's position among the due jobs: lower turns go first, and no group runs more jobs than its limit. */
 export interface QueuePosition {
   group: string
   turn: number
@@ -28,21 +28,21 @@ export interface Lease {
   attempt: number
 }
 
-/** The part of a queue that each engine implements; everything above it is shared. */
+/** What each engine implements of a queue; everything above it is shared. */
 export interface JobStore {
   add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, position?: QueuePosition) => Promise<void>
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>
-  /** Extends a lease by `leaseSeconds`; false when it was lost. */
+  /** Extends a lease by `leaseSeconds`; false if the lease was lost. */
   extend: (lease: Lease) => Promise<boolean>
-  /** Removes jobs of one queue inside the caller's transaction; false when a lease was lost. */
+  /** Removes jobs from one queue inside the caller's transaction; false if a lease was lost. */
   finish: (tx: Queryable, leases: readonly Lease[]) => Promise<boolean>
   /** Returns the job to the queue; any worker may claim it after `delayMs`. */
   release: (lease: Lease, delayMs: number) => Promise<void>
-  /** When the next job of the queue can be claimed, in epoch ms; null when unknown or never. */
+  /** When the next job in the queue can be claimed, in epoch ms; null if unknown or never. */
   nextDue: (queue: QueueName) => Promise<number | null>
-  /** Registers a callback that runs when a job of a queue may be due. */
+  /** Registers a callback to run when a job in a queue may be due. */
   onWake: (wake: (queue: QueueName) => void) => void
-  /** Maximum time between two polls of an idle queue, in ms; the fallback when a wake-up is missed. */
+  /** Maximum time between two polls of an idle queue, in ms, in case a wake-up is missed. */
   idlePollMs: number
   close: () => Promise<void>
 }
@@ -86,12 +86,12 @@ export interface EnqueueOptions {
 }
 
 export interface Queue {
-  /** Adds a job inside the caller's transaction: it exists if and only if that commits. */
+  /** Adds a job inside the caller's transaction: the job exists if and only if the transaction commits. */
   enqueue: (tx: Queryable, queue: QueueName, payload: object, options?: EnqueueOptions) => Promise<void>
   /** Starts processing a queue in this process: each job alone, or all claimable jobs as a batch. */
   work: (queue: QueueName, work: Work | { together: WorkTogether }) => void
   /**
-   * Stops claiming, lets running work finish for up to `graceMs` and returns the rest to the queue; accepts new jobs
+   * Stops claiming jobs, lets running jobs finish for up to `graceMs` and returns the rest to the queue; accepts new jobs
    * until `lastAdded` settles.
    */
   stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>

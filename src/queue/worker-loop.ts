@@ -11,9 +11,9 @@ import {
   type WorkTogether,
 } from './queue.ts'
 
-/** Processes jobs that were claimed together. */
+/** How to process jobs that were claimed together. */
 export type Run = {
-  /** Number of jobs per call of `work`. */
+  /** Number of jobs per call to `work`. */
   atOnce: number
   work: (payloads: Lease[], job: Pick<Job, 'signal' | 'finish'>) => Promise<void>
 }
@@ -24,7 +24,7 @@ export const oneByOne = (work: Work): Run => ({
   work: ([lease], job) => work({ ...job, payload: lease?.payload, attempt: lease?.attempt ?? 1 }),
 })
 
-/** Runs all jobs of a claim as one batch. */
+/** Runs all claimed jobs as one batch. */
 export const together = (work: WorkTogether): Run => ({
   atOnce: Number.POSITIVE_INFINITY,
   work: (leases, job) => work({ ...job, payloads: leases.map(({ payload }) => payload) }),
@@ -43,7 +43,7 @@ export interface LoopOptions {
 interface Loop extends LoopOptions {
   running: Map<string, { lease: Lease; abort: AbortController; done: Promise<void> }>
   timer: NodeJS.Timeout | undefined
-  /** The poll in flight; `again` requests another one right after it. */
+  /** The poll in flight; `again` requests another poll right after it. */
   polling: Promise<void> | undefined
   again: boolean
   stopped: boolean
@@ -53,7 +53,7 @@ const errorPauseMs = 1_000
 const backoffLimitMs = 60_000
 const groupPollMs = 250
 
-/** Claims jobs of one queue and runs up to `concurrency` of them, woken by the store and by due times. */
+/** Claims jobs from one queue and runs up to `concurrency` of them. Wakes when the store signals or a job is due. */
 export function startLoop(options: LoopOptions) {
   const loop: Loop = {
     ...options,
@@ -93,7 +93,7 @@ async function poll(loop: Loop): Promise<void> {
   loop.again = false
 }
 
-/** Claims as many jobs as there are free slots; returns the time in ms until more could be available. */
+/** Claims as many jobs as there are free slots; returns the time in ms until more may be available. */
 async function fill(loop: Loop): Promise<number> {
   const { store, queue, running, concurrency } = loop
   const free = concurrency - running.size
@@ -101,10 +101,10 @@ async function fill(loop: Loop): Promise<number> {
   const leases = await store.claim(queue, free)
   const { atOnce } = loop.run
   for (let at = 0; at < leases.length; at += atOnce) start(loop, leases.slice(at, at + atOnce))
-  // All slots are full: the first one to become free polls again.
+  // All slots are full: as soon as one is free, the loop polls again.
   if (leases.length === free) return store.idlePollMs
   const due = await store.nextDue(queue)
-  // Due jobs that were not claimed exceed their group's limit and wait until one of its jobs ends.
+  // Due jobs that were not claimed exceed their group's limit and wait until another job in the group ends.
   const minMs = queues[queue].perGroup === null ? 0 : groupPollMs
   return due === null ? store.idlePollMs : Math.min(Math.max(due - loop.now(), minMs), store.idlePollMs)
 }
@@ -119,7 +119,7 @@ function start(loop: Loop, leases: Lease[]): void {
   if (loop.stopped) abort.abort(new Stopping())
 }
 
-/** A process may claim a job again while its own expired claim still runs; the fence distinguishes them. */
+/** A process may claim a job again while its own expired claim is still running; the fence tells the two apart. */
 const claimOf = ({ id, fence }: Lease) => `${id}/${fence}`
 
 async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal): Promise<void> {
@@ -151,7 +151,7 @@ async function giveUp({ store, queue, random, onError }: LoopOptions, lease: Lea
 async function heartbeat({ store, queue, running, onError }: Loop): Promise<void> {
   for (const { lease, abort } of [...running.values()]) {
     const held = await store.extend(lease).catch((error) => {
-      // A failed heartbeat is harmless: a later one detects a lost lease, or the fencing token does at the end.
+      // A failed heartbeat is harmless: a later one detects a lost lease, or else the fencing token does at the end.
       onError(error, queue)
       return true
     })

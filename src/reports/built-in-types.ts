@@ -1,8 +1,6 @@
 import type { ReportKind } from './report-types.ts'
 
-/**
- * Delivery attempts to the requester's webhooks, including for events of other clients, and to its one-off callback URLs.
- */
+/** Attempts to deliver events, including other clients' events, to the requester's webhooks and one-off callback URLs. */
 export const deliveries: ReportKind = {
   name: 'deliveries',
   title: 'Webhook deliveries',
@@ -34,7 +32,7 @@ export const deliveries: ReportKind = {
   owned: { client: 'deliveries.owner_client', subject: 'deliveries.owner_subject', adminSeesAll: false },
 }
 
-/** Requests per client and day; a client sees its own, `admin` sees all. */
+/** Requests per client and day. A client sees its own requests; `admin` sees all of them. */
 export const activity: ReportKind = {
   name: 'activity',
   title: 'Activity',

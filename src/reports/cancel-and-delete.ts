@@ -17,8 +17,8 @@ const cancelled: Ending = {
 const outdated = () => new Problem('PRECONDITION_FAILED', "The task does not meet the request's preconditions")
 
 /**
- * Cancels an unfinished task and records its event; its worker notices within a second. Throws TASK_ALREADY_FINISHED, which
- * takes precedence over preconditions, or PRECONDITION_FAILED.
+ * Cancels an unfinished task and records its event; the worker that processes the task notices within a second. Throws
+ * TASK_ALREADY_FINISHED, which takes precedence over preconditions, or PRECONDITION_FAILED.
  */
 export async function cancel(
   transitions: Transitions,
@@ -34,8 +34,8 @@ export async function cancel(
 }
 
 /**
- * Deletes a task and its result; an unfinished task is cancelled first. Throws PRECONDITION_FAILED. The result is
- * marked as expired before its file is removed: after a crash in between, the sweep removes the rest.
+ * Deletes a task and its result; an unfinished task is cancelled first. Throws PRECONDITION_FAILED. The result is marked as
+ * expired before its file is removed; after a crash between the two, the sweep removes the rest.
  */
 export async function deleteTask(
   transitions: Transitions & { results: ResultStore },

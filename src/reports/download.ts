@@ -17,12 +17,12 @@ export interface DownloadOptions {
   now: () => number
 }
 
-/** A task with a result to download. */
+/** A task whose result can be downloaded. */
 type Completed = Task & { resultKey: string; sha256: string; sizeBytes: number }
 
 /**
- * Responds with the result of a task: all of it, one range, or 304. Throws a `Problem` if the result is not available
- * yet, or no longer.
+ * Responds with a task's result: all of it, one range, or 304. Throws a `Problem` if the result is not available yet or no
+ * longer exists.
  */
 export async function download(options: DownloadOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const result = available(task, options.now())
@@ -31,7 +31,7 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
   if (headers['if-match'] !== undefined && !matchesTag(headers['if-match'], etag, 'strong')) {
     throw new Problem('PRECONDITION_FAILED', "The result's ETag does not match If-Match")
   }
-  // A stream, because for HEAD the framework sets Content-Length 0 on an empty body.
+  // For HEAD, an empty stream: for an empty body, the framework would set Content-Length to 0.
   const nothing = () => (method === 'HEAD' ? Readable.from([]) : undefined)
   if (headers['if-none-match'] !== undefined && matchesTag(headers['if-none-match'], etag, 'weak')) {
     return reply.code(304).header('etag', etag).send(nothing())
@@ -45,9 +45,7 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
     .send(content)
 }
 
-/**
- * Opens the result for as long as the response is open: when the response ends, reading stops and the slot is released.
- */
+/** Opens the result for as long as the response is open: when the response ends, reading stops and the slot is released. */
 async function opened(
   { results, downloads }: DownloadOptions,
   resultKey: string,
@@ -73,7 +71,10 @@ function available(task: Task, nowMs: number): Completed {
   return task as Completed
 }
 
-/** If-Range applies the range only if the entity tag is unchanged, by strong comparison (RFC 9110 §13.1.5). */
+/**
+ * Returns the requested range, unless If-Range prevents it: the entity tag must match by strong comparison (RFC 9110
+ * §13.1.5).
+ */
 function wantedRange(headers: FastifyRequest['headers'], etag: string, sizeBytes: number): ByteRange | undefined {
   const condition = headers['if-range']
   if (condition !== undefined && condition !== etag) return undefined
@@ -92,7 +93,7 @@ function resultHeaders(task: Completed, etag: string, range: ByteRange | undefin
     'content-length': String(end - start + 1),
     'accept-ranges': 'bytes',
     etag,
-    // The digest covers the whole result, even if only a part is sent (RFC 9530 §3).
+    // The digest covers the whole result, even if only a range is sent (RFC 9530 §3).
     'repr-digest': `sha-256=:${task.sha256}:`,
     ...(range && { 'content-range': `bytes ${start}-${end}/${task.sizeBytes}` }),
   }
@@ -101,8 +102,8 @@ function resultHeaders(task: Completed, etag: string, range: ByteRange | undefin
 const singleRange = /^bytes=[\t ]*(\d*)-(\d*)[\t ]*$/i
 
 /**
- * Parses a Range header (RFC 9110 §14.1.2). Returns undefined for the whole result: without the header, and for other
- * units, multiple ranges and malformed values, which may be ignored.
+ * Parses a Range header (RFC 9110 §14.1.2). Returns undefined for the whole result: if the header is missing, or contains
+ * another unit, multiple ranges or a malformed value, all of which may be ignored.
  */
 export function rangeOf(header: string | undefined, sizeBytes: number): ByteRange | 'unsatisfiable' | undefined {
   const found = singleRange.exec(header ?? '')

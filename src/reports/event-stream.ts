@@ -10,7 +10,7 @@ import type { TaskWatch } from './wait-for-change.ts'
 export interface EventsOptions {
   watch?: TaskWatch
   now: () => number
-  /** The current state of a task; undefined when it no longer exists. */
+  /** Returns a task's current state; undefined if the task no longer exists. */
   find: (taskId: string) => Promise<Task | undefined>
   /** Maximum silence on a stream before a heartbeat comment, in ms. */
   heartbeatMs?: number
@@ -21,10 +21,10 @@ const reconnectMs = 2_000
 const maxMs = 15 * 60_000
 
 /**
- * A task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change and `completed` or `failed` at the
- * end, each with the task as data and its revision as id. A client that reconnects with Last-Event-ID gets what is new; 204
- * stops one that has seen the end from reconnecting. A stream that has to wait holds a slot until it ends: throws
- * RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE when none is free.
+ * Sends a task as Server-Sent Events (HTML Living Standard §9.2): `progress` at each change and `completed` or `failed` at
+ * the end, each with the task as data and its revision as id. A client that reconnects with Last-Event-ID gets only what is
+ * new; a 204 keeps a client that has seen the end from reconnecting. A stream that has to wait holds a slot until it ends;
+ * throws RATE_LIMIT_EXCEEDED or SERVICE_UNAVAILABLE if no slot is free.
  */
 export function streamEvents(options: EventsOptions, task: Task, request: FastifyRequest, reply: FastifyReply) {
   const seen = Number(request.headers['last-event-id'] ?? Number.NaN)
@@ -39,7 +39,7 @@ export function streamEvents(options: EventsOptions, task: Task, request: Fastif
   return reply.headers({ 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }).send(stream)
 }
 
-/** Creates each event after the previous one was read: a slow reader misses intermediate states, but never the end. */
+/** Creates each event after the previous one has been read: a slow reader misses intermediate states, but never the end. */
 async function* events(options: EventsOptions, first: Task, seen: number, signal: AbortSignal): AsyncIterable<string> {
   const { watch, now, find, heartbeatMs = 15_000 } = options
   const endMs = now() + maxMs

@@ -7,9 +7,9 @@ export interface ExpireOptions {
   db: Database
   results: ResultStore
   now: () => number
-  /** How long the record of a finished task is retained, in seconds. */
+  /** How long a finished task's record is retained, in seconds. */
   taskSeconds: number
-  /** Receives errors that prevented the removal of a result. */
+  /** Receives the errors that prevented a result from being removed. */
   onError: (error: unknown) => void
 }
 
@@ -17,10 +17,10 @@ export interface ExpireOptions {
 export const pageRows = 500
 /** Maximum pages per run, so that other sweeps get to run. */
 const maxPages = 20
-/** Number of files removed concurrently. */
+/** Maximum number of files removed concurrently. */
 const atOnce = 10
 
-/** A task whose file or record has expired, at the instant `at`. */
+/** A task whose file or record expired at the instant `at`. */
 interface Over {
   id: string
   at: string
@@ -29,8 +29,8 @@ interface Over {
 type Position = Pick<Over, 'id' | 'at'>
 
 /**
- * One kind of removal: reads its rows page by page, ordered by `at` and `id`, and updates or deletes those whose file was
- * removed.
+ * A removal of files or records: reads its rows page by page, ordered by `at` and `id`, and updates or deletes the rows
+ * whose file was removed.
  */
 interface Removal {
   page: (after: Position) => Promise<Over[]>
@@ -40,8 +40,9 @@ interface Removal {
 const start: Position = { at: '', id: '' }
 
 /**
- * Returns a sweep that removes expired results and the records of tasks that ended long ago; it resolves to the number of
- * both. A file that cannot be removed is reported and skipped; it is retried after the sweep has reached the end.
+ * Returns a sweep that removes expired results and the records of tasks that ended long ago; the sweep resolves to the
+ * number of results and records removed. A file that cannot be removed is reported and skipped, and retried after the sweep
+ * has reached the end.
  */
 export function expireReports(options: ExpireOptions): () => Promise<number> {
   const walks = [walk(options, results(options)), walk(options, records(options))]
@@ -90,8 +91,8 @@ function records(options: ExpireOptions): Removal {
 }
 
 /**
- * Processes the rows page by page. Each run continues where the previous one stopped, skipping files that failed, and starts
- * again after reaching the end. An unavailable store ends the run.
+ * Processes the rows page by page. Each run continues where the previous run stopped, skipping files that failed, and
+ * starts over after reaching the end. If the store is unavailable, the run ends.
  */
 function walk(options: ExpireOptions, { page, commit }: Removal): () => Promise<number> {
   let position = start
@@ -110,7 +111,7 @@ function walk(options: ExpireOptions, { page, commit }: Removal): () => Promise<
   }
 }
 
-/** Files are removed before their rows change: after a crash in between, the rows are processed again. */
+/** Removes files before their rows change; after a crash between the two, the rows are processed again. */
 async function removeFiles({ results, onError }: ExpireOptions, rows: Over[]) {
   const gone: string[] = []
   let isAway = false

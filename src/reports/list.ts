@@ -31,7 +31,7 @@ export const TaskListQuery = Type.Object({
 
 type Query = Static<typeof TaskListQuery>
 
-/** One page of the caller's own tasks, newest first, with its Link header. */
+/** Returns one page of the caller's own tasks, newest first, with the page's Link header. */
 export async function listTasks(
   store: TaskStore,
   caller: Caller,
@@ -81,7 +81,7 @@ function tasksOf(
     tasks = tasks.where(sql<boolean>`(created_at, id) ${backwards ? sql`>` : sql`<`} (${after[0]}, ${after[1]})`)
   }
   const page = tasks.orderBy('createdAt', order).orderBy('id', order).limit(limit)
-  // No index covers the format: if few tasks match, the query reads all the others too.
+  // No index covers the format: if few tasks match, the query reads all the others as well.
   return filters.format === undefined
     ? page.execute()
     : store.db.scan(page.where(store.db.engine.interruptible('tasks')), requester)

@@ -14,7 +14,9 @@ import {
 
 const Text = Line(0, 300)
 const List = Type.Array(Text, { maxItems: 50 })
-/** Also accepts comma-separated names, which are not documented: generated clients handle a single type more easily. */
+/**
+ * Also accepts comma-separated names, which are not documented because generated clients handle a single type more easily.
+ */
 const Names = Type.Union([List, Text], documentedAs(List))
 
 /** Parameters that narrow a report; each report type accepts some of them. */
@@ -26,7 +28,7 @@ export const ReportParameters = Type.Object({
   sort: Type.Optional(Names),
 })
 
-/** Validates the parameters of a report against its type; returns the parsed query and all errors. */
+/** Validates a report's parameters against its type; returns the parsed query and all errors. */
 export function checkParameters(
   kind: ReportKind,
   parameters: Static<typeof ReportParameters> = {},
@@ -67,7 +69,7 @@ export function checkParameters(
 
 type Reject = (field: string, message: string) => void
 
-/** An array, or comma-separated names as in a query. */
+/** Converts comma-separated names, as in a query, to an array; returns an array unchanged. */
 const listOf = (names: string | string[]): string[] =>
   (typeof names === 'string' ? names.split(',') : names).map((name) => name.trim()).filter((name) => name !== '')
 
@@ -125,7 +127,7 @@ const nameList = (names: string[], description: string) => ({
   description,
 })
 
-/** The JSON Schema of the parameters that a report type accepts. */
+/** Returns the JSON Schema of the parameters that a report type accepts. */
 export function parametersSchema({ columns, filters = [], sorts = {}, time }: ReportKind): object {
   const format = time?.type === 'date' ? 'date' : 'date-time'
   const bounds = {

@@ -22,30 +22,30 @@ export interface ReportFilter {
 
 /**
  * A report type as data, from which a thread can derive everything it needs to read the rows. `sql` and `column` are SQL
- * expressions and `from` is the SQL after the keyword; all of them are written by developers, never by a client.
+ * expressions, and `from` is the SQL after that keyword; all of them are written by developers, never by a client.
  */
 export interface ReportKind {
   name: string
   /** The heading of documents; default: the name. */
   title?: string
-  /** The scope required to read the same rows, if any, so that a report cannot bypass it. */
+  /** The scope required to read the same rows elsewhere, if any, so that a report cannot bypass it. */
   scope: string | null
   columns: readonly (ReportColumn & { sql: string })[]
   from: string
-  /** SQL expressions that together identify a row, backed by an index; the rows' order. None is ever null. */
+  /** SQL expressions that together identify a row and determine the order; backed by an index. None is ever null. */
   key: readonly string[]
-  /** The column bounded by `from` and `to`: an instant or a date as text. */
+  /** The column bounded by `from` and `to`: an instant or a date, as text. */
   time?: { column: string; type: 'instant' | 'date' }
   filters?: readonly ReportFilter[]
   /** Fields to sort by, with their SQL expressions, each backed by an index. */
   sorts?: Readonly<Record<string, string>>
-  /** Owner columns: rows of other owners are left out, except for scope `admin` if `adminSeesAll`. */
+  /** Owner columns: other owners' rows are omitted, except for scope `admin` if `adminSeesAll`. */
   owned?: { client: string; subject?: string; adminSeesAll: boolean }
 }
 
 export type FilterValue = string | number | boolean
 
-/** The parameters of a report, validated against its type. */
+/** A report's parameters, validated against its type. */
 export interface ReportQuery {
   from?: string
   to?: string
@@ -61,13 +61,13 @@ export interface ReportRequester {
   isAdmin: boolean
 }
 
-/** The columns of a report, in the requested order. */
+/** Returns a report's columns, in the requested order. */
 export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): ReportKind['columns'] {
   if (!fields) return columns
   return fields.flatMap((name) => columns.filter((column) => column.name === name))
 }
 
-/** The rows of a report as a long read. */
+/** Returns a report's rows as a long read. */
 export const readOf = (db: Database, kind: ReportKind, query: ReportQuery, viewer: ReportRequester): LongRead =>
   longRead(db, queryOf(kind, query, viewer))
 

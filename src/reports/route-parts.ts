@@ -21,19 +21,19 @@ export interface ReportsOptions {
   kinds: readonly ReportKind[]
   now: () => number
   random: RandomBytes
-  /** How long a task is retained after its end, in seconds. */
+  /** How long a task is retained after it ends, in seconds. */
   taskSeconds: number
   /** Limits concurrent downloads; default: no limit. */
   downloads?: SlotLimiter
-  /** Lets requests wait for a task to change; without it they do not wait. */
+  /** Lets requests wait for a task to change; without it, requests do not wait. */
   watch?: TaskWatch
-  /** Checks whether a request's `webhookUrl` may be called; without it every address is accepted. */
+  /** Checks whether a request's `webhookUrl` may be called; without it, every address is accepted. */
   checkCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
 }
 
 type Schemas = { params?: TSchema; querystring?: TSchema; body?: TSchema; response: object }
 
-/** The schema of a report route. */
+/** Returns a report route's schema. */
 export const about = <T extends Schemas>(operationId: string, summary: string, schemas: T) => ({
   operationId,
   summary,
@@ -41,7 +41,7 @@ export const about = <T extends Schemas>(operationId: string, summary: string, s
   ...schemas,
 })
 
-/** The task named by the path. Throws RESOURCE_NOT_FOUND unless the caller may see it. */
+/** Returns the task identified by the path. Throws RESOURCE_NOT_FOUND unless the caller may see it. */
 export async function ownTask(store: TaskStore, request: FastifyRequest): Promise<Task> {
   const { taskId } = request.params as Static<typeof TaskParams>
   const task = await findTask(store, taskId, callerOf(request))

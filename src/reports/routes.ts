@@ -23,7 +23,7 @@ import { waitForChange } from './wait-for-change.ts'
 
 type App = Parameters<FastifyPluginAsyncTypebox>[0]
 
-/** Report tasks over HTTP: request, watch and download reports; mounted once per API prefix. */
+/** Report tasks over HTTP: routes to request, watch and download reports, mounted once per API prefix. */
 export const reports: FastifyPluginAsyncTypebox<ReportsOptions> = async (app, options) => {
   createRoutes(app, options)
   listRoutes(app, options)
@@ -59,7 +59,7 @@ function createRoutes(app: App, options: ReportsOptions): void {
 
 const requestOf = ({ kinds }: ReportsOptions) => reportRequest(kinds.map(({ name }) => name))
 
-/** Creates the requested task together with its job, committed before the response. */
+/** Creates the requested task and its job, and commits both before the response. */
 async function accept(
   { prefix: versionPrefix }: App,
   options: ReportsOptions,

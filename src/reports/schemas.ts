@@ -9,7 +9,7 @@ const formatNames = [...formats.keys()]
 const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
 const path = `/api/reports/${taskId}`
 
-/** The body of a report request, for the given report types. */
+/** Returns the schema of a report request's body for the given report types. */
 export const reportRequest = (types: readonly string[]) =>
   Type.Object(
     {
@@ -58,7 +58,7 @@ const completed = {
   },
 }
 
-/** The representation of a task. */
+/** A task's representation. */
 export const TaskView = partialSchema(
   Type.Object({
     taskId: Type.String(),

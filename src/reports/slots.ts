@@ -2,24 +2,24 @@ import type { Caller } from '../http/policies/authenticate.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { whenAborted } from '../http/server/response-end.ts'
 
-/** An account: a client and the subject it acts for. */
+/** An account: a client and the subject on whose behalf it acts. */
 export type SlotOwner = Pick<Caller, 'clientId' | 'subject'>
 
-/** Which limit is reached: the account's, or this process's. */
+/** Which limit was reached: the account's, or this process's. */
 export type Full = 'account' | 'process'
 
 /** Limits the concurrent long responses of one kind in this process. */
 export interface SlotLimiter {
-  /** Maximum number per account. */
+  /** Maximum number of responses per account. */
   perAccount: number
-  /** Takes a slot until the signal is aborted; returns the limit that is reached when none is free. */
+  /** Takes a slot and holds it until the signal is aborted. If no slot is free, returns which limit was reached. */
   take: (account: SlotOwner, until: AbortSignal) => Full | undefined
 }
 
 export const defaultDownloadsPerAccount = 10
 export interface SlotLimiterOptions {
   perAccount: number
-  /** Maximum number for all accounts together: the last resort against a very large number of accounts. */
+  /** Maximum number of responses for all accounts together: a last resort against a very large number of accounts. */
   inTotal: number
 }
 
@@ -48,8 +48,8 @@ export function slotLimiter({ perAccount, inTotal }: SlotLimiterOptions): SlotLi
 const retryAfter = { 'retry-after': '5' }
 
 /**
- * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED if the account's limit is reached, SERVICE_UNAVAILABLE if the
- * process's is. `what` names the responses in the plural.
+ * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED if the account's limit is reached, or SERVICE_UNAVAILABLE if the
+ * process's limit is. `what` is the plural noun for the responses.
  */
 export function acquireSlot(slotLimiter: SlotLimiter, account: SlotOwner, until: AbortSignal, what: string): void {
   const full = slotLimiter.take(account, until)

@@ -10,7 +10,7 @@ import { readTask } from './tasks.ts'
 
 type App = Parameters<FastifyPluginAsyncTypebox>[0]
 
-/** The route of a task's Server-Sent Events. */
+/** Adds the route for a task's Server-Sent Events. */
 export function eventsRoute(app: App, options: ReportsOptions): void {
   const example = 'id: 2\nevent: completed\ndata: {"taskId":"tsk_9mZ4qXb1TzqkPj0y7vWc2A","status":"completed"}\n\n'
   const events = Type.Unknown({
@@ -31,10 +31,10 @@ export function eventsRoute(app: App, options: ReportsOptions): void {
   )
 }
 
-/** The route of a task's result. */
+/** Adds the route for a task's result. */
 export function downloadRoute(app: App, options: ReportsOptions): void {
   const file = { schema: Type.String({ format: 'binary' }) }
-  // Generated clients use the first media type, which is binary for any format.
+  // Generated clients use the first media type, which is binary so that it fits any format.
   const types = ['application/octet-stream', ...[...formats.values()].map(({ mediaType }) => mediaType)]
   const content = Object.fromEntries(types.map((type) => [type, file]))
   const response = {
@@ -49,7 +49,7 @@ export function downloadRoute(app: App, options: ReportsOptions): void {
     'RATE_LIMIT_EXCEEDED',
     'SERVICE_UNAVAILABLE',
   ] as const
-  // The result has one representation, in the requested format, so there is no content negotiation.
+  // The result exists only in the requested format, so there is no content negotiation.
   const config = { scope: 'reports:read', cache: 'none', produces: [], problems } as const
   app.get('/api/reports/:taskId/download', { schema, config }, async (request, reply) =>
     download(options, await ownTask(options, request), request, reply),

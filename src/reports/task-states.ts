@@ -21,7 +21,9 @@ export const maxAttempts = 3
 const progressEveryMs = 1_000
 const unfinished = ['pending', 'in_progress'] as const
 
-/** Starts an attempt and counts it; undefined if the task is finished, gone, or out of attempts. */
+/**
+ * Starts an attempt and counts it. Returns undefined if the task is finished, no longer exists, or has no attempts left.
+ */
 export function begin({ db, now }: Transitions, taskId: string): Promise<Task | undefined> {
   const at = iso(now())
   return db.write((tx) =>
@@ -41,7 +43,7 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
   )
 }
 
-/** Undoes the count of an attempt that a shutdown cut short, unless the next one has already started. */
+/** Reverts the count of an attempt that a shutdown cut short, unless the next attempt has already started. */
 export async function requeue({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
   const at = iso(now())
   await db.write((tx) =>
@@ -98,8 +100,8 @@ export type Ending =
     >)
 
 /**
- * Finishes a task, records its event and finishes its job in one transaction. Returns false if the task had already ended
- * or is gone; then only the job is finished. Throws `LeaseLost` if another worker holds the job.
+ * Finishes a task, records its event and finishes its job in one transaction. Returns false if the task has already ended
+ * or no longer exists; then only the job is finished. Throws `LeaseLost` if another worker holds the job.
  */
 export function finish(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
   return transitions.db.write(async (tx) => {
@@ -110,8 +112,8 @@ export function finish(transitions: Transitions, job: Job, taskId: string, endin
 }
 
 /**
- * Finishes an unfinished task and records its event, in the caller's transaction. Returns undefined if the task had
- * already ended, is gone or does not meet the precondition.
+ * Finishes an unfinished task and records its event, in the caller's transaction. Returns undefined if the task has already
+ * ended, no longer exists or does not meet the precondition.
  */
 export async function finishIn(
   transitions: Transitions,

@@ -10,7 +10,7 @@ import { nextPosition } from './generate/fair-queue.ts'
 import type { ReportQuery } from './report-types.ts'
 import type { TaskView } from './schemas.ts'
 
-/** A requested report, with the API prefix that the request used. */
+/** A requested report, with the API prefix used in the request. */
 export interface NewTask {
   id: string
   reportType: string
@@ -39,26 +39,26 @@ export async function createTask(tx: Queryable, queue: Queue, task: NewTask, own
   return created
 }
 
-/** Storage of tasks, and how long they are retained after their end. */
+/** Task storage, and how long tasks are retained after they end. */
 export interface TaskStore {
   db: Database
   now: () => number
   taskSeconds: number
 }
 
-/** Tasks that ended at or before this instant have expired and count as gone, even before a sweep removes them. */
+/** Returns the expiry limit: tasks that ended at or before it count as deleted, even before a sweep removes them. */
 export const lastEndOver = ({ now, taskSeconds }: Omit<TaskStore, 'db'>): string => iso(now() - taskSeconds * 1_000)
 
 const idForm = /^tsk_[A-Za-z0-9_-]{22}$/
 
-/** A task of the caller, or any task for scope `admin`; undefined for a missing task and for any other caller. */
+/** Returns the caller's task, or any task for scope `admin`; undefined for a missing task and for any other caller. */
 export async function findTask(store: TaskStore, id: string, caller: Caller): Promise<Task | undefined> {
   if (!idForm.test(id)) return undefined
   const task = await readTask(store, id)
   return task && maySee(task, caller) ? task : undefined
 }
 
-/** A task of any owner; undefined when it does not exist or has expired. */
+/** Returns any owner's task; undefined if it does not exist or has expired. */
 export async function readTask(store: TaskStore, id: string): Promise<Task | undefined> {
   const task = await store.db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
   const isOver = task !== undefined && task.completedAt !== null && task.completedAt <= lastEndOver(store)
@@ -68,7 +68,7 @@ export async function readTask(store: TaskStore, id: string): Promise<Task | und
 const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
   scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
 
-/** The states of the existing tasks among `ids`. */
+/** Returns the states of those tasks among `ids` that exist. */
 export const taskStates = (db: Database) => async (ids: string[]) => {
   const rows = await db.read.selectFrom('tasks').select(['id', 'revision', 'status']).where('id', 'in', ids).execute()
   return new Map(rows.map((row) => [row.id, { revision: row.revision, isFinished: isFinished(row) }]))
@@ -78,7 +78,7 @@ export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status 
 
 const maxPollSeconds = 15
 
-/** The recommended polling interval in seconds: 1 for a new task, 15 for one a minute old. */
+/** Returns the recommended polling interval in seconds: 1 for a new task, 15 for a task that is a minute old. */
 export function pollSeconds({ createdAt }: Task, nowMs: number): number {
   const ageSeconds = (nowMs - Date.parse(createdAt)) / 1_000
   return Math.min(Math.max(Math.ceil(ageSeconds / 4), 1), maxPollSeconds)
@@ -86,18 +86,17 @@ export function pollSeconds({ createdAt }: Task, nowMs: number): number {
 
 const pathOf = ({ versionPrefix, id }: Task, part = '') => `${versionPrefix}/api/reports/${id}${part}`
 
-/** The paths of a task's status and of its result. */
 export const statusPath = (task: Task): string => pathOf(task, '/status')
 const resultPath = (task: Task): string => pathOf(task, '/download')
 
-/** The data of the event of a finished task: the contract's three fields and nothing else. */
+/** The payload of a task-finished event: the contract's three fields and nothing else. */
 export const taskOutcome = (task: Task) => ({
   taskId: task.id,
   status: task.status,
   ...(task.status === 'completed' && { resultUrl: resultPath(task) }),
 })
 
-/** The representation of a task, without absent values and with the columns that its validators are computed from. */
+/** Returns a task's representation, without absent values and with the columns used to compute its validators. */
 export function taskView(task: Task): Static<typeof TaskView> & Versioned {
   const { reportType, format, retryOf, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
   const { errorCode, errorMessage, rowCount, sizeBytes, revision, sharesSecond, updatedAt } = task
@@ -113,7 +112,7 @@ export function taskView(task: Task): Static<typeof TaskView> & Versioned {
   return Object.fromEntries(Object.entries(view).filter(([, value]) => value !== null)) as never
 }
 
-/** The parameters of the task's request. */
+/** Returns the parameters from the task's request. */
 export const queryOf = ({ parameters }: Pick<Task, 'parameters'>): ReportQuery =>
   parameters ? JSON.parse(parameters) : {}
 

@@ -10,7 +10,7 @@ import type { ReportsOptions } from './route-parts.ts'
 import type { ReportRequest } from './schemas.ts'
 import type { NewTask } from './tasks.ts'
 
-/** The context of a report request besides its body. */
+/** What a report request is validated against, apart from its body. */
 export interface RequestContext {
   owner: Caller
   versionPrefix: string
@@ -44,7 +44,7 @@ function understood(options: ReportsOptions, body: ReportRequest) {
 const kindOf = ({ kinds }: ReportsOptions, { reportType }: ReportRequest) =>
   kinds.find(({ name }) => name === reportType)
 
-/** Violations of rules that the schema does not express. */
+/** Returns violations of rules that the schema does not express. */
 export function reportErrors(options: ReportsOptions, body: ReportRequest): FieldError[] {
   const { reportType, format, webhookUrl, parameters } = body
   const types = options.kinds.map(({ name }) => name)

@@ -1,11 +1,11 @@
 const encoder = new TextEncoder()
 
 /**
- * Gathers chunks into blocks of one size and passes on each full one; the write that fills a block waits for `onFull`.
+ * Gathers chunks into blocks of equal size and passes on each full block; the write that fills a block waits for `onFull`.
  * Two blocks alternate: a block is refilled only after the next one has been passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {
-  // Two for the whole result: a buffer per chunk would fill memory faster than the garbage collector frees it.
+  // Two buffers for the whole result: a buffer per chunk would fill memory faster than the garbage collector frees it.
   let block = Buffer.allocUnsafeSlow(blockBytes)
   let spare = Buffer.allocUnsafeSlow(blockBytes)
   let filled = 0
@@ -29,7 +29,7 @@ export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<vo
   }
 }
 
-/** Writes the remaining text into a block, whole characters only. */
+/** Writes the remaining text into a block, without splitting characters. */
 function textFiller(text: string) {
   let left = text
   return (into: Buffer) => {

@@ -7,17 +7,17 @@ import { checkKey, type ResultStore, type ResultWriter } from './store.ts'
 
 const temporaryForm = /^\..+\.part$/
 const blockBytes = 262_144
-/** Small, because sent buffers stay in memory until a garbage collection, which their size does not trigger. */
+/** Small, because sent buffers stay in memory until a garbage collection, and their size does not trigger one. */
 const readBytes = 16_384
 
-/** Stores results in a folder of its own (0700, files 0600), which it creates. */
+/** Stores results in a dedicated folder (0700, files 0600), which it creates. */
 export function folderResults(folder: string): ResultStore {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const pathOf = (key: string) => {
     checkKey(key)
     return join(folder, key)
   }
-  // No key starts with a dot, so a temporary name can neither be opened nor collide with a result.
+  // No key starts with a dot, so a temporary file can neither be opened as a result nor have the same name as one.
   const temporaryOf = (key: string) => join(folder, `.${key}.part`)
   return {
     create: async (key) => {
@@ -41,7 +41,7 @@ interface Names {
   folder: string
 }
 
-/** Hashes blocks, and writes one block while the next one fills. */
+/** Hashes blocks, and writes each block while the next one fills. */
 function fileWriter(file: FileHandle, { temporary, path, folder }: Names): ResultWriter {
   const hash = createHash('sha256')
   let sizeBytes = 0
@@ -53,7 +53,7 @@ function fileWriter(file: FileHandle, { temporary, path, folder }: Names): Resul
     sizeBytes += full.length
     await writing
     writing = file.writeFile(full)
-    // The next await of `writing` reports the failure.
+    // The next `await` on `writing` reports the failure.
     writing.catch(() => {})
   }
   const gathered = blocks(blockBytes, flush)
@@ -82,19 +82,22 @@ function fileWriter(file: FileHandle, { temporary, path, folder }: Names): Resul
   }
 }
 
-/** Prevents a file system that silently lost a write from producing a completed report. */
+/**
+ * Throws if the file has the wrong size, so that a file system that silently lost a write cannot lead to a completed
+ * report.
+ */
 async function expectSize(file: FileHandle, sizeBytes: number): Promise<void> {
   const { size } = await file.stat()
   if (size !== sizeBytes) throw new Error(`The file has ${size} bytes, but ${sizeBytes} were written`)
 }
 
-/** A new name survives a power failure only once its folder is synced too. */
+/** Syncs the folder: without that, a new name may not survive a power failure. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY)
   await handle.sync().finally(() => handle.close())
 }
 
-/** Ignores a missing file, which its writer may just have finished or discarded; rethrows other errors. */
+/** Ignores a missing file, which its writer may have just finished or discarded; rethrows other errors. */
 function unlessGone(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }

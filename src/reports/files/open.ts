@@ -1,7 +1,7 @@
 import { folderResults } from './folder.ts'
 import type { ResultStore } from './store.ts'
 
-/** The folder that a `file:` URL names; null for a bucket URL. */
+/** Returns the folder of a `file:` URL; null for a bucket URL. */
 export const resultsFolder = (url: string): string | null =>
   url.startsWith('s3:') ? null : url.replace(/^file:(\/\/(?=\/))?/, '')
 
@@ -9,6 +9,6 @@ export const resultsFolder = (url: string): string | null =>
 export async function openResults(url: string): Promise<ResultStore> {
   const folder = resultsFolder(url)
   if (folder !== null) return folderResults(folder)
-  // Loaded on demand: the S3 client is by far the largest package.
+  // Loaded on demand, because the S3 client is by far the largest package.
   return (await import('./s3.ts')).s3Results(new URL(url))
 }

@@ -7,7 +7,7 @@ import { maxDownloadsInAll, ResultsUnavailable } from './store.ts'
 export interface S3Limits {
   /** Timeout for establishing a connection, in ms. */
   connectMs: number
-  /** Timeout for the response, and then between two bytes, in ms. */
+  /** Timeout for the response, and then for each pause between two bytes, in ms. */
   silentMs: number
   /** Maximum connections for requests and uploads. */
   requestSockets: number
@@ -21,19 +21,19 @@ export const s3Limits: S3Limits = {
 }
 
 export interface S3Clients {
-  /** For uploads of any length: fails when nothing was sent or received for `silentMs`. */
+  /** For uploads of any length: fails if nothing was sent or received for `silentMs`. */
   uploads: S3Client
-  /** For short requests, limited by `within`. */
+  /** For short requests, each with a time limit set by `within`. */
   requests: S3Client
   /** On separate connections, so that stalled downloads delay nothing else. */
   downloads: S3Client
 }
 
-/** Clients with the credentials, region and endpoint of the standard `AWS_…` variables. */
+/** Creates clients with the credentials, region and endpoint from the standard `AWS_…` variables. */
 export function s3Clients(limits: S3Limits): S3Clients {
   const { requestSockets, downloadSockets, silentMs } = limits
   const requests = client(limits, requestSockets, silentMs)
-  // A download whose client does not read is silent too; `timedReads` distinguishes the two cases.
+  // A download whose client does not read is silent as well; `timedReads` distinguishes the two cases.
   return { uploads: requests, requests, downloads: client(limits, downloadSockets, 0) }
 }
 
@@ -41,13 +41,13 @@ function client({ connectMs }: S3Limits, maxSockets: number, socketTimeout: numb
   const agent = { keepAlive: true, maxSockets }
   return new S3Client({
     region: process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? 'us-east-1',
-    // Self-hosted servers seldom have a host name per bucket.
+    // Self-hosted servers rarely have a host name per bucket.
     forcePathStyle: process.env.AWS_ENDPOINT_URL_S3 !== undefined || process.env.AWS_ENDPOINT_URL !== undefined,
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     maxAttempts: 3,
     requestHandler: {
-      // Without explicit agents, the client does not limit connections of large uploads.
+      // Without explicit agents, the SDK does not limit the connections used by large uploads.
       ...{ httpAgent: new HttpAgent(agent), httpsAgent: new HttpsAgent(agent) },
       ...{ connectionTimeout: connectMs, socketTimeout },
     },
@@ -56,7 +56,7 @@ function client({ connectMs }: S3Limits, maxSockets: number, socketTimeout: numb
 
 /**
  * Runs a request to the store, including retries and pauses, with a timeout in ms. Throws `ResultsUnavailable` on timeout,
- * or when the store cannot accept requests now.
+ * or if the store cannot accept requests now.
  */
 export async function within<T>(
   ms: number,

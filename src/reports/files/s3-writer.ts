@@ -26,8 +26,8 @@ interface Part {
 const partBytes = 8 * 1_024 * 1_024
 
 /**
- * Uploads each part while the next one fills, with its SHA-256, which the store verifies. A result of one part is sent in a
- * single request.
+ * Uploads each part while the next one fills, along with its SHA-256, which the store verifies. A result that fits into one
+ * part is sent in a single request.
  */
 export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
   const whole = createHash('sha256')
@@ -50,7 +50,7 @@ export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
     sizeBytes += full.length
     await uploading
     uploading = upload(full, parts.length + 1)
-    // The next await of `uploading` reports the failure.
+    // The next `await` on `uploading` reports the failure.
     uploading.catch(() => {})
   })
 

@@ -10,8 +10,8 @@ import { type S3Location, s3Writer } from './s3-writer.ts'
 import { checkKey, type ResultStore, ResultsUnavailable } from './store.ts'
 
 /**
- * Stores results in a bucket: `s3://bucket/prefix`, with credentials, region and endpoint from the standard `AWS_…`
- * variables. An upload is invisible until it is completed, and is completed only if the store holds every byte. Timeouts
+ * Stores results in the bucket at `s3://bucket/prefix`, with the credentials, region and endpoint from the standard `AWS_…`
+ * variables. An upload is invisible until it is completed, and is completed only if the store has every byte. Timeouts
  * throw `ResultsUnavailable`.
  */
 export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
@@ -45,7 +45,7 @@ export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
 
 type IsMeant = (upload: { Key: string; startedMs: number }) => boolean
 
-/** Aborts the unfinished uploads that match; returns how many. */
+/** Aborts the matching unfinished uploads; returns how many. */
 async function abortUploads(
   { requests }: S3Clients,
   limitMs: number,
@@ -71,8 +71,8 @@ async function abortUploads(
 }
 
 /**
- * The bytes of a stream with a read timeout: fails with `ResultsUnavailable` when the next chunk takes longer than `ms`.
- * Time during which the consumer does not read is not counted. Destroying it destroys the source.
+ * Passes on a stream's bytes with a read timeout: fails with `ResultsUnavailable` if the next chunk takes longer than `ms`.
+ * Time during which the consumer does not read is not counted. Destroying the returned stream destroys the source.
  */
 export function timedReads(source: Readable, ms: number): Readable {
   const chunks = source[Symbol.asyncIterator]()

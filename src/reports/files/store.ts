@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream'
 
-/** A part of a result: offsets of its first and last byte, both inclusive. */
+/** A range of a result: the offsets of its first and last byte, both inclusive. */
 export interface ByteRange {
   start: number
   end: number
 }
 
-/** A finished result: its length, and its SHA-256 as base64, the form used in `Repr-Digest` and the ETag. */
+/** A finished result: its length, and its SHA-256 in base64, as used in `Repr-Digest` and the ETag. */
 export interface FinishedResult {
   sizeBytes: number
   sha256: string
@@ -14,17 +14,17 @@ export interface FinishedResult {
 
 /** A result being written; it cannot be opened before `finish`. */
 export interface ResultWriter {
-  /** Resolves when the next chunk may be written; rejects when this or an earlier one could not be stored. */
+  /** Resolves when the next chunk may be written; rejects if this chunk or an earlier one could not be stored. */
   write: (chunk: Uint8Array | string) => Promise<void>
   /** Makes the result durable, verifies its size, and gives it its final name. */
   finish: () => Promise<FinishedResult>
-  /** Discards an unfinished result completely; no effect after `finish`. */
+  /** Discards an unfinished result completely; has no effect after `finish`. */
   discard: () => Promise<void>
-  /** Number of bytes written so far. */
+  /** Returns the number of bytes written so far. */
   sizeBytes: () => number
 }
 
-/** Maximum number of concurrent downloads per process; a store must be able to open that many. */
+/** Maximum number of concurrent downloads per process; a store must be able to open this many results at once. */
 export const maxDownloadsInAll = 256
 
 /** The store does not respond, or cannot accept requests now; a later retry may succeed. */
@@ -36,13 +36,13 @@ export class ResultsUnavailable extends Error {
 export interface ResultStore {
   create: (key: string) => Promise<ResultWriter>
   /**
-   * Rejects when there is no such result; the stream must be read or destroyed. The signal aborts only the opening; the
-   * caller must destroy the stream.
+   * Opens a result for reading; rejects if it does not exist. The signal aborts only the opening; after that, the caller
+   * must read the stream to its end or destroy it.
    */
   open: (key: string, range?: ByteRange, signal?: AbortSignal) => Promise<Readable>
-  /** Removes a result; no effect when there is none. */
+  /** Removes a result; has no effect if it does not exist. */
   remove: (key: string) => Promise<void>
-  /** Removes what a writer of this key left if it ended without `finish` or `discard`. */
+  /** Removes what a writer for this key left behind if it ended without `finish` or `discard`. */
   abandon: (key: string) => Promise<void>
   /** Removes unfinished results last written before this instant (epoch ms; default: all); returns how many. */
   sweepTemporary: (before?: number) => Promise<number>
@@ -50,7 +50,7 @@ export interface ResultStore {
 
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
 
-/** Throws a TypeError for a key that could name anything but a result. */
+/** Throws a TypeError for a key that could refer to anything but a result. */
 export function checkKey(key: string): void {
   if (!keyForm.test(key))
     throw new TypeError('A result key consists of letters, digits, _ and -, and may have one extension')

@@ -1,12 +1,16 @@
 import type { CsvBlock } from '../../storage/snapshots/snapshot.ts'
 import type { ReportColumn, ReportFormat } from './format.ts'
 
-/** Content that needs escaping: separators, quotes, or a first character that makes spreadsheets read a formula. */
+/**
+ * Content that needs escaping: separators, quotes, or a first character that makes spreadsheets treat a cell as a formula.
+ */
 const special = /[",\r\n]|^[=+\-@\t\r]/
 const formula = /^[=+\-@\t\r]/
 const separator = /[",\r\n]/
 
-/** RFC 4180 with a header line and CRLF. Null is an empty cell, and text that looks like a formula gets the prefix `'`. */
+/**
+ * RFC 4180 with a header line and CRLF. Null becomes an empty cell, and text that looks like a formula gets the prefix `'`.
+ */
 export const csv: ReportFormat = {
   name: 'csv',
   mediaType: 'text/csv; charset=utf-8; header=present',
@@ -18,7 +22,7 @@ export const csv: ReportFormat = {
   },
 }
 
-/** The same file from records that the database has written, or from rows if it has not. */
+/** Yields the same file from CSV records, if the database has written them, or otherwise from rows. */
 export async function* csvFile(
   columns: readonly ReportColumn[],
   blocks: AsyncIterable<CsvBlock | unknown[][]>,
@@ -40,7 +44,7 @@ function escaped(text: string): string {
   return separator.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }
 
-/** Measured as the fastest way: one growing string, and no function call for non-text cells. */
+/** Formats rows as CSV. Measured as the fastest way: one growing string, and no function call for non-text cells. */
 function lines(rows: unknown[][], isText: boolean[]): string {
   const width = isText.length
   let text = ''

@@ -9,19 +9,19 @@ export interface ReportColumn {
   decimal?: DecimalForm
 }
 
-/** Properties of a report file besides its rows. */
+/** The properties of a report file other than its rows. */
 export interface Sheet {
   title: string
   columns: readonly ReportColumn[]
   /** The number of rows that will follow. */
   rowCount: number
-  /** When the report was generated, ISO 8601. */
+  /** When the report was generated, in ISO 8601. */
   madeAt: string
   /** Path of a font file that covers many scripts, for formats that render text. */
   font: string | null
 }
 
-/** Rows as arrays of cells, in the order of the columns; a row may have additional cells after them. */
+/** Rows as arrays of cells, in the order of the columns; a row may have additional cells at the end. */
 export type Pages = AsyncIterable<unknown[][]>
 
 /** The names of all formats, as used in requests. */
@@ -36,7 +36,7 @@ export interface ReportFormat {
   extension: string
   /** Reports with more rows are rejected. */
   maxRows?: number
-  /** Yields the file in chunks; requests the next page of rows after the chunks of the previous one have been stored. */
+  /** Yields the file in chunks; requests each page of rows after the previous page's chunks have been stored. */
   render: (sheet: Sheet, pages: Pages) => AsyncIterable<string | Uint8Array>
 }
 

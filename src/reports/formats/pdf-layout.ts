@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
 import { isRightAligned, type Sheet } from './format.ts'
 
-/** A4 landscape; all lengths in points. */
+/** A4 landscape; all lengths are in points. */
 export const pageSize = { width: 841.89, height: 595.28, margin: 36, titleHeight: 44, headerHeight: 18, rowHeight: 14 }
 
 export const textSize = 8
 
-/** The positions of the columns, and the division of the rows into pages. */
+/** The column positions, and how the rows are divided into pages. */
 export interface Layout {
   fonts: Fonts
   columns: { name: string; x: number; width: number; alignRight: boolean }[]
@@ -20,7 +20,7 @@ const sampleRows = 200
 const narrowest = 24
 const maxSlack = 60
 
-/** Makes each column as wide as its header and first rows; if they do not fit, the widest columns shrink. */
+/** Makes each column as wide as its header and first rows require; if the columns do not fit, the widest ones shrink. */
 export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown[][]): Layout {
   const fonts = openFonts(document, sheet.font)
   const { columns, rowCount } = sheet
@@ -41,7 +41,7 @@ export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown
   return { fonts, columns: positioned, ...division(rowCount) }
 }
 
-/** Limits the widest columns to one common width, so that all fit; distributes spare room evenly. */
+/** Limits the widest columns to a common width so that all columns fit; distributes spare room evenly. */
 function fitted(wanted: number[], room: number): number[] {
   const total = wanted.reduce((sum, width) => sum + width, 0)
   if (total <= room) return wanted.map((width) => width + Math.min((room - total) / wanted.length, maxSlack))
@@ -63,22 +63,22 @@ function division(rowCount: number) {
   return { rowsOnPage, rowsOnFirstPage, pageCount }
 }
 
-/** A cell as displayed: instants without T, Z and milliseconds. */
+/** Formats a cell for display: instants without T, Z and milliseconds. */
 export function cellText(cell: unknown, type: string): string {
   if (cell === null) return ''
   return type === 'instant' ? String(cell).slice(0, 19).replace('T', ' ') : String(cell)
 }
 
-/** The fonts of one document, with functions to measure and truncate text. */
+/** A document's fonts, with functions to measure and truncate text. */
 export interface Fonts {
   /** Selects the font for a text, and returns the text as that font can render it. */
   choose: (text: string, bold?: boolean) => string
   widthOf: (text: string, size: number, bold?: boolean) => number
-  /** The longest prefix of a text that fits, with an ellipsis if it was truncated. */
+  /** Returns the longest prefix of a text that fits, with an ellipsis if the text was truncated. */
   cut: (text: string, size: number, room: number) => string
 }
 
-/** Fonts that cover many scripts, at their usual system paths; the first existing one is used. */
+/** Fonts that cover many scripts, at their usual system paths; the first existing font is used. */
 const systemFonts = [
   '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf',
   '/usr/share/fonts/truetype/noto/NotoSans-Regular.ttf',
@@ -88,15 +88,15 @@ const systemFonts = [
   'C:\\Windows\\Fonts\\arial.ttf',
 ]
 
-/** The characters of Windows-1252, which Helvetica (built into PDF) can render. */
+/** The Windows-1252 characters, which Helvetica (built into PDF) can render. */
 const western = /^[\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]*$/
 const outside = /[^\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]/gu
 // biome-ignore lint/suspicious/noControlCharactersInRegex: matches them on purpose
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
 
 /**
- * Uses Helvetica for western text, and the given font file or a system font for other text. Without one, `?` replaces
- * characters that cannot be rendered.
+ * Uses Helvetica for western text, and the given font file or a system font for other text. If neither font exists, `?`
+ * replaces characters that cannot be rendered.
  */
 export function openFonts(document: PDFKit.PDFDocument, wanted: string | null): Fonts {
   const file = [wanted, ...systemFonts].find((path) => path && existsSync(path))

@@ -4,7 +4,7 @@ import { cellText, type Layout, pageSize, textSize } from './pdf-layout.ts'
 const colours = { text: '#1d2733', muted: '#5d6b7a', header: '#e8ecf1', stripe: '#f5f7f9' }
 const titleSize = 16
 const smallSize = 8
-/** From the top of a line to the baseline, which all fonts share. */
+/** The distance from the top of a line to the baseline, the same for all fonts. */
 const baseline = 10
 /** How far the coloured bands extend beyond their text. */
 const overhang = 4
@@ -19,7 +19,7 @@ interface Drawing {
   y: number
 }
 
-/** Draws rows one after the other, and starts a new page with its header line whenever one is full. */
+/** Draws rows one after another; whenever a page is full, starts a new one with its header line. */
 export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, layout: Layout) {
   const drawing: Drawing = { document, sheet, layout, pages: 0, rowsLeft: 0, y: 0 }
   return {
@@ -88,7 +88,7 @@ function band({ document, y }: Drawing, height: number, colour: string): void {
   document.rect(pageSize.margin - overhang, y, width, height).fill(colour)
 }
 
-/** Writes a text in the font selected last. */
+/** Writes text in the most recently selected font. */
 function write({ document }: Drawing, text: string, x: number, y: number, size: number, colour: string): void {
   document.fontSize(size).fillColor(colour).text(text, x, y, { lineBreak: false, baseline: 'alphabetic' })
 }

@@ -3,7 +3,7 @@ import type { Pages, ReportFormat, Sheet } from './format.ts'
 import { type Layout, layout, pageSize } from './pdf-layout.ts'
 import { pageDrawer } from './pdf-page.ts'
 
-/** A table on as many A4 pages as needed, each with the header line and its page number. */
+/** A table on as many A4 pages as needed, each with the header line and a page number. */
 export const pdf: ReportFormat = {
   name: 'pdf',
   mediaType: 'application/pdf',
@@ -17,7 +17,7 @@ export const pdf: ReportFormat = {
     const { width, height } = pageSize
     const document = new PdfDocument({ size: [width, height], margin: 0, autoFirstPage: false, info, lang: 'en' })
     const output = document as unknown as Readable
-    // The consumer of the output receives the error; without this listener, it would end the process first.
+    // The consumer of the output receives the error; without this listener, the error would first end the process.
     output.on('error', () => {})
     const drawn = draw(document, sheet, pages)
     drawn.catch((error) => output.destroy(error))

@@ -10,7 +10,7 @@ export const styles = {
 /** A sheet has at most 1,048,576 rows, one of which is the header. */
 export const rowsPerSheet = 1_048_575
 
-/** One worksheet as XML; column widths follow the text of the first rows. */
+/** Yields one worksheet as XML; the first rows determine the column widths. */
 export async function* worksheet(columns: readonly ReportColumn[], pages: Pages): AsyncIterable<string> {
   const cells = columns.map(cellWriter)
   let begun = false
@@ -78,10 +78,12 @@ function widthOf({ name, type }: ReportColumn, at: number, sample: unknown[][]):
 }
 
 const dayMs = 86_400_000
-/** The serial number of 1970-01-01. Day 0 is 1899-12-30, because the format counts a 29 February 1900 that never existed. */
+/**
+ * The serial number of 1970-01-01. Day 0 is 1899-12-30, because the format counts 29 February 1900, which never existed.
+ */
 const epochDays = 25_569
 
-/** An instant (UTC) as days since 1900, as spreadsheets store time. */
+/** Converts an instant (UTC) to days since 1900, which is how spreadsheets store times. */
 const serialOf = (iso: string): number => Date.parse(iso) / dayMs + epochDays
 
 /** Markup characters, and characters that XML 1.0 cannot contain even when escaped. */

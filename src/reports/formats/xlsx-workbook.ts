@@ -9,7 +9,7 @@ const packages = 'http://schemas.openxmlformats.org/package/2006'
 const relations = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships'
 const types = 'application/vnd.openxmlformats-officedocument.spreadsheetml'
 
-/** The parts of a workbook other than its sheets, by path (ECMA-376 part 1 §12). */
+/** Returns a workbook's parts other than its sheets, with their paths (ECMA-376 part 1 §12). */
 export function parts(sheet: Sheet, sheets: number): [path: string, text: string][] {
   return [
     ['[Content_Types].xml', declaration + contentTypes(sheets)],
@@ -55,7 +55,7 @@ function workbook({ title }: Sheet, sheets: number): string {
   return `<workbook xmlns="${main}" xmlns:r="${relations}"><sheets>${named.join('')}</sheets></workbook>`
 }
 
-/** A sheet name has at most 31 characters, and some are forbidden. */
+/** Returns a valid sheet name: at most 31 characters, without the forbidden ones. */
 const sheetName = (title: string) => title.replace(/[\\/*?:[\]]/g, ' ').slice(0, 26) || 'report'
 
 const decimalPlaces = Array.from({ length: maxDecimalPlaces + 1 }, (_, places) => places)

@@ -3,10 +3,12 @@ import type { Pages, ReportFormat, Sheet } from './format.ts'
 import { rowsPerSheet, worksheet } from './xlsx-sheet.ts'
 import { parts, sheetPath } from './xlsx-workbook.ts'
 
-/** Deflate's fastest level: half the size of no compression, in a third of the default level's time. */
+/** Deflate's fastest level halves the size in a third of the time that the default level takes. */
 const compressionLevel = 1
 
-/** An Office Open XML workbook (ECMA-376): real numbers and dates, a frozen header line, sheets of a million rows. */
+/**
+ * An Office Open XML workbook (ECMA-376) with real numbers and dates, a frozen header line, and a million rows per sheet.
+ */
 export const xlsx: ReportFormat = {
   name: 'xlsx',
   mediaType: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
@@ -18,7 +20,7 @@ export const xlsx: ReportFormat = {
     const output = zip.outputStream as Readable
     const fail = (error: unknown) => void output.destroy(error as Error)
     zip.on('error', fail)
-    // The consumer of the output receives the error; without this listener, it would end the process first.
+    // The consumer of the output receives the error; without this listener, the error would first end the process.
     output.on('error', () => {})
     const options = { mtime: new Date(sheet.madeAt), compressionLevel }
     const sheets = Math.max(Math.ceil(sheet.rowCount / rowsPerSheet), 1)
@@ -33,7 +35,7 @@ export const xlsx: ReportFormat = {
 
 const blockBytes = 65_536
 
-/** Text as a stream of equally sized blocks, whose memory the system's allocator reuses. */
+/** Streams text in blocks of equal size, whose memory the system's allocator reuses. */
 function blocks(texts: AsyncIterable<string>): Readable {
   return Readable.from(encoded(texts), { objectMode: false, highWaterMark: blockBytes })
 }
@@ -42,7 +44,7 @@ async function* encoded(texts: AsyncIterable<string>): AsyncIterable<Buffer> {
   for await (const text of texts) yield Buffer.from(text)
 }
 
-/** The worksheets in order: each takes as many rows from the shared pages as fit. */
+/** Yields the worksheets in order; each takes as many rows from the shared pages as fit. */
 function split(sheet: Sheet, pages: Pages, sheets: number): AsyncIterable<string>[] {
   const rows = pages[Symbol.asyncIterator]()
   let rest: unknown[][] = []

@@ -3,7 +3,7 @@ import type { Database } from '../../storage/database.ts'
 import { openSnapshot } from '../../storage/open.ts'
 import { type FilterValue, type ReportFilter, type ReportKind, type ReportQuery, readOf } from '../report-types.ts'
 
-/** One part of a report type: its name in messages, its SQL, and the smallest report that contains it. */
+/** One component of a report type: its name in messages, its SQL, and the smallest report that contains it. */
 interface Part {
   name: string
   text: string
@@ -14,8 +14,8 @@ interface Part {
 const viewer = { clientId: 'cli_check', subject: 'cli_check', isAdmin: false }
 
 /**
- * Makes the database compile the SQL of report types without running it. Throws a `DefinitionError`; each of its lines
- * names the report, the part and the database's error.
+ * Makes the database compile report types' SQL without running it. Throws a `DefinitionError` that gives, on each line, a
+ * report, one of its components and the database's error.
  */
 export async function checkReports(db: Database, kinds: readonly ReportKind[]): Promise<void> {
   const errors = kinds.length > 0 ? await errorsOf(db, kinds) : []
@@ -41,7 +41,7 @@ async function errorsOf(db: Database, kinds: readonly ReportKind[]): Promise<str
         const failed: string[] = []
         for (const part of parts) failed.push(...(await errorOf(kind, part)))
         errors.push(...failed)
-        // Parts that depend on a wrong part fail too, but add no information.
+        // Components that depend on an invalid one fail as well, but add no information.
         if (failed.length > 0) break
       }
     }
@@ -51,7 +51,7 @@ async function errorsOf(db: Database, kinds: readonly ReportKind[]): Promise<str
   }
 }
 
-/** The report with its rows but without its columns. */
+/** Returns the report with its rows but without its columns. */
 const bare = ({ name, from, scope }: ReportKind): ReportKind => ({
   ...{ name, from, scope, key: ['1'] },
   columns: [{ name: 'one', type: 'integer', sql: '1' }],
@@ -59,7 +59,7 @@ const bare = ({ name, from, scope }: ReportKind): ReportKind => ({
 
 const sourceOf = (kind: ReportKind): Part => ({ name: 'from', text: oneLine(kind.from), kind: bare(kind) })
 
-/** All parts that depend on `from`. */
+/** Lists all components that depend on `from`. */
 function partsOf(report: ReportKind): Part[] {
   const { columns, key, time, owned, filters = [], sorts = {} } = report
   const kind = bare(report)
@@ -80,7 +80,7 @@ function partsOf(report: ReportKind): Part[] {
   ]
 }
 
-/** The complete report, with every condition and every sort. */
+/** Returns the complete report, with every condition and every sort. */
 const wholeOf = (kind: ReportKind): Part => ({
   ...{ name: 'all of its parts together', text: oneLine(kind.from), kind },
   query: {

@@ -5,17 +5,17 @@ import type { Queryable } from '../../storage/database.ts'
 export const maxWaitingReports = 100
 
 /**
- * Maximum number of waiting tasks of all clients: an accepted task must be completed, and this many already take hours.
+ * Maximum number of waiting tasks for all clients: every accepted task must be completed, and this many already take hours.
  */
 export const maxBacklog = 10_000
 
 const retrySeconds = '15'
 
 /**
- * The queue position of a client's next task, by start-time fair queueing: after the client's own tasks, but not after
- * the backlog of other clients. Each of n waiting clients gets every n-th position, however many tasks it has, and no
- * task is overtaken forever. Throws RATE_LIMIT_EXCEEDED beyond the client's maximum of waiting tasks, and
- * SERVICE_UNAVAILABLE if too many are waiting in total.
+ * Returns the queue position of a client's next task, by start-time fair queueing: after the client's own tasks, but not
+ * after other clients' backlogs. Each of n waiting clients gets every n-th position, however many tasks it has, and no task
+ * is overtaken forever. Throws RATE_LIMIT_EXCEEDED if the client has too many waiting tasks, and SERVICE_UNAVAILABLE if
+ * there are too many in total.
  */
 export async function nextPosition(tx: Queryable, ownerClient: string): Promise<number> {
   const own = await tx
@@ -38,7 +38,7 @@ export async function nextPosition(tx: Queryable, ownerClient: string): Promise<
   return Math.max(next, front?.turn ?? 0)
 }
 
-/** A single index scan, which ends at the limit. */
+/** Throws if too many tasks are waiting. A single index scan, which ends at the limit. */
 async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
   const pending = tx.selectFrom('tasks').select('turn').where('status', '=', 'pending')
   const beyond = await pending

@@ -14,33 +14,34 @@ export interface GenerateOptions extends Transitions {
   results: ResultStore
   kinds: readonly ReportKind[]
   produce: Produce
-  /** How long a result is retained after it was generated, in seconds. */
+  /** How long a result is retained after it is generated, in seconds. */
   resultSeconds: number
-  /** Path of a font file for PDF. */
+  /** Path of a font file for PDFs. */
   pdfFont?: string | null
-  /** Maximum time of an attempt, in ms. */
+  /** Maximum duration of an attempt, in ms. */
   limitMs?: number
-  /** Called with the error that made a task fail for good, and with failed cleanups; other errors go to the queue. */
+  /** Receives errors that make a task fail permanently and errors during cleanup; other errors go to the queue. */
   onError?: (error: unknown, taskId: string) => void
 }
 
 const maxAttemptMs = 15 * 60_000
 const checkEveryMs = 400
 
-/** The task was cancelled or deleted while it was being processed: nothing of this attempt is recorded. */
+/** The task was cancelled or deleted while it was being processed: nothing from this attempt is recorded. */
 class Ended extends Error {
   override name = 'Ended'
 }
 
 /**
- * Handles `report.generate` jobs: makes one attempt at a task, and finishes it or throws to leave it to the next attempt.
+ * Handles `report.generate` jobs: makes one attempt at a task, and either finishes the task or throws to leave it to the
+ * next attempt.
  */
 export const generate =
   (options: GenerateOptions): Work =>
   async (job) => {
     const { taskId } = job.payload as { taskId: string }
     const task = await begin(options, taskId)
-    // The task is finished or gone, or its process died during every attempt.
+    // The task has finished or no longer exists, or its process died during every attempt.
     if (!task) return fail(options, job, taskId, new Error('The attempts ended without an outcome'))
     try {
       await attempt(options, job, task)
@@ -66,14 +67,14 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
   const expiresAt = iso(now() + resultSeconds * 1_000)
   const ending = { status: 'completed', progress: 100, expiresAt, resultKey, ...result } as const
   const completed = await finish(options, job, task.id, ending).catch(async (error) => {
-    // After any other error the transaction may still have committed, and the result may belong to the task.
+    // After any other error, the transaction may still have committed, so the result may belong to the task.
     if (error instanceof LeaseLost) await results.remove(resultKey)
     throw error
   })
   await removeResults(options, task.id, completed ? job.attempt - 1 : job.attempt)
 }
 
-/** Claims of a job are numbered, so two workers never write the same result. */
+/** Returns the result's key. A job's claims are numbered, so two workers never write the same result. */
 const keyOf = (taskId: string, claim: number) => `${taskId}-${claim}`
 
 function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task, resultKey: string): RenderJob {
@@ -90,7 +91,7 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
   }
 }
 
-/** Generates the report within its time limit; aborts when the task has been cancelled, deleted or taken over. */
+/** Generates the report within its time limit; aborts if the task is cancelled, deleted or taken over. */
 async function supervised(options: GenerateOptions, job: Job, task: Task, order: RenderJob) {
   const { produce, limitMs = maxAttemptMs, onError } = options
   const stop = new AbortController()
@@ -128,7 +129,7 @@ async function abandon({ results, onError }: GenerateOptions, taskId: string, re
   await results.remove(resultKey).catch((error) => onError?.(error, taskId))
 }
 
-/** Removes results that this claim or earlier ones may have left, for example after a crash before the commit. */
+/** Removes results that this claim or earlier claims may have left, for example after a crash before the commit. */
 async function removeResults({ results, onError }: GenerateOptions, taskId: string, upTo: number): Promise<void> {
   for (let claim = 1; claim <= upTo; claim++) {
     await results.remove(keyOf(taskId, claim)).catch((error) => onError?.(error, taskId))

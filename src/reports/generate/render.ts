@@ -6,7 +6,7 @@ import { csv, csvFile } from '../formats/csv.ts'
 import type { ReportColumn, ReportFormat } from '../formats/format.ts'
 import { formats } from '../formats/formats.ts'
 
-/** The input of a report as plain data, so that it can be sent to a thread. */
+/** A report's input as plain data, so that it can be sent to a thread. */
 export interface RenderJob {
   /** The key under which the result is stored. */
   resultKey: string
@@ -14,7 +14,7 @@ export interface RenderJob {
   title: string
   columns: readonly ReportColumn[]
   read: LongRead
-  /** When the report is generated, ISO 8601. */
+  /** When the report is generated, in ISO 8601. */
   madeAt: string
   /** Path of a TrueType or OpenType file for characters that PDF's standard fonts cannot render. */
   pdfFont: string | null
@@ -31,13 +31,13 @@ export interface Bounds {
 
 export const bounds: Bounds = { rows: 10_000_000, bytes: 5 * 1_024 ** 3 }
 
-/** Called from time to time with the share of rows processed: 0 to 1. */
+/** Called from time to time with the fraction of rows processed: 0 to 1. */
 export type OnProgress = (share: number) => void | Promise<void>
 
 /**
  * Generates one report: rows flow from the snapshot through the format into the store with backpressure; a database that
  * can write CSV itself provides the records. Throws a `Problem` for errors that a retry would not fix, and then leaves no
- * result.
+ * result behind.
  */
 export async function renderReport(
   order: RenderJob,
@@ -73,7 +73,7 @@ interface Source {
   onProgress: OnProgress
 }
 
-/** The file in chunks, each produced when the previous one was consumed. */
+/** Yields the file in chunks, each produced after the previous one has been consumed. */
 function rendered(order: RenderJob, format: ReportFormat, source: Source): AsyncIterable<Uint8Array | string> {
   const { title, columns, madeAt, pdfFont, read } = order
   const { snapshot, rowCount } = source
@@ -83,7 +83,7 @@ function rendered(order: RenderJob, format: ReportFormat, source: Source): Async
   return format.render(sheet, counted(snapshot.pages(read), source))
 }
 
-/** Reports progress after each part of the rows. */
+/** Reports progress after each page or block of rows. */
 async function* counted<Part extends unknown[][] | CsvBlock>(
   parts: AsyncIterable<Part>,
   { rowCount, onProgress }: Source,

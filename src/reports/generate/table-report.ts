@@ -3,7 +3,7 @@ import { snake } from '../../storage/rows/page-query.ts'
 import type { ReportColumn } from '../formats/format.ts'
 import type { ReportFilter, ReportKind } from '../report-types.ts'
 
-/** Options for a report of all rows of one table with an integer `id` and `createdAt`. */
+/** Options for a report on all rows of a table that has an integer `id` and `createdAt`. */
 export interface TableReport {
   name: string
   scope: string | null
@@ -12,18 +12,18 @@ export interface TableReport {
   columns: readonly ReportColumn[]
   /** Fields to filter by equality. */
   filters?: readonly string[]
-  /** Numbers get `minX` and `maxX` filters; dates and instants `xAfter` and `xBefore`. */
+  /** Fields with range filters: `minX` and `maxX` for numbers, `xAfter` and `xBefore` for dates and instants. */
   ranges?: readonly string[]
   /** Text fields with a case-folded companion column. */
   folded?: readonly string[]
   sorts?: readonly string[]
 }
 
-/** A table as a report type, with the filters and sorts of its list, each backed by an index. */
+/** Returns a report type for a table, with the same filters and sorts as the table's list, each backed by an index. */
 export function tableReport(report: TableReport): ReportKind {
   const { name, scope, table, columns, filters = [], ranges = [], folded = [], sorts = [] } = report
   const types = new Map(columns.map((column) => [column.name, column.type]))
-  // A field that is not in the report must not be discoverable by filtering or sorting either.
+  // Fields that are not in the report must not be discoverable through filters or sorts either.
   const isIncluded = (field: string) => types.has(field)
   const columnOf = (field: string) => quoted(folded.includes(field) ? `${snake(field)}_key` : snake(field))
   const typeOf = (field: string) => filterType(types.get(field) as ReportColumn['type'])

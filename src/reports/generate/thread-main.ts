@@ -1,4 +1,4 @@
-/** Entry point of a report's thread: generates the report, posts its progress, and exits. */
+/** The entry point of a report thread: generates the report, posts its progress, and exits. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { Problem } from '../../http/problems/problem.ts'
 import { openSnapshot } from '../../storage/open.ts'

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { Problem, type ProblemCode } from '../../http/problems/problem.ts'
 import type { OnProgress, RenderJob, RenderResult } from './render.ts'
 
-/** Generates a report; when the signal is aborted it stops immediately and rejects with the signal's reason. */
+/** Generates a report; when the signal is aborted, stops immediately and rejects with the signal's reason. */
 export type Produce = (order: RenderJob, signal: AbortSignal, onProgress: OnProgress) => Promise<RenderResult>
 
 /** The URLs of the database and of the result store. */
@@ -29,8 +29,8 @@ const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
 /**
- * Generates each report in its own thread, so that requests never wait for it; ending the thread frees all its memory.
- * After an abort the caller must remove what the thread left in the store.
+ * Generates each report in its own thread, so that requests never wait for a report; ending the thread frees all its
+ * memory. After an abort, the caller must remove what the thread left in the store.
  */
 export const inThread =
   (urls: ThreadUrls): Produce =>
