@@ -54,12 +54,12 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   /** The definition to serve. */
   definition: Definition
   verify: Verify
-  /** Revocation count used by `verify`. */
+  /** The revocation count that `verify` uses. */
   revocations?: RevocationEpoch
   /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
   people: UserParts
-  /** The client used to log in from the API reference, if any. */
+  /** The client for logging in from the API reference, if any. */
   docsClientId?: string | null
   /** Looks up X-API-Key. */
   readApiKey?: ReadApiKey
@@ -83,16 +83,16 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   patience?: ServerSettings['patience']
   /** Aborted when the service starts to shut down. */
   stopping?: AbortSignal
-  /** The release, for the OpenAPI document. */
+  /** The release, shown in the OpenAPI document. */
   version?: string
   log: { access: Access; fault: (error: unknown, requestId: string) => void }
   /** Called for every response to an authenticated client. */
   count: (clientId: string) => void
-  /** Called for every response of a deprecated version; `null` if the client is anonymous. */
+  /** Called for every response from a deprecated version; the client is `null` if anonymous. */
   countDeprecated: (version: string, clientId: string | null) => void
 }
 
-/** The whole HTTP service: the policies in the order in which they apply to a request, then the routes. */
+/** Builds the whole HTTP service: the policies in the order in which they apply to a request, then the routes. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
   const { api, log, lives } = options
@@ -137,7 +137,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   return app
 }
 
-/** Routes about the service itself, independent of versions. */
+/** Adds the routes about the service itself, which do not depend on versions. */
 async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
   const { definition, lives, baseUrl, db, clock, now, version = 'development' } = options
   const { stopping = new AbortController().signal } = options
@@ -153,7 +153,7 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   await app.register(home, { frame, ...paths, hasDiscovery: options.provider !== null, version })
 }
 
-/** The authorization server and its pages, if this process runs one. */
+/** Adds the authorization server and its pages, if this process runs one. */
 async function serveAuthorization(app: FastifyInstance, options: AppOptions, access: Access): Promise<void> {
   const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
   if (!provider) return
@@ -167,13 +167,13 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   await app.register(invitationPage, pages)
 }
 
-/** The rate limiter, if anything is limited. */
+/** Returns the rate limiter, if anything is limited. */
 function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
   const onError = (error: unknown) => log.fault(error, 'limits')
   return limits && limiter({ ...limits, trustedProxies, now, later, onError })
 }
 
-/** Writes the access log and counts calls per client and calls to deprecated versions. */
+/** Writes the access log and counts calls, both per client and to deprecated versions. */
 function counting({ log, count, lives, countDeprecated }: AppOptions): Access {
   const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {

@@ -22,7 +22,7 @@ export interface AuthorizationOptions {
   /** All scopes. */
   scopes: Scopes
   stores: Pick<Stores, 'db' | 'sealer'>
-  /** Public URL of the service: issuer and audience of its tokens. */
+  /** The service's public URL: issuer and audience of its tokens. */
   baseUrl: string
   audit: Audit
   /** Counts revocations in this process. */
@@ -34,7 +34,7 @@ export interface AuthorizationOptions {
   report: (error: unknown) => void
 }
 
-/** Development allows ten times as many attempts, because the tests of client apps log in, too. */
+/** Development allows ten times as many attempts, because client apps' tests log in as well. */
 const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAndAccount: 1_000 }
 
 /** Opens token verification, user accounts, and the authorization server if this process has the role `auth`. */
@@ -84,7 +84,7 @@ function userParts({ config, stores: { db, sealer }, baseUrl: issuer, now, audit
 const sharedSecret = ({ oauth: { jwtSharedSecret } }: Config) =>
   jwtSharedSecret === null ? null : createSecretKey(Buffer.from(jwtSharedSecret))
 
-/** Scopes that a trusted issuer's tokens have only if PLINTH_TRUSTED_SCOPES names them. */
+/** Scopes that a trusted issuer's tokens get only if PLINTH_TRUSTED_SCOPES lists them. */
 const reserved = ['admin', 'audit:read']
 
 function trustedIssuer({ config, scopes: known, now, report }: AuthorizationOptions): TrustedIssuer | null {

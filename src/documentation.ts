@@ -7,7 +7,7 @@ import { TaskView } from './reports/schemas.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
- * The OpenAPI documents by path: one per version, and the document of the whole service, which covers the first served
+ * Returns the OpenAPI documents by path: one per version, and one for the whole service, which covers the first served
  * version and everything outside the versions.
  */
 export function documentation(
@@ -30,7 +30,7 @@ export function documentation(
 
 const documentPath = (version: string) => `/${version}/openapi.json`
 
-/** The parts of the documents that do not come from the routes. */
+/** Returns what the documents contain that does not come from the routes. */
 function commonFacts({ info, scopes, events, collections }: Definition) {
   const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {

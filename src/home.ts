@@ -12,7 +12,7 @@ export interface HomeOptions {
   documents: readonly string[]
   /** Whether the authorization server runs here. */
   hasDiscovery: boolean
-  /** The release of Plinth. */
+  /** The Plinth release. */
   version: string
 }
 
@@ -28,7 +28,7 @@ const Index = Type.Object({
 
 const discoveryPath = '/.well-known/openid-configuration'
 
-/** GET /: what the service is, with links to its resources and documentation, as HTML or JSON by Accept. */
+/** GET /: says what the service is and links to its resources and documentation, as HTML or JSON depending on Accept. */
 export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
   const about = { operationId: 'readIndex', summary: 'Index of the service', tags: ['meta'] }
   const content = { 'application/json': { schema: Index }, 'text/html': { schema: Type.String() } }
@@ -42,7 +42,7 @@ export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
   })
 }
 
-/** True if Accept prefers HTML, as that of browsers does. */
+/** True if Accept prefers HTML, as browsers do. */
 const prefersPage = (accept = '*/*') => quality(accept, 'text/html') > quality(accept, 'application/json')
 
 function indexOf({ resources, documents, hasDiscovery, version }: HomeOptions) {

@@ -14,19 +14,19 @@ export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, '
   onRefused: ConnectionLimits['onRefused']
 }
 
-/** The listeners of the service. */
+/** The service's listeners. */
 export interface Listeners {
   open: () => Promise<void>
   /**
-   * Stops in stages: for `drainSeconds` it still accepts requests, closing the connection after each response; then it stops
-   * listening and closes idle connections; 22 seconds after the call it closes the rest.
+   * Stops in stages: for `drainSeconds` it still accepts requests and closes each connection after its response; then it
+   * stops listening and closes idle connections; 22 seconds after the call it closes the remaining connections.
    */
   close: () => Promise<void>
 }
 
 const cutMs = 22_000
 
-/** The HTTPS listener, or plain HTTP behind a proxy, and the redirect listener if configured. */
+/** Returns the listeners: HTTPS, or plain HTTP behind a proxy, and the redirect listener if configured. */
 export function listenersOf({ config, app, stopping, later, onRefused, ...redirecting }: ListenersOptions): Listeners {
   const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config.http
   const redirects = httpPort !== 0 && config.http.tls === 'on'
@@ -65,7 +65,7 @@ export function listenersOf({ config, app, stopping, later, onRefused, ...redire
   }
 }
 
-/** The address of a listener, and the setting of its port. */
+/** A listener's address, and the setting for its port. */
 interface ListenAddress {
   host: string
   port: number
@@ -80,7 +80,7 @@ const explanations: Record<string, (address: ListenAddress) => string> = {
   ENOTFOUND: () => `the host name does not resolve; ${otherHost}`,
 }
 
-/** Throws an error that says why the listener could not open and how to fix it; rethrows other errors. */
+/** Throws an error that says why the listener could not open and how to fix that; rethrows other errors. */
 const refuseListening =
   (address: ListenAddress) =>
   (error: NodeJS.ErrnoException): never => {

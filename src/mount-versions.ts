@@ -42,7 +42,7 @@ export type VersionOptions = CollectionOptions &
     maxDownloads?: number
   }
 
-/** Serves every version of a definition under its prefixes, except retired ones. */
+/** Serves every version of a definition except retired ones, under the version's prefixes. */
 export async function serveVersions(app: FastifyInstance, definition: Definition, options: VersionOptions) {
   const { maxWaiters = defaultWaitersPerAccount, maxDownloads = defaultDownloadsPerAccount } = options
   const watch = watchTasks({ states: taskStates(options.db), later: options.later, perAccount: maxWaiters })
@@ -75,7 +75,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   }
 }
 
-/** The list paths of the first served version, by resource name. */
+/** Returns the first served version's list paths, by resource name. */
 export function resourcePaths({ versions }: Definition, lives: readonly VersionStatus[]): Record<string, string> {
   const first = lives.find(({ version, status }) => status !== 'retired' && versions[version])
   const { prefixes: [prefix = ''] = [], collections = [] } = versions[first?.version ?? ''] ?? {}
@@ -84,17 +84,17 @@ export function resourcePaths({ versions }: Definition, lives: readonly VersionS
   )
 }
 
-/** The path prefixes of the versions that return lists as objects. */
+/** Returns the path prefixes of the versions that return lists as objects. */
 export const enclosingPrefixes = ({ versions }: Definition): string[] =>
   Object.values(versions)
     .filter(({ lists }) => lists === 'object')
     .flatMap(({ prefixes }) => prefixes)
 
-/** The list path of each resource, and whether it can be read without a token. */
+/** Returns each resource's list path, and whether the list can be read without a token. */
 export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<VersionOptions, 'publicRead'>) =>
   collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
 
-/** The report types: one per resource, those of the definition, and two about the service itself. */
+/** Returns the report types: one per resource, those in the definition, and two about the service itself. */
 export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
   const ofTables = collections.map(({ declaration }) => tableReport(reportOf(declaration)))
   return [...ofTables, ...declared, activity, deliveries]

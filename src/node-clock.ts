@@ -9,13 +9,13 @@ export interface NodeClockOptions {
   wall: () => number
   /** Monotonic clock in ms. */
   monotonic: () => number
-  /** Called when the system clock was changed. */
+  /** Called after the system clock has been changed. */
   onMoved: () => void
 }
 
 const measureMs = 5_000
 
-/** Creates the clock of a running node, which is compared with the database's every five seconds; logs differences. */
+/** Creates a running node's clock, which is compared with the database's clock every five seconds; logs differences. */
 export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<SharedClock & { close: () => void }> {
   const clock = sharedClock({ ...options, onDrift: (notice) => logDrift(log, notice) })
   await clock.measure()
@@ -23,7 +23,7 @@ export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<
   return { ...clock, close: () => clearInterval(timer) }
 }
 
-/** Runs one measurement at a time. Logs only the first of several failures; readiness reports them, too. */
+/** Runs one measurement at a time. Logs only the first of several failures; readiness reports them as well. */
 function measuring({ measure }: SharedClock, log: Logger): () => Promise<void> {
   let isRunning = false
   let isFailing = false

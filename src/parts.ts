@@ -34,7 +34,7 @@ interface Opening extends Stores {
 
 const hourMs = 3_600_000
 
-/** Opens the parts that the HTTP service and the background worker share. */
+/** Opens what the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
   const { db, sealer, version, log, onClose, wall, monotonic } = opening
   const revocations: RevocationEpoch = { count: 0 }
@@ -73,11 +73,11 @@ export async function openParts(config: Config, definition: Definition, opening:
   }
 }
 
-/** Opens the rate-limit counters; an unavailable store is logged as a warning, not an error. */
+/** Opens the rate-limit counters; logs an unavailable store as a warning, not an error. */
 const openLimits = ({ rateLimits: { redisUrl } }: Config, now: () => number, { db, log, later }: Opening) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
 
-/** Options for webhook dispatch and its logging, from the settings. */
+/** Converts the settings to options for webhook dispatch and its logging. */
 function webhookSending(settings: Config['webhooks'], log: Logger, now: () => number) {
   const { timeoutSeconds, inFlight, rate, maxWaiting, schedule } = settings
   return {

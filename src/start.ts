@@ -21,12 +21,12 @@ import { startWork } from './worker.ts'
 
 /** A running service. */
 export interface Service extends Stores {
-  /** The URL at which clients reach it. */
+  /** The URL at which clients reach the service. */
   baseUrl: string
   log: Logger
-  /** The CA certificate to trust, if the service created its own. */
+  /** The CA certificate that clients must trust, if the service created its own. */
   authorityFile: string | null
-  /** Stops accepting work, finishes what is in progress, releases leases; resolves when nothing is running. */
+  /** Stops accepting work, finishes what is in progress and releases leases; resolves when nothing is running. */
   close: () => Promise<void>
 }
 
@@ -38,7 +38,7 @@ const later = (ms: number, run: () => void) => {
 }
 const drainMs = 18_000
 
-/** Starts a service with this definition; resolves when it accepts requests, rejects with nothing left open. */
+/** Starts a service with this definition; resolves once it accepts requests. If it rejects, nothing is left open. */
 export async function startService(config: Config, definition: Definition, version: string): Promise<Service> {
   const closers: (() => unknown)[] = []
   const close = async () => {
@@ -52,7 +52,7 @@ export async function startService(config: Config, definition: Definition, versi
   }
 }
 
-/** Opens the parts in order; they close in reverse order. */
+/** Opens the components in order; they close in reverse order. */
 async function start(settings: Config, definition: Definition, version: string, onClose: OnClose) {
   const { http } = settings
   const config = http.port === 0 ? { ...settings, http: { ...http, port: await freePort(http.host) } } : settings
@@ -68,7 +68,7 @@ async function start(settings: Config, definition: Definition, version: string, 
   const clocks = { wall, monotonic, later }
   const parts = { lives, ...(await openParts(config, definition, { ...stores, ...clocks, version, log, onClose })) }
   const { revocations, now } = parts
-  // Stopped together with the listeners, or alone if the start fails before they exist.
+  // Stopped together with the listeners, or on its own if the start fails before the listeners exist.
   let stopped: Promise<void> | undefined
   const stopQueue = (lastAdded?: Promise<void>) => {
     stopped ??= parts.queue.stop(drainMs, lastAdded)
@@ -128,7 +128,10 @@ async function openApp(
   })
 }
 
-/** A free port chosen by the operating system. Tokens and links contain the port, so it must be known before listening. */
+/**
+ * Returns a free port chosen by the operating system. Tokens and links contain the port, so it must be known before
+ * listening.
+ */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   const server = createServer().listen(0, host)
   await once(server, 'listening')

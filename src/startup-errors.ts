@@ -1,9 +1,9 @@
-/** Invalid settings, all reported at once: each line names the setting, its value and what was expected. */
+/** Invalid settings, all reported at once: each line gives the setting, its value and what was expected. */
 export class ConfigError extends Error {
   readonly exitCode = 2
 }
 
-/** An invalid definition; each line of the message names the location, the error and the fix. */
+/** An invalid definition; each line of the message gives the location, the error and the fix. */
 export class DefinitionError extends Error {
   override name = 'DefinitionError'
   readonly exitCode = 2

@@ -13,24 +13,24 @@ import { openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/path.ts'
 
-/** The open database, its schema migrated; the encryption of its secrets; and the data folder. */
+/** The open database with its schema migrated, the encryption for its secrets, and the data folder. */
 export interface Stores {
   db: Database
   sealer: Sealer
   dataDir: string
-  /** What the migration did: names of migrations, then statements for tables of the definition. */
+  /** What the migration did: the names of migrations, followed by statements for the definition's tables. */
   migrations: readonly string[]
 }
 
 /**
- * Opens the database and the keys; creates whatever is missing on the first run, including the resources' tables. Rejects
- * with nothing left open.
+ * Opens the database and the keys; creates whatever is missing on the first run, including the resources' tables. If it
+ * rejects, nothing is left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
   return openStoresIn(config, dataFolder(config), tables)
 }
 
-/** Like `openStores`, with a folder created by `dataFolder`; `onError` receives later background errors. */
+/** Works like `openStores`, with a folder created by `dataFolder`; `onError` receives later background errors. */
 export async function openStoresIn(
   config: Config,
   dataDir: string,
@@ -46,7 +46,9 @@ export async function openStoresIn(
   return { db, dataDir, sealer: encryption, migrations }
 }
 
-/** Creates the data folder; makes it, the database and the results inaccessible to other users, even outside the folder. */
+/**
+ * Creates the data folder. Makes the folder, the database and the results inaccessible to other users, wherever they are.
+ */
 export function dataFolder(config: Config): string {
   const dataDir = resolve(config.storage.dataDir)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
@@ -63,8 +65,8 @@ export function dataFolder(config: Config): string {
 const keyBytes = 32
 
 /**
- * The key that encrypts secrets at rest: the given one, or the one in `folder`, created on the first run with mode 0600.
- * Throws `ConfigError` in production if others can read it and that cannot be changed.
+ * Returns the key that encrypts secrets at rest: the given key, or the key in `folder`, created on the first run with mode
+ * 0600. Throws `ConfigError` in production if others can read the key file and that cannot be changed.
  */
 export function masterKey({ storage, production }: Config, folder: string): Buffer {
   const { masterKey: given } = storage

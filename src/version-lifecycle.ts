@@ -4,8 +4,8 @@ import { ConfigError } from './startup-errors.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
- * The lifecycle of every version, sorted by number: served versions as planned, active by default, and retired ones that are
- * no longer defined. Throws `ConfigError` for plans that do not match the definition.
+ * Returns the lifecycle of every version, sorted by number: served versions follow their plans and are active by default;
+ * retired ones are those no longer defined. Throws `ConfigError` for plans that do not match the definition.
  */
 export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): VersionStatus[] {
   const names = [...new Set([...Object.keys(versions), ...Object.keys(plans)])].toSorted(
@@ -34,11 +34,11 @@ export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: 
 
 const numberOf = (name: string) => Number(name.slice(1))
 
-/** The first path segments of v1, which is also served without a prefix. */
+/** Returns the first path segments of v1, which is also served without a prefix. */
 const bareSegments = (v1: Definition['versions'][string] | undefined): string[] =>
   v1 ? ['api', ...v1.collections.map(({ declaration }) => declaration.name)] : []
 
-/** Throws unless the chain of successors of a deprecated or retired version ends at an active one. */
+/** Throws unless the successors of a deprecated or retired version lead to an active one. */
 function assertSuccessor(
   { version, status, successor }: VersionStatus,
   lives: readonly VersionStatus[],

@@ -43,7 +43,7 @@ export interface WorkerOptions {
   taskSeconds: number
   sender: Sender
   webhookKeys: WebhookKeys
-  /** Seconds before each attempt of a delivery. */
+  /** Seconds to wait before each attempt of a delivery. */
   schedule: readonly number[]
   /** Per-endpoint delivery limits. */
   lanes: EndpointLimits
@@ -51,7 +51,7 @@ export interface WorkerOptions {
   callMs: number
   /** Maximum number of waiting deliveries per owner. */
   maxWaiting: number
-  /** Log failed calls and dropped deliveries. */
+  /** Logs failed calls; `onDropped` logs dropped deliveries. */
   onCalled: NonNullable<DispatchOptions['onCalled']>
   onDropped: NonNullable<BoundOptions['onDropped']>
   version: string
@@ -64,8 +64,8 @@ export interface WorkerOptions {
 }
 
 /**
- * Starts the background work: job handlers, webhook dispatch and sweeps. Returns a function that stops everything but the
- * queue: deliveries in flight get up to `graceMs` to end, then the rest are released.
+ * Starts the background work: job handlers, webhook dispatch and sweeps. Returns a function that stops everything except
+ * the queue: deliveries in flight get up to `graceMs` to end; after that, the remaining ones are released.
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
@@ -103,17 +103,17 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
 }
 
 /**
- * Maximum number of calls in flight in this process: enough that a hundred dead endpoints, with a few calls each, leave
- * slots free.
+ * Maximum number of calls in flight in this process: high enough to leave slots free when a hundred dead endpoints occupy a
+ * few slots each.
  */
 const concurrency = 512
-/** How much longer a lease lasts than the longest call, to leave time for recording it. */
+/** How much longer a lease lasts than the longest call, to leave time for recording the call. */
 const leaseMarginMs = 5_000
 const sweepMs = 60_000
 
 /**
- * Releases the claims of a process that is gone, so that work continues at once instead of when the leases expire. Only for
- * a database that no other process uses.
+ * Releases the claims of a process that no longer exists, so that its work continues at once instead of when the leases
+ * expire. Only for a database that no other process uses.
  */
 export async function takeOver(db: Database, now: () => number): Promise<void> {
   await freeJobs(db)
@@ -123,8 +123,8 @@ export async function takeOver(db: Database, now: () => number): Promise<void> {
 type Sweep = () => Promise<unknown>
 
 /**
- * Runs the sweeps one after another at an interval; all sweeps of a round get the same time from the given clock. A
- * failed sweep is reported and runs again in the next round.
+ * Runs the sweeps one after another at an interval; all sweeps in a round get the same time from the given clock. A failed
+ * sweep is reported and runs again in the next round.
  */
 function sweepEvery(
   ms: number,
