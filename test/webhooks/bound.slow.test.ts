@@ -13,7 +13,7 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const hourMs = 3_600_000
 
 describe('PLINTH_WEBHOOK_MAX_WAITING', () => {
-  it('defaults to 100,000 deliveries, minimum 100', () => {
+  it('defaults to 100,000 deliveries and must be at least 100', () => {
     assert.equal(readConfig({}).webhooks.maxWaiting, 100_000)
     assert.equal(readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '500' }).webhooks.maxWaiting, 500)
     assert.throws(() => readConfig({ PLINTH_WEBHOOK_MAX_WAITING: '99' }), /PLINTH_WEBHOOK_MAX_WAITING=99/)
@@ -21,7 +21,7 @@ describe('PLINTH_WEBHOOK_MAX_WAITING', () => {
 })
 
 forEachEngine((engine) => {
-  describe('waiting deliveries of an owner', () => {
+  describe('an owner’s waiting deliveries', () => {
     let db: Database
     const clock = { now: start }
     const dispatchers = dispatching(engine, clock, (opened) => {
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, bound, add, rows, states, told, reported }
     }
 
-    it('are dropped above the limit, oldest first: failed, with the reason in the log', async () => {
+    it('above the limit are dropped, oldest first: they fail, and the log gives the reason', async () => {
       const the = await bounded(5)
       await the.add(5)
       assert.deepEqual(await the.states(), Array(5).fill('pending'))
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.ok(delivery.completedAt)
     })
 
-    it('of other owners stay, however many one owner has', async () => {
+    it('do not cause other owners’ deliveries to be dropped, however many there are', async () => {
       const modest = await bounded(5)
       await modest.add(3)
       const greedy = await bounded(5)
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.equal((await greedy.states()).filter((status) => status === 'pending').length, 5)
     })
 
-    it('are counted when dropped, and reported to their owner by webhook.failing at most once an hour', async () => {
+    it('are counted when dropped, and reported to the owner in a webhook.failing event at most once an hour', async () => {
       const the = await bounded(5)
       await the.add(6)
       const [event, ...others] = await the.told()
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.deepEqual([total, unreported], [6, 0])
     })
 
-    it('in flight are not dropped', async () => {
+    it('are not dropped while in flight', async () => {
       const the = await bounded(2)
       await the.add(2)
       const [first] = await the.rows()
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.states(), ['pending', 'failed', 'pending', 'pending'])
     })
 
-    it('shrink to the limit in steps when far more are waiting and the owner adds only a few', async () => {
+    it('are reduced to the limit in batches if far more are waiting and the owner adds only a few', async () => {
       const before = await bounded(100_000)
       await before.add(1)
       const [one] = await before.rows()
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       assert.ok((counts[0] ?? 0) > 1_000, 'not all at once')
     })
 
-    it('can be redelivered after they were dropped', async () => {
+    it('can be redelivered after being dropped', async () => {
       const the = await bounded(1)
       await the.add(2)
       const [first] = await the.rows()
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery.status, 'reason' in delivery], ['pending', false])
     })
 
-    it('of an event for over a thousand endpoints are added in several transactions, none twice', async () => {
+    it('for an event with over a thousand endpoints are added in several transactions, each exactly once', async () => {
       const the = steps(db, queue)
       const one = newOwner()
       const { id } = await the.subscribe(one, 'https://many.test/0')
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', one.ownerClient).execute())
     })
 
-    it('are delivered if they are sent before they would be dropped', async () => {
+    it('are delivered if sent before they would be dropped', async () => {
       const the = await bounded(5)
       await the.add(4)
       const node = await dispatchers.start(async () => outcomes.delivered)

@@ -10,7 +10,7 @@ import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
 const shut = { allowHttp: true, allowCidrs: [] }
 const body = Buffer.from('{}')
 
-// Notations for addresses of this machine or its network; PORT stands for the port of the canaries.
+// Notations for addresses of this machine or its network; PORT stands for the canaries' port.
 const spellings = [
   ...['127.0.0.1', '127.0.0.2', '127.0.0.1.', '127.1', '127.0.1', '2130706433', '2130706434', '0x7f000001', '0x7f.1'],
   ...['0x7f.0.0.0x1', '017700000001', '0177.0.0.1', '0177.0000.0000.0001', '0177.1', '0x7F.0X0.0x0.1', '127.0x0.1'],
@@ -73,7 +73,7 @@ const addresses = [
   ],
 ]
 
-describe(`${spellings.length + authorities.length} spellings and ${addresses.length} addresses that may not be called`, () => {
+describe(`SSRF protection against ${spellings.length + authorities.length} spellings and ${addresses.length} addresses`, () => {
   const canaries: Server[] = []
   let port = 0
   let packets = 0
@@ -106,7 +106,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     await client.close()
   })
 
-  /** The part of an outcome that the webhook's owner can see. */
+  /** The fields of an outcome that the webhook's owner can see. */
   const visible = ({ blocked: _, cause: _operators, durationMs, ...rest }: Outcome) => ({
     ...rest,
     durationMs: durationMs % 100,
@@ -121,7 +121,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     return one.post({ url, headers: {}, body }).finally(() => one === client || one.close())
   }
 
-  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 sends no packet to any notation, and responds as for a closed port', async () => {
+  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 sends no packet to any spelling, and shows the same outcome as for a closed port', async () => {
     const texts = [...spellings.map((host) => `${host}:PORT`), ...authorities]
     for (const text of texts) {
       for (const scheme of ['http', 'https']) {
@@ -148,7 +148,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     assert.equal(packets, 0)
   })
 
-  it('T-SSRF-04 sends no packet if any resolved address is blocked, first or last', async () => {
+  it('T-SSRF-04 sends no packet if any resolved address is blocked, whether first or last', async () => {
     for (const address of addresses) {
       for (const both of [
         ['93.184.215.14', address],
@@ -162,7 +162,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     assert.equal(packets, 0)
   })
 
-  it('T-SSRF-08 an open and a closed port of an address that may not be called look the same', async () => {
+  it('T-SSRF-08 makes open and closed ports of a blocked address indistinguishable', async () => {
     const closed = createServer().listen(0, '127.0.0.1')
     await once(closed, 'listening')
     const { port: free } = closed.address() as AddressInfo
@@ -170,7 +170,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     const [open, shutPort, refused] = [
       await post(`http://127.0.0.1:${port}/`),
       await post(`http://127.0.0.1:${free}/`),
-      // The same closed port, but allowed: the outcome of any unreachable endpoint.
+      // The same closed port, but on an allowed address: the outcome of any unreachable endpoint.
       await post(`http://127.0.0.1:${free}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } }),
     ]
     assert.deepEqual([open.durationMs, shutPort.durationMs], [100, 100])
@@ -178,7 +178,7 @@ describe(`${spellings.length + authorities.length} spellings and ${addresses.len
     assert.deepEqual([packets, open.blocked, shutPort.blocked, refused.blocked], [0, true, true, false])
   })
 
-  it('the canaries record calls that do arrive', async () => {
+  it('sanity check: the canaries record calls that reach them', async () => {
     await post(`http://127.0.0.2:${port}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } })
     assert.equal(packets, 1)
   })

@@ -49,12 +49,12 @@ describe('the cause of a failed call', () => {
     assert.deepEqual(both(await outcomeOf(t, `http://127.0.0.1:${port}/`)), ['unreachable', 'ECONNREFUSED'])
   })
 
-  it('is CALLBACK_URL_BLOCKED for an address that may not be called', async (t) => {
+  it('is CALLBACK_URL_BLOCKED for a blocked address', async (t) => {
     const outcome = await outcomeOf(t, 'http://127.0.0.1:9/', { policy: { allowHttp: true, allowCidrs: [] } })
     assert.deepEqual(both(outcome), ['unreachable', 'CALLBACK_URL_BLOCKED'])
   })
 
-  it('is the TLS error code for an unknown authority and an expired certificate', async (t) => {
+  it('is the TLS error code for an unknown authority or an expired certificate', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-causes-'))
     t.after(() => rmSync(folder, { recursive: true }))
     const lookup = async () => [{ address: '127.0.0.1' }]
@@ -74,7 +74,7 @@ describe('the cause of a failed call', () => {
     }
   })
 
-  it('includes the phase of a timeout: connecting, waiting for the response, reading it', async (t) => {
+  it('includes the phase in which a call timed out: connecting, waiting for the response, or reading the response', async (t) => {
     const lookup = () => new Promise<never>(() => {})
     const connecting = await outcomeOf(t, 'http://receiver.test/', { lookup })
     assert.deepEqual(both(connecting), ['unreachable', 'ETIMEDOUT while connecting'])
@@ -93,7 +93,7 @@ describe('the cause of a failed call', () => {
   })
 })
 
-describe('the log of failed calls', () => {
+describe('the failed-call log', () => {
   const url = 'https://user.test:8443/path?secret=1'
   const due = { id: 'dlv_1', webhookId: 'whk_1', lane: 'whk_1', url } as Due
   const of = (cause: string): Outcome => ({ ...outcomes.failed, error: 'unreachable', cause })
@@ -104,14 +104,14 @@ describe('the log of failed calls', () => {
     return { clock, lines, log: failureLog({ now: () => clock.now, warn: (line) => lines.push(line) }) }
   }
 
-  it('contains webhook, delivery, host, class and cause, and nothing else of the call', () => {
+  it('contains the webhook, delivery, host, class and cause, and nothing else about the call', () => {
     const { lines, log } = logging()
     log(due, of('ECONNREFUSED'))
     const about = { webhookId: 'whk_1', deliveryId: 'dlv_1', host: 'user.test:8443' }
     assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', unlogged: 0 }])
   })
 
-  it('has one line a minute for an endpoint that keeps failing the same way, with the number of lines left out', () => {
+  it('has one line a minute for an endpoint that keeps failing for the same reason, with the number of unlogged calls', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 121; n++) {
       log(due, of('ECONNREFUSED'))
@@ -123,7 +123,7 @@ describe('the log of failed calls', () => {
     )
   })
 
-  it('has a line for a new cause, but not for every change between two alternating ones', () => {
+  it('has a line for a new cause, but not for every switch between two alternating causes', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 100; n++) {
       log(due, of(n % 2 === 0 ? 'ECONNREFUSED' : 'ENOTFOUND'))
@@ -154,14 +154,14 @@ describe('the log of failed calls', () => {
 })
 
 forEachEngine((engine) => {
-  describe('a call that fails', () => {
+  describe('a failed call', () => {
     let db: Database
     const clock = { now: Date.parse('2026-03-01T12:00:00.000Z') }
     const { start, fan, queue } = dispatching(engine, clock, (opened) => {
       db = opened
     })
 
-    it('logs the cause for the operator, and shows its owner only the class', async (t) => {
+    it('is logged with its cause for the operator, but shows the webhook’s owner only the error class', async (t) => {
       const closed = createServer()
       const port = await listening(t, closed)
       await new Promise((resolve) => closed.close(resolve))

@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       audience?: string | null
       createdAt?: string
     }
-    /** Adds deliveries as a fan-out does, created one second apart. */
+    /** Adds deliveries created one second apart, as a fan-out would. */
     const deliver = async (webhookId: string, stored: StoredDelivery[]): Promise<string[]> => {
       const { callbackUrl: url } = await rowOf(webhookId)
       const rows = stored.map(({ status = 'failed', type = 'report.failed', audience = null, createdAt }, n) => {
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
     }
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('200 with the given fields changed, all others unchanged, and a new tag', async () => {
+      it('200 with the given fields changed, all others unchanged, and a new entity tag', async () => {
         const { secret: _, ...before } = await register({ description: 'Ours', headers: { 'X-A': '1', 'X-B': '2' } })
         const path = `/api/webhooks/${before.id}`
         const patch = { event: '*', description: null, headers: { 'X-A': null, 'X-C': '3' }, payloadStyle: 'envelope' }
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
         ])
       })
 
-      it('412 when the tag is outdated, without a change; of ten concurrent requests one succeeds (T-RACE-01)', async () => {
+      it('412 for an outdated entity tag, changing nothing; one of ten concurrent requests succeeds (T-RACE-01)', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const stale = { headers: { 'if-match': '"2"' } }
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).revision, 2)
       })
 
-      it('204 with return=minimal; 415 for a body that is not JSON; unknown members are ignored', async () => {
+      it('204 for return=minimal; 415 for a body that is not JSON; unknown members are ignored', async () => {
         const { id } = await register()
         const minimal = { headers: { prefer: 'return=minimal', 'content-type': 'application/merge-patch+json' } }
         assert.equal((await call('PATCH', `/api/webhooks/${id}`, { description: 'x' }, minimal)).statusCode, 204)
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
         await refused(400, 'INVALID_INPUT', 'PATCH', `/api/webhooks/${id}`, { secret: 'x' }, strict)
       })
 
-      it('422 naming every violation, even if the webhook does not exist', async () => {
+      it('422 listing every violation, even if the webhook does not exist', async () => {
         const headers = { 'webhook-id': '1', gone: null }
         const wrong = { status: 'x', event: 'x', callbackUrl: 'nowhere', headers }
         const { errors } = await refused(422, 'VALIDATION_ERROR', 'PATCH', `/api/webhooks/whk_${'A'.repeat(22)}`, wrong)
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).revision, 1)
       })
 
-      it('404 for another owner’s (T-WH-07), 200 for an administrator', async () => {
+      it('404 for another owner’s webhook (T-WH-07), 200 for an administrator', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         await refused(
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', path, { status: 'paused' }, admin)).statusCode, 200)
       })
 
-      it('403 if the token may not read the new events, or the current ones at a new address', async () => {
+      it('403 if the token may not read the new events or, with a new address, the current events', async () => {
         const { id, callbackUrl } = await register()
         const path = `/api/webhooks/${id}`
         const weak = { as: token('webhooks:write webhooks:read', owner) }
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', path, { status: 'paused' }, weak)).statusCode, 200)
       })
 
-      it('200 with a new address: the scopes of that request’s token now limit the events', async () => {
+      it('200 with a new address: from then on, the scopes of the request’s token limit the events', async () => {
         const { id, callbackUrl } = await register({ event: '*' })
         const weak = { as: token('webhooks:write', owner) }
         const stored: StoredDelivery[] = [{ audience: 'users:read' }, { audience: 'any' }, { audience: null }]
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
         })
       })
 
-      it('403 for an administrator who subscribes another owner’s webhook to more than its owner may read', async () => {
+      it('403 for an administrator who subscribes another owner’s webhook to events that the owner may not read', async () => {
         const { id, callbackUrl } = await register({ event: '*' }, token('webhooks:write', owner))
         const admin = { as: token(`${everyScope} admin`, 'cli_root') }
         await refused(403, 'PERMISSION_DENIED', 'PATCH', `/api/webhooks/${id}`, { event: 'user.*' }, admin)
@@ -238,7 +238,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('200 with status paused: waiting deliveries end, delivered ones stay unchanged', async () => {
+      it('200 with status paused: waiting deliveries end, completed ones stay unchanged', async () => {
         const { id } = await register()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
         await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
@@ -286,9 +286,9 @@ forEachEngine((engine) => {
         assert.deepEqual(narrowed, [{ status: 'delivered', event: 'webhook.test' }])
       })
 
-      it('200 in pages that neither skip nor repeat while deliveries are added', async () => {
+      it('200 in pages that skip and repeat nothing while deliveries are added', async () => {
         const { id } = await register()
-        // Several share one timestamp, so the id decides their order.
+        // Several have the same timestamp, so the id decides their order.
         const at = '2026-02-01T00:00:00.000Z'
         const ids = await deliver(
           id,
@@ -311,7 +311,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('400 for invalid parameters, and for a cursor of another list', async () => {
+      it('400 for invalid parameters, and for another list’s cursor', async () => {
         const { id } = await register()
         await deliver(id, stored)
         const path = `/api/webhooks/${id}/deliveries`
@@ -333,7 +333,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      /** Runs the pending replay jobs; returns how many transactions made something due. */
+      /** Runs the pending replay jobs; returns how many transactions made deliveries due. */
       const replayed = async (some = jobs.splice(0)): Promise<number> => {
         let steps = 0
         const work = replaySelected({ db: service.db, now: () => service.clock.now, onAdded: () => steps++ })
@@ -350,7 +350,7 @@ forEachEngine((engine) => {
         return rows.map(({ status, round }) => `${status} ${round}`)
       }
 
-      it('202 with up to 500 deliveries, oldest first, and the start of the next replay', async () => {
+      it('202: replays up to 500 deliveries, oldest first, and returns the start of the next replay', async () => {
         const { id } = await register()
         const ids = await deliver(
           id,
@@ -376,7 +376,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 with no delivery sent twice when several share one timestamp', async () => {
+      it('202: sends no delivery twice even if several have the same timestamp', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}/replay`
         const since = '2026-01-01T00:00:00.000Z'
@@ -394,7 +394,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await call('POST', path, { since: next })).json(), { count: 1 })
       })
 
-      it('202 with no delivery sent twice after a job rerun, a second replay or a concurrent redelivery', async () => {
+      it('202: sends no delivery twice after a job rerun, a second replay or a concurrent redelivery', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const ids = await deliver(id, [{}, {}, {}])
@@ -408,7 +408,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await rounds(ids), ['pending 1', 'pending 1', 'pending 1'])
       })
 
-      it('202, but nothing is sent if the webhook is paused before the deliveries are due', async () => {
+      it('202, but sends nothing if the webhook is paused before the deliveries become due', async () => {
         const { id } = await register()
         const ids = await deliver(id, [{}, {}])
         const range = { since: '2026-01-01T00:00:00Z' }
@@ -418,7 +418,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await rounds(ids), ['failed 0', 'failed 0'])
       })
 
-      it('422 for an invalid range, 409 while paused, 404 for another owner’s', async () => {
+      it('422 for an invalid range, 409 while the webhook is paused, 404 for another owner’s webhook', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}/replay`
         for (const [payload, field] of [
@@ -443,7 +443,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('adds secret rotations to the audit log, without the secret', async () => {
+    it('have their secret rotations in the audit log, without the secret', async () => {
       const { id } = await register()
       await call('POST', `/api/webhooks/${id}/rotate-secret`, { immediate: true })
       assert.deepEqual((await entries(id)).at(-1), ['webhook.secret_rotated', { immediate: true }])
@@ -454,7 +454,7 @@ forEachEngine((engine) => {
 })
 
 describe('GET /api/event-types', () => {
-  it('has a JSON Schema for each type that accepts its example and rejects an incomplete one', () => {
+  it('200 with a JSON Schema for each type that accepts the type’s example and rejects an incomplete body', () => {
     const ajv = formats.default(new Ajv2020({ strict: false }))
     const names = Object.keys(builtIn.events)
     for (const name of ['webhook.test', 'webhook.failing', 'webhook.disabled', 'user.created', 'book.deleted']) {

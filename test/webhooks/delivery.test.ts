@@ -16,7 +16,7 @@ import { forEachEngine } from '../support/engines.ts'
 import { eventBody, isSigned, newOwner, ok, policy, receiver, seal, steps } from '../support/webhooks.ts'
 
 forEachEngine((engine) => {
-  describe('webhook deliveries through the queue', { concurrency: true, timeout: 20_000 }, () => {
+  describe('webhook dispatch', { concurrency: true, timeout: 20_000 }, () => {
     let db: Database
     let queue: Queue
     let keys: WebhookKeys
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors, [])
     })
 
-    it('delivers once, with the bytes of the event and all headers', async (t) => {
+    it('delivers an event once, with its exact bytes and all headers', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { headers: { 'X-Team': 'ours' } })
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(id)).failingSince, null)
     })
 
-    it('fails when the schedule is exhausted', async (t) => {
+    it('fails a delivery when the schedule is exhausted', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 503 }))
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url)
@@ -141,13 +141,13 @@ forEachEngine((engine) => {
       assert.deepEqual([webhookIds, calls.length, other.calls.length], [[null], 1, 1])
     })
 
-    it('ends the delivery to a one-off callback URL after a 410', async (t) => {
+    it('ends a delivery to a one-off callback URL after a 410', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const [delivery] = await the.settled((await the.emit(newOwner(), { callbackUrl: url })).id)
       assert.deepEqual([delivery!.status, calls.length], ['failed', 1])
     })
 
-    it('calls a one-off callback URL on completed and on failed, signed with v1 and v1a', async (t) => {
+    it('calls a one-off callback URL on completion and on failure, signing with v1 and v1a', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const failure = { taskId: 'tsk_1', status: 'failed' }
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('makes a single call, with the webhook’s secret, to an address that is both registered and in the request', async (t) => {
+    it('makes a single call, signed with the webhook’s secret, if the request’s callback URL is also registered', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
     })
 
-    it('also sends the plain body to a callback URL that is registered with envelope style', async (t) => {
+    it('also sends the plain body to a callback URL registered with the envelope style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.equal(bodies.filter(({ taskId }) => taskId === eventBody.taskId).length, 1)
     })
 
-    it('keeps the events of two owners apart (T-WH-07)', async (t) => {
+    it('keeps two owners’ events apart (T-WH-07)', async (t) => {
       const mine = await receiver(t, ok)
       const theirs = await receiver(t, ok)
       const owner = newOwner()
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       assert.deepEqual([mine.calls.length, theirs.calls.length], [1, 0])
     })
 
-    it('makes one delivery per webhook whose pattern matches, in its payload style', async (t) => {
+    it('makes one delivery per webhook with a matching pattern, in the webhook’s payload style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const styled = await the.subscribe(owner, url, { event: 'report.*', payloadStyle: 'envelope' })
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
       assert.ok(isSigned(styled.secret, envelope))
     })
 
-    it('does not call a webhook again that was deleted during a call (T-WH-07)', async (t) => {
+    it('makes no further call to a webhook that was deleted during a call (T-WH-07)', async (t) => {
       const owner = newOwner()
       const { calls, url } = await receiver(t, async () => {
         await the.unsubscribe(owner, id)
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery!.status, delivery!.nextAttemptAt, calls.length], ['failed', null, 1])
     })
 
-    it('counts an address that is no longer allowed as a failed attempt, with a neutral error (T-SSRF-08)', async () => {
+    it('records a failed attempt with a neutral error if the address is no longer allowed (T-SSRF-08)', async () => {
       const owner = newOwner()
       const event = await the.emit(owner, { callbackUrl: 'http://10.0.0.1/' })
       const [delivery] = await the.settled(event.id)

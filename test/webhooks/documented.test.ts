@@ -28,7 +28,7 @@ const jwk = publicKey.export({ format: 'jwk' })
 const body = JSON.stringify({ taskId: 'tsk_1', status: 'completed', resultUrl: '/api/é' })
 const now = Math.floor(Date.now() / 1_000)
 
-/** Headers of a call signed the way the service signs. */
+/** Returns the headers of a call signed the way the service signs. */
 function signed(secrets: string[], timestampSeconds = now, privateKeys = [privateKey]): Record<string, string> {
   const message = { id: 'msg_1', timestampSeconds, body: Buffer.from(body) }
   return {
@@ -61,7 +61,7 @@ const expected = cases.map(({ what, isRight }) => `${what}: ${isRight}`)
 const folder = mkdtempSync(join(tmpdir(), 'plinth-snippets-'))
 after(() => rmSync(folder, { recursive: true }))
 
-/** Writes a snippet to a file; its imports resolve to this project's packages. */
+/** Writes a snippet to a file; the snippet's imports resolve to this project's packages. */
 function writeSnippet(name: string): string {
   const file = join(folder, name)
   const text = snippets.get(name)
@@ -85,7 +85,7 @@ const judge = (verify: () => unknown): boolean => {
   }
 }
 
-/** Why a program cannot run here; false if it can. */
+/** Returns why a program cannot run here; false if it can. */
 const missing = (command: string, ...args: string[]) =>
   spawnSync(command, args).status === 0 ? false : `${command} ${args.join(' ')} does not work here`
 
@@ -113,7 +113,7 @@ describe('docs/webhooks.md', () => {
     assert.deepEqual(verify(secret, right, Buffer.from(body)), JSON.parse(body))
   })
 
-  it('public-key.ts accepts the service’s key and rejects any other', async () => {
+  it('public-key.ts accepts the service’s key and rejects any other key', async () => {
     const { verify } = await load('public-key.ts')
     const tries = [right, forged, signed([secret], now, [])].map((headers) =>
       judge(() => verify(jwk, headers, Buffer.from(body))),
@@ -142,7 +142,7 @@ print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
     assert.deepEqual(results, expected)
   })
 
-  it('public_key.py accepts the service’s key and rejects any other', {
+  it('public_key.py accepts the service’s key and rejects any other key', {
     skip: missing('python3', '-c', 'import cryptography'),
   }, () => {
     const driver = `
@@ -182,7 +182,7 @@ print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
     assert.deepEqual(results, expected)
   })
 
-  it('names every event type that is not a resource’s, and contains every program', () => {
+  it('lists every event type that does not belong to a resource, and contains every program', () => {
     for (const event of Object.keys(builtIn.events).filter((name) => /^(report|webhook|user)\./.test(name))) {
       assert.ok(page.includes(`\`${event}\``), event)
     }

@@ -10,7 +10,7 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const dayMs = 86_400_000
 
 forEachEngine((engine) => {
-  describe('the sweep of the delivery log', () => {
+  describe('the delivery-log sweep', () => {
     let db: Database
     const clock = { now: start }
     const { one, fan } = dispatching(engine, clock, (opened) => {
@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     const count = async (table: 'deliveries' | 'attempts' | 'events' | 'deliveryLanes') =>
       (await db.read.selectFrom(table).selectAll().execute()).length
 
-    it('keeps ended deliveries for 30 days with their attempts and events, and waiting ones indefinitely', async () => {
+    it('keeps ended deliveries with their attempts and events for 30 days, and waiting deliveries indefinitely', async () => {
       const the = await one(outcomes.delivered)
       await the.run()
       const { id } = await the.emit(the.owner, { callbackUrl: 'https://later.test/' })
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       assert.equal((await the.deliveries(id))[0]?.status, 'pending')
     })
 
-    it('removes everything that is too old in one run, however much there is', async () => {
+    it('deletes everything past its retention period in one run, however much there is', async () => {
       const ended = new Date(start - 31 * dayMs).toISOString()
       const rows = JSON.stringify(Array.from({ length: 1_201 }, (_, n) => [`old_${n}`]))
       await db.write(async (tx) => {
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await count('deliveries'), await left.execute()], [0, []])
     })
 
-    it('keeps deliveries that are redelivered during the sweep', async () => {
+    it('keeps deliveries redelivered during the sweep', async () => {
       const the = await one(outcomes.delivered)
       await the.run()
       clock.now = start + 31 * dayMs
@@ -72,14 +72,14 @@ forEachEngine((engine) => {
       })
       await changed.promise
       const expiring = expireDeliveries(db, now)
-      // Gives every query that does not wait for the transaction time to run.
+      // Gives every query that is not waiting for the transaction time to run.
       for (let n = 0; n < 20; n++) await new Promise(setImmediate)
       end.resolve()
       await Promise.all([sending, expiring])
       assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['pending', 1])
     })
 
-    it('keeps the endpoint queues of webhooks and of waiting deliveries, and removes the others', async () => {
+    it('keeps endpoint queues with a webhook or a waiting delivery, and deletes the rest', async () => {
       const the = await one(outcomes.failed)
       await the.run()
       const { id } = await the.emit(the.owner, { callbackUrl: 'https://once.test/' })

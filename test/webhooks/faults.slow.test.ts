@@ -4,8 +4,8 @@ import { seed } from '../support/kill.ts'
 import { faultRun } from '../support/webhook-faults.ts'
 
 forEachEngine((engine) => {
-  describe(`events to twelve hostile receivers (seed ${seed}; scripts/webhook-faults.ts has the long form)`, () => {
-    it('all arrive, with the same bytes on each attempt, and delay no other endpoint (F-WH, T-SSRF-09)', {
+  describe(`events to twelve hostile receivers (seed ${seed}; scripts/webhook-faults.ts runs a longer version)`, () => {
+    it('all arrive, with the same bytes in every attempt, without delaying other endpoints (F-WH, T-SSRF-09)', {
       timeout: 60_000,
     }, async (t) => {
       const db = await engine.database()

@@ -152,7 +152,7 @@ const misspeltUrls = [
   'https://[1.2.3.4]/',
   'https://ex<ample.com/',
   `https://example.com/${'a'.repeat(2048)}`,
-  // A name that no TLS ClientHello can contain: trying to connect would end other connections.
+  // No TLS ClientHello can contain this name, and trying to connect would end other connections.
   `https://${'a.'.repeat(124)}example/`,
   `https://${'a'.repeat(300)}/`,
 ]
@@ -199,7 +199,7 @@ describe('validateUrl', () => {
     )
   })
 
-  it('accepts every notation of 127.0.0.0/8 and ::1 if the policy allows them, and nothing else', () => {
+  it('accepts all notations of 127.0.0.0/8 and ::1, and nothing else, if the policy allows these ranges', () => {
     const opened = ['127.1', '0x7f.1', 'localhost', 'api.localhost.', '[::1]']
     assert.ok(opened.every((host) => validateUrl(development, `http://${host}:3000/`).ok))
     const shut = [...embeddedSpellings, ...privateSpellings, '0.0.0.0', '[::]']
@@ -243,7 +243,7 @@ describe('validateUrl', () => {
   })
 })
 
-// First, last and a middle address of each special-purpose block.
+// The first, a middle and the last address of each special-purpose block.
 const deniedAddresses = [
   ...['0.0.0.0', '0.1.2.3', '0.255.255.255', '10.0.0.0', '10.1.2.3', '10.255.255.255'],
   ...['100.64.0.0', '100.100.100.200', '100.127.255.255', '127.0.0.0', '127.0.0.1', '127.255.255.255'],
@@ -318,7 +318,7 @@ describe('addressAllowed', () => {
   }
 
   for (const text of unreadable) {
-    it(`rejects ${JSON.stringify(text)}, which is not a plain address, whatever is allowed`, () => {
+    it(`rejects ${JSON.stringify(text)}, which is not a plain address, under any policy`, () => {
       assert.equal(addressAllowed({ allowHttp: true, allowCidrs: ['0.0.0.0/0', '::/0'] }, text), false)
     })
   }
@@ -340,7 +340,7 @@ describe('addressAllowed', () => {
     )
   })
 
-  it('T-SSRF-02 allows an IPv4-mapped address only by a range in the mapped form', () => {
+  it('T-SSRF-02 allows an IPv4-mapped address only if a range in the mapped notation contains it', () => {
     assert.equal(addressAllowed({ allowHttp: false, allowCidrs: ['10.0.0.0/8'] }, '::ffff:10.0.0.1'), false)
     assert.equal(addressAllowed({ allowHttp: false, allowCidrs: ['::ffff:10.0.0.0/104'] }, '::ffff:10.0.0.1'), true)
   })
@@ -351,7 +351,7 @@ describe('addressAllowed', () => {
     assert.equal(addressAllowed({ allowHttp: true, allowCidrs }, '::1'), false)
   })
 
-  it("agrees with Node's own block list over random IPv4 addresses", () => {
+  it("agrees with Node's own BlockList on random IPv4 addresses", () => {
     const special = new BlockList()
     for (const block of [
       ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24'],
@@ -381,7 +381,7 @@ describe('checkTarget', () => {
       addresses.map((address) => ({ address }))
   const never = async () => assert.fail('a literal address was looked up')
 
-  it('accepts a name with only public addresses, after one resolution of the parsed name', async () => {
+  it('accepts a name with only public addresses, resolving the parsed name once', async () => {
     const lookups: string[] = []
     const verdict = await checkTarget(production, 'https://EXAMPLE.com:8443/hook', async (name) => {
       lookups.push(name)
@@ -404,7 +404,7 @@ describe('checkTarget', () => {
     })
   }
 
-  it('accepts a name that does not resolve: delivery checks again', async () => {
+  it('accepts a name that does not resolve, because delivery checks again', async () => {
     const failing = async () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))
     assert.equal((await checkTarget(production, 'https://hooks.example/', failing)).ok, true)
     assert.equal((await checkTarget(production, 'https://hooks.example/', answering())).ok, true)
@@ -417,7 +417,7 @@ describe('checkTarget', () => {
     assert.equal((await judged).ok, true)
   })
 
-  it('resolves neither a rejected URL nor a literal address nor localhost', async () => {
+  it('does not resolve rejected URLs, literal addresses or localhost', async () => {
     assert.equal((await checkTarget(production, 'http://hooks.example/', never)).ok, false)
     assert.equal((await checkTarget(production, 'https://8.8.8.8/', never)).ok, true)
     assert.equal((await checkTarget(production, 'https://localhost./', never)).ok, false)
@@ -430,7 +430,7 @@ describe('checkTarget', () => {
 })
 
 describe('ssrfSafeConnect', () => {
-  it('T-SSRF-03 rejects a literal address even if the URL was not checked before', async (t) => {
+  it('T-SSRF-03 rejects a blocked literal address even if the URL was never checked', async (t) => {
     const dispatcher = new Agent({ connect: ssrfSafeConnect({ policy: plain }) })
     t.after(() => dispatcher.close())
     for (const host of ['127.0.0.1', '127.1', '[::1]', '[::ffff:7f00:1]']) {

@@ -18,7 +18,7 @@ const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 const limits = { ...defaultEndpointLimits, breakAfter: 1_000 }
 
-/** Whether a statement waits for a row lock. */
+/** Whether a statement is waiting for a row lock. */
 const isWaiting = async ({ read }: Database): Promise<boolean> => {
   const { rows } = await sql`
     select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(read)
@@ -26,14 +26,14 @@ const isWaiting = async ({ read }: Database): Promise<boolean> => {
 }
 
 forEachEngine((engine) => {
-  describe('the health of a webhook', () => {
+  describe('webhook health', () => {
     let db: Database
     const clock = { now: start }
     const { one, fan, queue } = dispatching(engine, clock, (opened) => {
       db = opened
     })
 
-    /** Creates an endpoint with a given outcome; `call` sends one more event after a delay, with a single attempt. */
+    /** Creates an endpoint with a given outcome; `call` sends another event after a delay, in a single attempt. */
     async function endpoint(first: Outcome) {
       let response = first
       const the = await one(() => response, { schedule: [0], limits })
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       return { ...the, call, responses, eventsOf, row: () => the.webhook(the.webhookId) }
     }
 
-    it('shows since when it has been failing, until it succeeds', async () => {
+    it('shows when the webhook began to fail, until a call succeeds', async () => {
       const { call, row } = await endpoint(failed)
       await call(60_000, failed)
       assert.equal((await row()).failingSince, new Date(start).toISOString())
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, revision], [null, 1])
     })
 
-    it('is reported to the owner after a day of failing, once per failing period', async () => {
+    it('is reported to the owner after a day of failures, once per failing period', async () => {
       const { call, eventsOf, row, webhookId } = await endpoint(failed)
       await call(dayMs - 1, failed)
       assert.deepEqual(await eventsOf('webhook.failing'), [])
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).status, 'active')
     })
 
-    it('disables it after five days and ten failed calls, with the reason, an event and an audit entry', async () => {
+    it('leads to disabling after five days and ten failed calls, with the reason, an event and an audit entry', async () => {
       const { call, eventsOf, row, webhookId } = await endpoint(failed)
       for (let n = 0; n < 9; n++) await call(hourMs, failed)
       assert.equal((await row()).status, 'active')
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(entry?.details ?? ''), { reason: statusReason })
     })
 
-    it('leaves it active if fewer than ten calls were made, or one of them succeeded', async () => {
+    it('leaves the webhook active if fewer than ten calls were made or any of them succeeded', async () => {
       const rare = await endpoint(failed)
       for (let n = 0; n < 8; n++) await rare.call(dayMs, failed)
       assert.equal((await rare.row()).status, 'active')
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.equal((await mended.row()).status, 'active')
     })
 
-    it('ignores a test that fails, and counts one that succeeds', async () => {
+    it('ignores a failed test, but counts a successful one', async () => {
       const { call, row, owner, webhookId, emit, deliveries, run, responses } = await endpoint(delivered)
       const test = async (outcome: Outcome) => {
         responses(outcome)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).failingSince, null)
     })
 
-    it('disables it at once after a 410, with an event', async () => {
+    it('leads to disabling at once after a 410, with an event', async () => {
       const { eventsOf, row } = await endpoint(gone)
       const { status, statusReason } = await row()
       assert.deepEqual([status, statusReason], ['disabled', 'The endpoint responded with 410 Gone'])

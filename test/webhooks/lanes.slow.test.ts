@@ -23,7 +23,7 @@ describe('grant', () => {
     assert.deepEqual([count, floorMs], [0, now + leaseMs])
   })
 
-  it('allows at most ten calls to start in any second, however they arrive', () => {
+  it('lets at most ten calls start in any one second, regardless of when they arrive', () => {
     const steps = fc.array(fc.record({ pauseMs: fc.nat(400), waiting: fc.nat(12), inFlight: fc.nat(4) }), {
       minLength: 20,
     })
@@ -49,7 +49,7 @@ describe('grant', () => {
     assert.deepEqual([count, floorMs], [0, now + 100])
   })
 
-  it('allows one call, after a pause, to probe an endpoint that failed ten times', () => {
+  it('allows one call, after a pause, to probe an endpoint that has failed ten times', () => {
     const openUntil = new Date(now + 3_000).toISOString()
     const open = { ...well, failures: 10, openUntil }
     assert.deepEqual(grant(open, now, defaultEndpointLimits, leaseMs), { count: 0, floorMs: now + 3_000, recent: [] })
@@ -72,14 +72,14 @@ describe('grant', () => {
     )
   })
 
-  it('allows any number of calls per second if that limit is off', () => {
+  it('allows any number of calls per second if there is no rate limit', () => {
     const limits = { ...defaultEndpointLimits, inFlight: 50, perSecond: Number.POSITIVE_INFINITY }
     assert.deepEqual(grant(well, now, limits, leaseMs), { count: 50, floorMs: now + leaseMs, recent: [] })
   })
 })
 
 describe('nextHealth', () => {
-  it('counts consecutive failures; from the tenth on, each doubles the pause, up to a minute', () => {
+  it('counts consecutive failures; from the tenth on, each failure doubles the pause, up to a minute', () => {
     let health = { failures: 0, openUntil: null as string | null }
     const pauses = Array.from({ length: 16 }, () => {
       health = nextHealth(health, false, now, defaultEndpointLimits)
@@ -91,7 +91,7 @@ describe('nextHealth', () => {
 })
 
 describe('endpointQueueId', () => {
-  it('is the webhook, or the client and the origin of a one-off callback URL', () => {
+  it('identifies the webhook or, for a one-off callback URL, the client and the origin', () => {
     assert.equal(endpointQueueId({ webhookId: 'whk_1', url: 'https://a.test/1' }, 'cli'), 'whk_1')
     const queueId = (url: string, client: string) => endpointQueueId({ webhookId: null, url }, client)
     assert.equal(queueId('https://a.test/1', 'cli'), queueId('HTTPS://A.test:443/2?x', 'cli'))
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Adds events for a callback URL without a webhook. */
+    /** Adds events for a one-off callback URL. */
     async function waiting(url: string, count: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, rows }
     }
 
-    /** A dispatcher whose calls stay in flight until the test ends them. */
+    /** Starts a dispatcher whose calls stay in flight until the test ends them. */
     function stalled() {
       const held: ((outcome: typeof failed | typeof delivered) => void)[] = []
       let begun = 0
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       return { post, held, begun: () => begun }
     }
 
-    it('are limited to four at a time, on both nodes together', async () => {
+    it('are limited to four at a time across both nodes', async () => {
       await waiting('https://one.test/', 9)
       const { post, held, begun } = stalled()
       const nodes = [await start(post), await start(post)]
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
     const iso = (ms: number) => new Date(ms).toISOString()
     const queueId = () => db.read.selectFrom('deliveryLanes').selectAll().execute()
 
-    it('are limited to ten per second, and continue in the next one', async () => {
+    it('are limited to ten per second, and continue in the next second', async () => {
       const { rows } = await waiting('https://fast.test/', 25)
       let calls = 0
       const node = await start(async () => {
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
 
     // SQLite has a single writer, so no other transaction can lock rows there.
     if (engine.name === 'postgres')
-      it('count as started only once claimed; those locked by another transaction are checked again at once', async () => {
+      it('count as started only once claimed, and are checked again at once if another transaction has locked them', async () => {
         const { rows, webhookId } = await waiting('https://held.test/', 3)
         const [first] = await rows()
         const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures while one call at a time probes the endpoint, and stay on their schedule', async () => {
+    it('wait after ten failures while one call at a time probes the endpoint, and keep their schedule', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
         return response
       }, options)
       await node.settled()
-      // Four run at a time, so up to three calls may have run beside the tenth failure.
+      // Four calls run at a time, so up to three may have run alongside the tenth failure.
       assert.ok(calls >= 10 && calls <= 13, String(calls))
       const opened = calls
       const untried = (await rows()).filter(({ attempts }) => attempts === 0)
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('are sent while two hundred others wait for an endpoint that never responds (T-WH-04)', async () => {
+    it('are sent while two hundred deliveries to another endpoint wait for responses that never come (T-WH-04)', async () => {
       clock.now = Date.now()
       await waiting('https://hole.test/', 200)
       const never = new Promise<never>(() => {})
@@ -270,7 +270,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('to many more endpoints than slots take turns', async () => {
+    it('take turns when there are many more endpoints than slots', async () => {
       const urls = Array.from({ length: 30 }, (_, n) => `https://turn-${n}.test/${randomBytes(4).toString('hex')}`)
       const all = await Promise.all(urls.map((url) => waiting(url, 1)))
       const order: string[] = []

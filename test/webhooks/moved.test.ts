@@ -18,7 +18,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** A delivery whose webhook moves during the first call, which then has this outcome. */
+    /** Creates a delivery whose webhook changes its address during the first call, which then has this outcome. */
     async function movedDuring(outcome: Outcome, meanwhile: (eventId: string) => Promise<unknown> = async () => {}) {
       const response = async () => {
         if (the.sent.length > 1) return delivered
@@ -31,7 +31,7 @@ forEachEngine((engine) => {
       return the
     }
 
-    it('is retried at the new one, and the outcome at the old one does not affect its health', async () => {
+    it('is retried at the new address, and the outcome at the old address does not affect its health', async () => {
       const the = await movedDuring(failed)
       const { status, failingSince } = await the.webhook(the.webhookId)
       assert.deepEqual([status, failingSince], ['active', null])
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).status, 'delivered')
     })
 
-    it('is not disabled by a 410 from the old one', async () => {
+    it('is not disabled by a 410 from the old address', async () => {
       const the = await movedDuring(gone)
       assert.equal((await the.webhook(the.webhookId)).status, 'active')
       assert.equal((await the.row()).status, 'pending')
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent[1]?.url, (await the.row()).status], [elsewhere, 'delivered'])
     })
 
-    it('also receives at the new one deliveries that were added for the old one at the same time', async () => {
+    it('receives, at the new address, deliveries added for the old address at the same time', async () => {
       const the = await one(delivered)
       await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
       const old = { url: 'https://receiver.test/' }
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gets no retries of events that its new scopes exclude, though a call in flight may succeed', async () => {
+    it('gets no retries for events that its new scopes exclude, though a call in flight may succeed', async () => {
       const hide = (eventId: string) =>
         db.write((tx) => tx.updateTable('events').set({ audience: 'users:read' }).where('id', '=', eventId).execute())
       const unsuccessful = await movedDuring(failed, hide)
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('the endpoint queue of a webhook', () => {
+  describe('a webhook’s endpoint queue', () => {
     let db: Database
     const clock = { now: start }
     const { one } = dispatching(engine, clock, (opened) => {
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('stays paused when another field of the webhook is changed', async () => {
+    it('stays paused when any other field of the webhook changes', async () => {
       const the = await one(delivered)
       const closed = { failures: 15, openUntil: iso(start + 60_000) }
       await db.write((tx) => tx.updateTable('deliveryLanes').set(closed).execute())

@@ -37,13 +37,13 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, response.json().errorCode], [status, code], response.body)
       return response.json()
     }
-    /** Waits until a delivery has no further attempts, and returns it. */
+    /** Waits until a delivery has no further attempts, and returns the delivery. */
     const ended = (webhookId: string, id: string): Promise<Json> =>
       eventually('a delivery ends', async () => {
         const delivery = (await call('GET', `/api/webhooks/${webhookId}/deliveries/${id}`)).json()
         return delivery.status !== 'pending' && delivery
       })
-    /** Waits until the webhook's log has this many deliveries and all have ended, and returns it. */
+    /** Waits until the webhook's log has this many deliveries and all have ended, and returns the log. */
     const log = (webhookId: string, count = 1): Promise<Json[]> =>
       eventually(`${count} deliveries`, async () => {
         const found = (await call('GET', `/api/webhooks/${webhookId}/deliveries`)).json()
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     const product = async () => (await call('POST', '/products', { name: 'Lamp', price: 1 })).json()
 
     describe('POST /api/webhooks/{id}/test', () => {
-      it('202 with the delivery: signed, sent only to this webhook, and marked as a test in the log', async () => {
+      it('202 with the delivery, which is signed, sent only to this webhook, and marked as a test in the log', async () => {
         const [mine, other] = [await service.receiver(), await service.receiver()]
         const { id, secret } = await register(mine.url)
         await register(other.url, { event: '*' })
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
         assert.equal(other.calls.length, 0)
       })
 
-      it('202 even while paused, with a single attempt whatever its outcome', async () => {
+      it('202 even while the webhook is paused, with a single attempt regardless of its outcome', async () => {
         const { url, calls, ...receiver } = Object.assign(await service.receiver(), { status: () => 500 })
         assert.ok(receiver.called)
         const { id } = await register(url)
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
         return calls.at(-1)
       }
 
-      it('200 with a new secret, shown once; both sign for 24 hours, then only the new one (T-WH-02)', async () => {
+      it('200 with a new secret, shown once; both secrets sign for 24 hours, then only the new one (T-WH-02)', async () => {
         const receiver = await service.receiver()
         const { id, secret: old } = await register(receiver.url)
         const response = await call('POST', `/api/webhooks/${id}/rotate-secret`)
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('409 while the previous secret is valid, and both go on signing; then 200; secrets are encrypted at rest', async () => {
+      it('409 while the previous secret is valid and both secrets sign, then 200; secrets are encrypted at rest', async () => {
         const receiver = await service.receiver()
         const { id, secret: first } = await register(receiver.url)
         const path = `/api/webhooks/${id}/rotate-secret`
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
         assert.ok([first, second, third].every((one) => !rows.includes(one)))
       })
 
-      it('412 when the tag is outdated; 404 for an unknown webhook', async () => {
+      it('412 for an outdated entity tag, 404 for an unknown webhook', async () => {
         const { id } = await register('http://127.0.0.1:9/')
         const path = `/api/webhooks/${id}/rotate-secret`
         await refused(412, 'PRECONDITION_FAILED', 'POST', path, {}, { 'if-match': '"2"' })
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
         await refused(400, 'INVALID_INPUT', 'POST', path, { immediate: 'yes' })
       })
 
-      it('200, then 409, or 200 with immediate, alike for the account’s secret', async () => {
+      it('200, 409 and, with immediate, 200 for the account’s secret under the same conditions', async () => {
         const receiver = await service.receiver()
         const first = (await call('GET', '/api/webhooks/secret')).json().secret
         const reported = async () => {
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/deliveries/{deliveryId}/redeliver', () => {
-      it('202: the same id and bytes, a new schedule, and attempts that continue counting', async () => {
+      it('202: sends the same id and bytes on a new schedule, and continues counting attempts', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n <= 3 ? 503 : 204) })
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 for a delivered one, and for a test while paused; 409 WEBHOOK_NOT_ACTIVE for any other while paused', async () => {
+      it('202 for a completed delivery and, while paused, for a test; 409 WEBHOOK_NOT_ACTIVE for anything else while paused', async () => {
         const receiver = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()
@@ -251,7 +251,7 @@ forEachEngine((engine) => {
         assert.match(detail, /paused/)
       })
 
-      it('404 for a delivery of another webhook and for malformed ids (T-WH-07)', async () => {
+      it('404 for another webhook’s delivery and for malformed ids (T-WH-07)', async () => {
         const { url } = await service.receiver()
         const [one, other] = [await register(url), await register(`${url}/2`)]
         const { id } = await post(`/api/webhooks/${one.id}/test`)
@@ -268,13 +268,13 @@ forEachEngine((engine) => {
       })
     })
 
-    it('202 for the redelivery of a pending delivery, which is sent once, not twice', async () => {
+    it('202 for redelivering a pending delivery, which is sent once, not twice', async () => {
       const receiver = Object.assign(await service.receiver(), { status: () => 500 })
       const { id } = await register(receiver.url, { event: 'product.created' })
       await product()
       await receiver.called(1)
       const [{ id: deliveryId }] = (await call('GET', `/api/webhooks/${id}/deliveries`)).json()
-      // However far the first two attempts have come, at most two more follow.
+      // Regardless of how far the first two attempts got, at most two more follow.
       await post(`/api/webhooks/${id}/deliveries/${deliveryId}/redeliver`)
       const { attempts, status } = await ended(id, deliveryId)
       assert.equal(status, 'failed')
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      it('202 with a count: deliveries of that range are sent again, once each', async () => {
+      it('202 with a count: each delivery in the range is sent again, once', async () => {
         const receiver = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.*' })
         const lamp = await product()
@@ -313,7 +313,7 @@ forEachEngine((engine) => {
     })
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('200 with status paused: not called until it is active again', async () => {
+      it('200 with status paused: no calls until the webhook is active again', async () => {
         const receiver = await service.receiver()
         const other = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
         )
       }
 
-      it('are sent to the owner’s other webhooks, never to the one they are about, and to no other owner', async () => {
+      it('are sent to the owner’s other webhooks, but never to the webhook concerned or to other owners', async () => {
         const [about, all, exact, strange] = await Promise.all(Array.from({ length: 4 }, () => service.receiver()))
         const { id } = await register(about!.url, { event: '*' })
         const { secret } = await register(all!.url, { event: '*' })

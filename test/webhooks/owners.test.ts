@@ -5,14 +5,14 @@ import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, newOwner, outcomes } from '../support/webhooks.ts'
 
 forEachEngine((engine) => {
-  describe('the owner of a webhook', () => {
+  describe('a webhook’s owner', () => {
     let db: Database
     const clock = { now: Date.parse('2026-03-01T12:00:00.000Z') }
     const { one, fan } = dispatching(engine, clock, (opened) => {
       db = opened
     })
 
-    it('owns its deliveries, including those caused by other clients, even after the webhook is deleted (T-API-01)', async () => {
+    it('owns the webhook’s deliveries, including those caused by other clients, even after it is deleted (T-API-01)', async () => {
       const the = await one(outcomes.delivered)
       const causer = newOwner()
       const event = await the.emit(causer, { audience: 'any', callbackUrl: 'https://elsewhere.test/' })
@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.fromEntries(owners), { [the.webhookId]: the.owner, null: causer })
     })
 
-    /** A user who has logged in with a client. */
+    /** Creates a user who has logged in with a client. */
     async function person() {
       const key = `u${++people}@example.com`
       const user = { name: key, nameKey: key, email: key, emailKey: key, address: null, phone: null, revision: 1 }
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
     }
     let people = 0
 
-    it('receives nothing after being deleted as a user: no own or public events, no waiting deliveries', async () => {
+    it('receives nothing after being deleted as a user: neither own or public events nor waiting deliveries', async () => {
       const the = await one(outcomes.delivered)
       const { owner, remove } = await person()
       const other = await person()
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.ok(the.sent.some(({ url }) => url === 'https://kept.test/'))
     })
 
-    it('is not taken for a user if it is a client, whatever its id', async () => {
+    it('is not mistaken for a user if it is a client, regardless of its id', async () => {
       const the = await one(outcomes.delivered)
       const owner = { ownerClient: '4711', ownerSubject: '4711' }
       const { id } = await the.subscribe(owner, 'https://client.test/')

@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     let nowMs = start
     const left: unknown[] = []
 
-    /** The plugins with stubs for authentication and for the error policy; records what the handlers return. */
+    /** Builds the plugins with stubs for authentication and the error policy; records what the handlers return. */
     async function appWith(options: Partial<WebhooksOptions> = {}): Promise<FastifyInstance> {
       const made = Fastify()
       made.decorateRequest('caller', null)
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
     }
 
     describe('POST /api/webhooks', () => {
-      it('409 for an owner’s 1,001st webhook, until another one is deleted', async () => {
+      it('409 for an owner’s 1,001st webhook, until the owner deletes one', async () => {
         const who = someone()
         const ids: string[] = []
         for (let batch = 0; batch < 10; batch++) {
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       }
 
       for (const event of ['report.started', 'report', 'REPORT.*', '', 'constructor', '**']) {
-        it(`422 naming the allowed events for ${JSON.stringify(event)}`, async () => {
+        it(`422 listing the allowed events for ${JSON.stringify(event)}`, async () => {
           const response = await post(fresh({ event }))
           assert.equal(response.statusCode, 422)
           const { code, errors } = response.json()
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('422 naming every violation at once', async () => {
+      it('422 listing all violations at once', async () => {
         const headers = { 'webhook-id': '1', 'a b': '1', 'a/b~': '1', ok: 'a\nb' }
         const bad = { event: 'x', callbackUrl: 'nowhere', description: 'a\nb', headers, payloadStyle: 'x' }
         const { code, errors } = (await post(bad)).json()
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('422 for values that are too long or too many', async () => {
+      it('422 for values that are too long and for too many values', async () => {
         const many = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`x-${n}`, '1']))
         for (const more of [
           { description: 'x'.repeat(501) },
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
         assert.equal((await post(fresh(), {}, inside)).json().code, 'CALLBACK_URL_BLOCKED')
       })
 
-      it('409 for the same event and address of the same owner, but not of another', async () => {
+      it('409 if the owner has already registered the same event and address, 201 if only another owner has', async () => {
         const body = fresh()
         assert.equal((await post(body)).statusCode, 201)
         const again = await post(body)
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/{id}', () => {
-      it('200 without the secret, with the revision for the validators', async () => {
+      it('200 without the secret, but with the revision for the validators', async () => {
         const { secret, ...created } = (await post(fresh({ headers: { 'X-A': '1' } }))).json()
         left.length = 0
         const response = await get(`/api/webhooks/${created.id}`)
@@ -248,7 +248,7 @@ forEachEngine((engine) => {
         assert.ok(secret && !response.body.includes('whsec_'))
       })
 
-      it('404 for another owner’s, identical to that for an unknown id (T-WH-07)', async () => {
+      it('404 for another owner’s webhook, identical to the response for an unknown id (T-WH-07)', async () => {
         const { id } = (await post(fresh())).json()
         const unknown = await get('/api/webhooks/whk_0000000000000000000000')
         assert.equal(unknown.statusCode, 404)
@@ -268,9 +268,9 @@ forEachEngine((engine) => {
         }
       })
 
-      it('200 with the owner for an administrator; no other caller sees it, not even the owner', async () => {
+      it('200 with the owner field for administrators only: not even the owner sees it', async () => {
         const owner = { client: 'cli_app', subject: '42' }
-        // The newest webhook of the suite.
+        // The newest webhook in this suite.
         nowMs = start + 3_600_000
         const { id } = (await post(fresh(), owner)).json()
         const admin = { client: 'cli_root', scopes: ['admin'] }
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks', () => {
-      it("200 with the caller's own, newest first, without secrets", async () => {
+      it("200 with the caller's own webhooks, newest first, without secrets", async () => {
         const me = someone()
         const ids: string[] = []
         for (let n = 0; n < 3; n += 1) {
@@ -305,7 +305,7 @@ forEachEngine((engine) => {
         assert.ok(!response.body.includes('secret'))
       })
 
-      it('200 in pages that follow each other forwards and backwards', async () => {
+      it('200 in pages that can be followed forwards and backwards', async () => {
         const me = someone()
         for (let n = 0; n < 5; n += 1) await post(fresh(), me)
         const all = (await get('/api/webhooks', me)).json()
@@ -349,7 +349,7 @@ forEachEngine((engine) => {
         assert.equal((await get(`/api/webhooks/${id}`)).statusCode, 404)
       })
 
-      it('412 when the tag is outdated, 204 when it is current', async () => {
+      it('412 for an outdated entity tag, 204 for the current one', async () => {
         const { id } = (await post(fresh())).json()
         for (const headers of [{ 'if-match': '"2"' }, { 'if-match': 'W/"1"' }, { 'if-none-match': '*' }]) {
           const response = await drop(id, {}, headers)
@@ -381,7 +381,7 @@ forEachEngine((engine) => {
         assert.equal((await strict.inject({ method: 'DELETE', url, headers: { 'if-match': '*' } })).statusCode, 204)
       })
 
-      it('204, and pending deliveries end', async () => {
+      it('204, ending pending deliveries', async () => {
         const { id } = (await post(fresh())).json()
         await addDelivery(id, 'dlv_ended', '2026-03-01T12:00:00.000Z')
         await drop(id)
@@ -394,7 +394,7 @@ forEachEngine((engine) => {
       })
     })
 
-    /** A delivery with one failed attempt. */
+    /** Creates a delivery with one failed attempt. */
     async function addDelivery(webhookId: string, id: string, createdAt: string): Promise<void> {
       const eventId = `msg_${id}`
       const event = { ownerClient: 'cli_a', ownerSubject: 'cli_a', body: '{}', callbackUrl: null, createdAt }
@@ -457,7 +457,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/secret', () => {
-      it("200 with the caller's own, the same every time", async () => {
+      it("200 with the caller's own secret, the same every time", async () => {
         const me = someone()
         const { secret } = (await get('/api/webhooks/secret', me)).json()
         assert.match(secret, /^whsec_/)

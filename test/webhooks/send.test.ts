@@ -61,7 +61,7 @@ const answering =
   }
 
 describe('post: the request', () => {
-  it('T-WH-03 sends the given bytes and headers, with the host of the URL', async (t) => {
+  it('T-WH-03 sends the given bytes and headers, with the URL’s host', async (t) => {
     const seen: { request: IncomingMessage; bytes: Buffer }[] = []
     const { port, origin } = await receiver(t, async (request, response) => {
       seen.push({ request, bytes: await received(request) })
@@ -105,7 +105,7 @@ describe('post: the request', () => {
     assert.equal(server.connections(), 1)
   })
 
-  it('ignores proxy settings of the environment', async (t) => {
+  it('ignores proxy settings in the environment', async (t) => {
     const proxy = await receiver(t, answering(200))
     const server = await receiver(t, answering(200))
     for (const name of ['HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'NODE_USE_ENV_PROXY']) {
@@ -123,7 +123,7 @@ describe('post: the request', () => {
 
 describe('post: outcome by status', () => {
   for (const status of [200, 201, 202, 204, 299]) {
-    it(`${status} is delivered`, async (t) => {
+    it(`counts ${status} as delivered`, async (t) => {
       const { origin } = await receiver(t, answering(status, {}, status === 204 ? '' : 'thanks'))
       const { durationMs, ...rest } = await sending(t)(origin)
       assert.ok(durationMs >= 0 && durationMs < 2000)
@@ -141,7 +141,7 @@ describe('post: outcome by status', () => {
   }
 
   for (const status of [400, 401, 404, 410, 429, 500, 503]) {
-    it(`T-WH-05 ${status} is not delivered${status === 410 ? ' and gone' : ''}`, async (t) => {
+    it(`T-WH-05 counts ${status} as not delivered${status === 410 ? ' and gone' : ''}`, async (t) => {
       const { origin } = await receiver(t, answering(status, {}, 'no'))
       const result = await sending(t)(origin)
       assert.deepEqual([result.status, result.delivered, result.gone], [status, false, status === 410])
@@ -150,7 +150,7 @@ describe('post: outcome by status', () => {
   }
 
   for (const status of [301, 302, 303, 307, 308]) {
-    it(`T-SSRF-05 ${status} is not followed`, async (t) => {
+    it(`T-SSRF-05 does not follow ${status}`, async (t) => {
       const second = await receiver(t, answering(200))
       const { origin } = await receiver(t, answering(status, { location: `${second.origin}/` }))
       const result = await sending(t)(origin)
@@ -186,7 +186,7 @@ describe('post: Retry-After', () => {
     ['Mon, 01 Mar 2027 12:00:00 GMT', 86_400],
     ['Sun, 99 Mar 2026 12:01:00 GMT', null],
   ]
-  it(`T-WH-05 seconds or date, at most a day, null when malformed, negative or past (${table.length} values)`, async (t) => {
+  it(`T-WH-05 accepts seconds or a date, at most a day; null if malformed, negative or past (${table.length} values)`, async (t) => {
     const { origin } = await receiver(t, (request, response) => {
       const [header] = table[Number(request.url!.slice(1))]!
       request.resume().on('end', () => response.writeHead(503, { 'retry-after': header }).end())
@@ -199,7 +199,7 @@ describe('post: Retry-After', () => {
 })
 
 describe('post: hostile responses', () => {
-  it('T-SSRF-09 ends a call whose response body hangs at its time limit, undelivered', async (t) => {
+  it('T-SSRF-09 ends a call at its time limit if the response body hangs, and counts it as not delivered', async (t) => {
     const { origin } = await receiver(t, (_request, response) => response.writeHead(200).write('begun'))
     const result = await sending(t)(origin, { timeoutMs: 200 })
     assert.deepEqual([result.status, result.delivered, result.error], [200, false, 'timeout'])
@@ -213,7 +213,7 @@ describe('post: hostile responses', () => {
     assert.deepEqual([status, error, delivered], [null, 'timeout', false])
   })
 
-  it('T-SSRF-09 ends a call whose response drips byte by byte at the same limit', async (t) => {
+  it('T-SSRF-09 ends a call at the same limit if the response arrives byte by byte', async (t) => {
     const { origin } = await receiver(t, (_request, response) => {
       const drip = setInterval(() => response.write('.'), 5)
       response.on('close', () => clearInterval(drip))
@@ -223,7 +223,7 @@ describe('post: hostile responses', () => {
     assert.ok(durationMs < 1000)
   })
 
-  it('T-SSRF-09 cuts off an endless body after 64 KiB, and the connection with it', async (t) => {
+  it('T-SSRF-09 stops reading an endless body after 64 KiB and closes the connection', async (t) => {
     let written = 0
     const closed = Promise.withResolvers<void>()
     const { origin } = await receiver(t, (request, response) => {
@@ -252,7 +252,7 @@ describe('post: hostile responses', () => {
     assert.ok(!result.responseStart!.includes('aaaa'))
   })
 
-  it('stores text without NUL, with replacement characters, and without a character that the limit splits', async (t) => {
+  it('replaces invalid characters in stored text, and omits NUL and a character split by the limit', async (t) => {
     const bodies = [
       Buffer.from('a\0b\0'),
       Buffer.from([0x61, 0xff, 0x62]),
@@ -267,18 +267,18 @@ describe('post: hostile responses', () => {
   })
 
   for (const [title, response] of [
-    ['not HTTP at all', 'SSH-2.0-OpenSSH_9.2\r\n'],
+    ['a response that is not HTTP', 'SSH-2.0-OpenSSH_9.2\r\n'],
     ['headers beyond 16 KiB', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(70_000)}\r\n\r\n`],
-    ['two different lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
+    ['two different Content-Length headers', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
   ] as const) {
-    it(`T-SSRF-09 a response that is ${title} is an invalid response`, async (t) => {
+    it(`T-SSRF-09 classifies ${title} as an invalid response`, async (t) => {
       const { origin } = await receiverTcp(t, (socket) => socket.once('data', () => socket.end(response)))
       const result = await sending(t)(origin)
       assert.deepEqual([result.delivered, result.error], [false, 'invalid response'])
     })
   }
 
-  it('classifies a connection reset before or during the response as one', async (t) => {
+  it('classifies a connection reset before or during the response as a reset', async (t) => {
     const early = await receiverTcp(t, (socket) => socket.once('data', () => socket.resetAndDestroy()))
     const ended = await receiverTcp(t, (socket) => socket.once('data', () => socket.end()))
     const within = await receiverTcp(t, (socket) =>
@@ -305,7 +305,7 @@ describe('post: hostile responses', () => {
     assert.equal(result.durationMs % 100, 0)
   })
 
-  it('reports a name that fails to resolve, or has no address, as unreachable too', async (t) => {
+  it('reports a name that does not resolve or has no address as unreachable', async (t) => {
     const failing = sending(t, {
       lookup: async () => Promise.reject(Object.assign(new Error('x'), { code: 'EAI_AGAIN' })),
     })
@@ -314,21 +314,21 @@ describe('post: hostile responses', () => {
     assert.equal((await empty('http://receiver.test/')).error, 'unreachable')
   })
 
-  it('limits the time of a name resolution that never ends', async (t) => {
+  it('applies the time limit to a name resolution that never ends', async (t) => {
     const post = sending(t, { lookup: () => new Promise(() => {}), connectTimeoutMs: 300 })
     const { error, durationMs } = await post('http://receiver.test/', { timeoutMs: 100 })
     assert.equal(error, 'unreachable')
     assert.ok(durationMs < 400, String(durationMs))
   })
 
-  it('limits the time of a TLS handshake that never ends', async (t) => {
+  it('applies the time limit to a TLS handshake that never ends', async (t) => {
     const { port } = await receiverTcp(t, (socket) => socket.resume())
     const { error, durationMs } = await sending(t, { connectTimeoutMs: 100 })(`https://127.0.0.1:${port}/`)
     assert.equal(error, 'unreachable')
     assert.ok(durationMs < 1900)
   })
 
-  it('never throws: invalid headers and a closed sender are outcomes too', async () => {
+  it('never throws: returns an outcome even for invalid headers and a closed sender', async () => {
     const client = sender({ policy: open, timeoutMs: 1000, now: Date.now })
     const url = 'http://127.0.0.1:9/'
     assert.equal((await client.post({ url, headers: { 'bad name': 'x' }, body })).error, 'invalid request')
@@ -379,7 +379,7 @@ describe('post: blocked before any packet', () => {
     assert.equal(canary.connections(), 0)
   })
 
-  it('T-SSRF-04 opens no connection to a name that was public at registration and is loopback at delivery', async (t) => {
+  it('T-SSRF-04 opens no connection to a name that was public at registration but resolves to loopback at delivery', async (t) => {
     const canary = await receiver(t, answering(200))
     for (let round = 0; round < 100; round += 1) {
       const responses = ['93.184.215.14', '127.0.0.1']
@@ -398,7 +398,7 @@ describe('post: blocked before any packet', () => {
     ['2606:4700::1', '::ffff:127.0.0.1'],
     ['junk'],
   ]) {
-    it(`T-SSRF-04 blocks a name with a single disallowed address: ${addresses.join(', ')}`, async (t) => {
+    it(`T-SSRF-04 blocks a name if any of its addresses is disallowed: ${addresses.join(', ')}`, async (t) => {
       const canary = await receiver(t, answering(200))
       const post = sending(t, { policy: shut, lookup: async () => addresses.map((address) => ({ address })) })
       assert.equal((await post(`http://mixed.test:${canary.port}/`)).blocked, true)
@@ -406,7 +406,7 @@ describe('post: blocked before any packet', () => {
     })
   }
 
-  it('T-SSRF-04 resolves once per connection and pins the address; Host is still the name', async (t) => {
+  it('T-SSRF-04 resolves once per connection and pins the address, but sends the name as Host', async (t) => {
     const hosts: (string | undefined)[] = []
     const server = await receiver(t, (request, response) => {
       hosts.push(request.headers.host)
@@ -448,7 +448,7 @@ describe('post over TLS', () => {
     return { seen, ...(await listening(t, server)) }
   }
 
-  it('T-SSRF-04 verifies a pinned address against the name, over HTTP/1.1 although HTTP/2 is offered', async (t) => {
+  it('T-SSRF-04 verifies a pinned address’s certificate against the name, over HTTP/1.1 even if HTTP/2 is offered', async (t) => {
     const server = await secure(t)
     const post = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })
     const result = await post(`https://receiver.test:${server.port}/`)
@@ -462,7 +462,7 @@ describe('post over TLS', () => {
     assert.equal((await post(`https://127.0.0.1:${server.port}/`)).delivered, true)
   })
 
-  it('reports an unknown authority, a wrong name and a server without TLS as tls', async (t) => {
+  it('reports an unknown authority, a wrong name and a server without TLS with the class tls', async (t) => {
     const server = await secure(t)
     const plain = await receiver(t, answering(200))
     const trusting = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })

@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('is paused at once: a few deliveries end with it, the rest in steps, and those claimed meanwhile are not sent', async () => {
+    it('is paused at once: a few deliveries end with it, the rest end in batches, and those claimed before that are not sent', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       assert.equal(await the.count('status', 'failed'), settledAtOnce)
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'failed'), many - claimed.length)
     })
 
-    it('gets none of the waiting deliveries if it is enabled again before all of them have ended', async () => {
+    it('receives none of the waiting deliveries if it is enabled again before all of them have ended', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       await the.change(the.owner, the.id, { status: 'active' })
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'pending'), claimed.length)
     })
 
-    it('is called only at its new address, and only with events that its scopes cover', async () => {
+    it('is called only at its new address, and only for events that its scopes cover', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { callbackUrl: there })
       assert.equal(await the.count('status', 'failed'), settledAtOnce / 10)
@@ -110,14 +110,14 @@ forEachEngine((engine) => {
         (await the.count('status', 'failed')) + (await stillAtOldAddress(the.id)),
       )
     })
-    /** The deliveries claimed before they were moved: a claim uses the webhook's address, not the row's. */
+    /** Counts deliveries claimed before they were moved: a claim uses the webhook's address, not the one in the row. */
     const stillAtOldAddress = async (id: string) => {
       const claimed = db.read.selectFrom('deliveries').select('id').where('webhookId', '=', id)
       const rows = claimed.where('leaseUntil', 'is not', null).where('url', '=', here).where('status', '=', 'pending')
       return (await rows.execute()).length
     }
 
-    it('is deleted at once: a few deliveries end with it, the rest in steps, and those claimed meanwhile are not sent', async () => {
+    it('is deleted at once: a few deliveries end with it, the rest end in batches, and those claimed before that are not sent', async () => {
       const the = await waiting()
       await the.unsubscribe(the.owner, the.id)
       assert.equal(await the.count('status', 'failed'), settledAtOnce)

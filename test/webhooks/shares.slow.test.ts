@@ -24,7 +24,7 @@ describe('share', () => {
   const owners = fc.constantFrom(...names)
   const wishes = fc.array(fc.tuple(owners, fc.nat(700)), { maxLength: 6 })
 
-  it('is max-min: the owner with the fewest calls always gets the next slot', () => {
+  it('is max-min fair: the owner with the fewest calls always gets the next slot', () => {
     const underWay = fc.array(owners, { maxLength: 200 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -45,7 +45,7 @@ describe('share', () => {
     )
   })
 
-  it('never grants more slots than are free, and never the last one to an owner that has another', () => {
+  it('never grants more slots than are free, nor the last slot to an owner that already has one', () => {
     const underWay = fc.array(fc.record({ owner: owners, rank }), { maxLength: 100 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -59,7 +59,7 @@ describe('share', () => {
     )
   })
 
-  it('leaves a slot for the next owner, whether owners are few or many', () => {
+  it('leaves a slot for the next owner, however many owners there are', () => {
     for (const owners of [1, 2, 4, 20, 100, 255]) {
       const wanted = new Map(Array.from({ length: owners }, (_, n) => [`owner ${n}`, 1_000]))
       const { granted, left } = share(slotsOf(512, []), 0, wanted)
@@ -70,7 +70,7 @@ describe('share', () => {
     }
   })
 
-  it('gives an owner more than an equal part only while others want less', () => {
+  it('gives an owner more than an equal share only while others want less', () => {
     const wanted = new Map([
       ['modest', 3],
       ['greedy', 1_000],
@@ -80,7 +80,7 @@ describe('share', () => {
     assert.ok((granted.get('greedy') ?? 0) > 200)
   })
 
-  it('gives failing endpoints at most half of the slots, failing and untried ones at most three quarters, for any number of owners', () => {
+  it('gives failing endpoints at most half of the slots, and together with untried ones three quarters, for any number of owners', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const sum = (of: ReadonlyMap<string, number>) => [...of.values()].reduce((one, other) => one + other, 0)
     const failing = share(slotsOf(512, []), 2, many)
@@ -91,14 +91,14 @@ describe('share', () => {
     assert.equal(roomFor(unknown.left, 0), 128)
   })
 
-  it('leaves some slots to failing and untried endpoints, however many others respond', () => {
+  it('leaves some slots to failing and untried endpoints, however many endpoints respond', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const { left } = share(slotsOf(512, []), 0, many)
     assert.deepEqual([roomFor(left, 0), roomFor(left, 1), roomFor(left, 2)], [0, 32, 64])
   })
 })
 
-describe('the time limit of a call', () => {
+describe('a call’s time limit', () => {
   it('is shorter after ten failures, except for every fourth call', () => {
     const of = (failures: number) => shortLimitMs({ failures }, defaultEndpointLimits)
     assert.deepEqual([0, 9, 10, 11, 12, 13, 14].map(of), [null, null, 5_000, 5_000, 5_000, null, 5_000])
@@ -106,7 +106,7 @@ describe('the time limit of a call', () => {
 })
 
 forEachEngine((engine) => {
-  describe('the slots of a sender', () => {
+  describe('a sender’s slots', () => {
     let db: Database
     const clock = { now }
     const { start, fan, queue } = dispatching(engine, clock, (opened) => {
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('are left for one owner’s healthy endpoint while four others have enough dead ones for all slots', async () => {
+    it('stay available to one owner’s healthy endpoint while four other owners have enough dead endpoints for all slots', async () => {
       for (let n = 0; n < 4; n++) await waitingFor(`dead-${n}.test`, 12)
       const begun: string[] = []
       const node = await start(
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       await node.stop(0)
     })
 
-    it('are left for a responding endpoint while more owners than slots have dead, never-called ones', async () => {
+    it('stay available to a responding endpoint while many owners, more than slots, have dead endpoints never called before', async () => {
       const healthy = await waitingFor('answers.test', 1)
       const first = await start(async () => delivered)
       await first.settled()
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are at most half occupied by failing endpoints, for any number of endpoints and owners', async () => {
+    it('are never more than half occupied by failing endpoints, however many endpoints and owners there are', async () => {
       for (let n = 0; n < 30; n++) await waitingFor(`failing-${n}.test`, 3)
       await setRank(2, 1)
       const flying = await claimAll(32)
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('go to the owner with the fewest calls when one becomes free', async () => {
+    it('go to the owner with the fewest calls as they become free', async () => {
       const large = await waitingFor('large.test', 40)
       const flying = await claimAll(16)
       const small = await waitingFor('small.test', 3)
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are claimed in one pass although a thousand queues of an owner with no share left are due earlier', async () => {
+    it('are claimed in one pass even if a thousand queues of an owner whose share is used up are due earlier', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are shared on each of two nodes: the second one sends what the first has no slots for', async () => {
+    it('are shared out on each of two nodes: the second node sends what the first has no slots for', async () => {
       await waitingFor('wide.test', 20)
       const first = await claimAll(12)
       const second = await claimAll(12)
@@ -223,7 +223,7 @@ forEachEngine((engine) => {
       assert.ok(second.length > 0 && first.length === second.length)
     })
 
-    it('are occupied for five seconds by an endpoint that failed ten times, not for fifteen', async () => {
+    it('are occupied for five seconds, not fifteen, by an endpoint that has failed ten times', async () => {
       const the = await waitingFor('gone.test', 1)
       const limits: (number | undefined)[] = []
       const node = await start(
@@ -243,7 +243,7 @@ forEachEngine((engine) => {
       assert.deepEqual(limits.slice(0, 15), expected)
     })
 
-    it('also go to queues that an earlier release scheduled, once these are overdue for a minute', async () => {
+    it('also go to queues scheduled by an earlier release, once these have been overdue for a minute', async () => {
       await waitingFor('revived.test', 2)
       await db.write((tx) => tx.deleteFrom('deliveryOwners').execute())
       assert.equal((await claimAll(8)).length, 0)
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 2)
     })
 
-    it('leave no rows for owners that have nothing to send', async () => {
+    it('leave behind no rows for owners that have nothing to send', async () => {
       await waitingFor('brief.test', 1)
       const node = await start(async () => delivered)
       await node.settled()
@@ -262,7 +262,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 1)
     })
 
-    it('are left for a real endpoint while four owners wait for sockets that never respond', async (t) => {
+    it('stay available to a real endpoint while four owners wait for sockets that never respond', async (t) => {
       clock.now = Date.now()
       const sockets = new Set<Socket>()
       const hole = createServer((socket) => void sockets.add(socket.on('error', () => {})))

@@ -28,7 +28,7 @@ function flipped(bytes: Buffer, bit: number): Buffer {
 }
 
 describe('webhook secrets', () => {
-  it('are whsec_ and exactly the 32 random bytes in base64', () => {
+  it('consist of whsec_ and exactly 32 random bytes in base64', () => {
     const drawn: number[] = []
     const secret = newSecret((size) => {
       drawn.push(size)
@@ -84,13 +84,13 @@ describe('webhook-signature, v1', () => {
     assert.equal(forged.filter((attempt) => reads(secret, message, attempt)).length, 0)
   })
 
-  it('T-WH-01 is invalid for another id, another time and another secret', () => {
+  it('T-WH-01 is invalid for a different id, time or secret', () => {
     assert.equal(reads(secret, { ...message, id: 'msg_2' }, value), false)
     assert.equal(reads(secret, { ...message, timestampSeconds: timestampSeconds + 1 }, value), false)
     assert.equal(reads(newSecret(randomBytes), message, value), false)
   })
 
-  it('T-WH-02 is verified with either secret during a rotation', () => {
+  it('T-WH-02 can be verified with either secret during a rotation', () => {
     const next = newSecret(randomBytes)
     const both = signature({ secrets: [next, secret] }, message)
     assert.equal(both.split(' ').length, 2)
@@ -98,7 +98,7 @@ describe('webhook-signature, v1', () => {
     assert.ok(reads(next, message, both))
   })
 
-  it('T-WH-03 covers the exact bytes, valid UTF-8 or not', () => {
+  it('T-WH-03 covers the exact bytes, whether or not they are valid UTF-8', () => {
     const signed = (bytes: Buffer) => signature({ secrets: [secret] }, { ...message, body: bytes })
     assert.notEqual(signed(Buffer.from([0xff])), signed(Buffer.from([0xfe])))
     assert.equal(signed(Buffer.from([0xff, 0])), signed(Buffer.from([0xff, 0])))
@@ -126,7 +126,7 @@ describe('webhook-signature, v1a', () => {
     assert.equal(bits.filter((bit) => verify(null, flipped(content, bit), publicKey, ed25519)).length, 0)
   })
 
-  it('T-WH-02 has one part per key during a rotation, even without any secret', () => {
+  it('T-WH-02 has one signature per key during a rotation, even without a secret', () => {
     const next = generateKeyPairSync('ed25519')
     const rotated = signature({ secrets: [], privateKeys: [privateKey, next.privateKey] }, message).split(' ')
     const verifies = rotated.map((part, n) =>

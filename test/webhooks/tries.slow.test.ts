@@ -12,7 +12,7 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const secondsAfterStart = (instant: string | null) => (Date.parse(instant ?? '') - start) / 1_000
 
 forEachEngine((engine) => {
-  describe('an attempt of a delivery', () => {
+  describe('a delivery attempt', () => {
     let db: Database
     const clock = { now: start }
     const {
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       [0, 8],
       [0.999_999, 12],
     ] as const) {
-      it(`waits ±20 % of the schedule: ${seconds} s`, async () => {
+      it(`is scheduled with ±20 % jitter: after ${seconds} s`, async () => {
         const the = await one(failed, { jitter: () => jitter })
         await the.run()
         assert.equal(Math.round(secondsAfterStart((await the.row()).nextAttemptAt)), seconds)
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       [0, 10],
       [99_999_999, 86_400],
     ] as const) {
-      it(`Retry-After: ${retryAfterSeconds} waits ${seconds} s (T-WH-05)`, async () => {
+      it(`is scheduled after ${seconds} s by Retry-After: ${retryAfterSeconds} (T-WH-05)`, async () => {
         const the = await one({ ...failed, status: 429, retryAfterSeconds })
         await the.run()
         assert.equal(secondsAfterStart((await the.row()).nextAttemptAt), seconds)
@@ -97,14 +97,14 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).status, 'delivered')
     })
 
-    it('is not repeated once it is delivered', async () => {
+    it('is not repeated once the delivery has succeeded', async () => {
       const the = await one(delivered)
       await the.run()
       await the.run()
       assert.equal(the.sent.length, 1)
     })
 
-    it('is not started by a stopping service, which releases at once what it cannot finish in time', async () => {
+    it('is not started by a stopping service, which at once releases deliveries that it cannot finish in time', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let response: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => response())
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).status, 'delivered')
     })
 
-    it('is dropped when its webhook was deleted, paused or disabled', async () => {
+    it('is dropped if the webhook was deleted, paused or disabled', async () => {
       for (const status of ['deleted', 'paused', 'disabled'] as const) {
         const the = await one(delivered)
         const change = (tx: Database['read']) =>
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('does not count if an internal error prevents it: the error is logged, and the attempt made a minute later', async () => {
+    it('does not count if an internal error prevents it: the error is logged, and the attempt is made a minute later', async () => {
       const reported: unknown[] = []
       const the = await one(delivered, { onError: (error) => reported.push(error), limits: { ...limitsOfOne } })
       const other = await the.emit(the.owner)
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, reported.length, (await the.row()).status], [2, 1, 'delivered'])
     })
 
-    it('ends the other deliveries of the webhook, too, if it gets a 410', async () => {
+    it('ends the webhook’s other deliveries if the response is 410', async () => {
       const the = await one(gone, { limits: { ...limitsOfOne } })
       const other = await the.emit(the.owner)
       await fan(batch([{ eventId: other.id }]))
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(the.webhookId)).failingSince, null)
     })
 
-    it('succeeds, as does the deletion of its webhook at the same time, in either order (T-WH-07)', async () => {
+    it('succeeds even if the webhook is deleted at the same time, as does the deletion, in either order (T-WH-07)', async () => {
       for (const outcome of [failed, delivered, gone]) {
         const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
         const sender = await dispatch(async () => outcome)
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.deliveries(event.id), [])
     })
 
-    it('is made again, with the full schedule, for a delivery that was redelivered manually', async () => {
+    it('is made again on the full schedule after a manual redelivery', async () => {
       const the = await one(failed, { schedule: [0] })
       await the.run()
       assert.equal((await the.row()).status, 'failed')
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.deepEqual([reported, the.sent.length, status, attempts], [1, 2, 'failed', 2])
     })
 
-    it('counts for a delivery that is redelivered in the meantime, which continues on its own schedule', async () => {
+    it('counts for a delivery that is redelivered while the call is in flight, and the redelivery keeps its own schedule', async () => {
       const slow = Promise.withResolvers<typeof delivered>()
       const the = await one(() => (the.sent.length === 1 ? slow.promise : delivered))
       const sender = await dispatch(the.post)
@@ -243,7 +243,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, status, attempts], [2, 'delivered', 2])
     })
 
-    it('is the only one of a test, and is made although the webhook is paused', async () => {
+    it('is the only one for a test, and is made even if the webhook is paused', async () => {
       const the = await one(failed)
       await db.write((tx) =>
         tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),
