@@ -7,7 +7,7 @@ const clients = 100
 const increments = 100
 
 forEachEngine((engine) => {
-  describe(`${clients} clients that each try ${increments} increments of one counter (P7, T-RACE-01)`, () => {
+  describe(`${clients} clients that each make ${increments} attempts to increment one counter (P7, T-RACE-01)`, () => {
     const service = appOn(engine)
 
     it('200 exactly as often as the counter grew, 412 for every other attempt', { timeout: 120_000 }, async () => {
@@ -17,7 +17,7 @@ forEachEngine((engine) => {
         const response = await service.send({ url })
         return { price: response.json().price as number, tag: String(response.headers.etag) }
       }
-      /** The prices set by successful requests, in the order of the responses. */
+      /** The prices set by successful requests, in response order. */
       const set: number[] = []
       let lost = 0
       const client = async () => {
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       assert.ok(lost > 0, 'nobody lost, so nobody raced')
       assert.equal(price, set.length)
       assert.equal(tag, `"${set.length + 1}"`)
-      // No two clients set the same value.
+      // No two clients have set the same value.
       assert.equal(new Set(set).size, set.length)
     })
   })

@@ -11,7 +11,7 @@ import { eventually, type RealService, realService } from '../support/service.ts
 
 const minutes = 20
 
-/** Shifts the clock of a process; each SIGWINCH sets it back 20 minutes. The database's clock is unaffected. */
+/** Shifts a process's clock; each SIGWINCH sets it back by 20 minutes. The database's clock is unaffected. */
 function clockAhead(minutesAhead: number): Record<string, string> {
   const code = `
     const real = Date
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       })
       after(stopped)
 
-      it('503 at /readyz with the reason only, and 200 at /livez', async () => {
+      it('503 at /readyz with nothing but the reason, and 200 at /livez', async () => {
         const ready = await probe(node, '/readyz')
         assert.equal(ready.status, 503)
         assert.equal(ready.headers['retry-after'], '2')
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
         assert.equal((await probe(node, '/livez')).status, 200)
       })
 
-      it('logs it once', async () => {
+      it('logs the difference once', async () => {
         const line = await eventually(
           'it is logged',
           async () => /^\{.*clock of this machine.*$/m.exec(node.output())?.[0],
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
         assert.equal(node.output().match(/clock of this machine/g)?.length, 1)
       })
 
-      it('401 for a token issued by its own clock: the database’s clock decides', async () => {
+      it('401 for a token valid only according to the node’s own clock: the database’s clock decides', async () => {
         const response = await node.call('GET', '/api/reports')
         const code = minutesAhead > 0 ? 'AUTH_TOKEN_INVALID' : 'AUTH_TOKEN_EXPIRED'
         assert.deepEqual([response.status, response.json().errorCode], [401, code])
@@ -89,10 +89,10 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('a node whose clock is set back 20 minutes', () => {
+  describe('a node whose clock is set back by 20 minutes', () => {
     after(stopped)
 
-    it('401 for a token whose client was revoked by another process', async () => {
+    it('401 for a token if another process has revoked its client', async () => {
       const node = await started(0)
       const status = async () => (await node.call('GET', '/api/reports')).status
       assert.equal(await status(), 200)

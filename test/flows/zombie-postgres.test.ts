@@ -19,8 +19,10 @@ async function age(db: Database): Promise<void> {
 
 /** Two nodes: one is suspended past its lease and resumed, and cannot finish its job (F-ZOMBIE, P3). */
 onPostgres((engine) => {
-  describe('a worker that was suspended past its lease and resumes', () => {
-    it('finishes nothing: one result, one event, and no file of its own', { timeout: 120_000 * rounds }, async () => {
+  describe('a worker that resumes after being suspended past its lease', () => {
+    it('finishes nothing: there is one result, one event, and no file of its own', {
+      timeout: 120_000 * rounds,
+    }, async () => {
       const place = await engine.place()
       const db = await seedProducts(place.url, rows)
       const shared = { DATABASE_URL: place.url, PLINTH_MASTER_KEY: 'ab'.repeat(32) }
@@ -33,7 +35,7 @@ onPostgres((engine) => {
           const body = { reportType: 'products', format: 'xlsx' }
           const id = (await first.call('POST', '/api/reports', { body })).json().taskId
           const read = () => db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-          // Its file exists, so its thread is working: suspend the whole process now.
+          // The file exists, so the thread is working: suspend the whole process now.
           await eventually('the first works on it', async () => readdirSync(results).includes(`.${id}-1.part`))
           first.child().kill('SIGSTOP')
           assert.equal((await read()).status, 'in_progress')

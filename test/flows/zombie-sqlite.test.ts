@@ -7,8 +7,8 @@ import { seedProducts } from '../support/kill.ts'
 import { eventually, realService } from '../support/service.ts'
 
 onSqlite((engine) => {
-  describe('a process that is suspended past its lease and resumes', () => {
-    it('is not replaced: a second start is refused, and its report is completed once', {
+  describe('a process that resumes after being suspended past its lease', () => {
+    it('is not replaced: a second process refuses to start, and the report is completed once', {
       timeout: 120_000,
     }, async () => {
       const place = await engine.place()

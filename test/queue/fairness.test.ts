@@ -9,7 +9,7 @@ import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 
 forEachEngine((engine) => {
-  describe('reports of several clients', () => {
+  describe('several clients’ reports', () => {
     let db: Database
     let queues: Queue[]
     const errors: unknown[] = []
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       await db.write((tx) => createTask(tx, queue, task, owner(client), new Date().toISOString()))
     }
 
-    /** A worker that records the client of each job and holds the job until the test ends it. */
+    /** Starts a worker that records each job's client and holds the job until the test ends it. */
     function heldWork() {
       const held: { client: string; end: () => Promise<void> }[] = []
       const order: string[] = []
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       return { work, held, order }
     }
 
-    it('take turns: a client with many reports does not delay one with few', async () => {
+    it('take turns: a client with many reports does not delay a client with few', async () => {
       const queue = await open()
       for (let n = 0; n < 12; n++) await requestReport(queue, 'many')
       for (let n = 0; n < 3; n++) await requestReport(queue, 'few')
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       assert.equal(order.filter((client) => client === 'many').length, 12)
     })
 
-    it('of one client run at most five at a time, on all nodes together', async () => {
+    it('run at most five at a time per client, across all nodes', async () => {
       const [first, second] = [await open(), await open()]
       for (let n = 0; n < 8; n++) await requestReport(first, 'greedy')
       const { work, held } = heldWork()

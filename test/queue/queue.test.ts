@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    /** A worker that passes each job to the test and waits for its result. */
+    /** Starts a worker that passes each job to the test and waits for the test's result. */
     function inbox(): { work: Work; next: () => Promise<Entry> } {
       const arrived: Entry[] = []
       const waiting: ((entry: Entry) => void)[] = []
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       await finish(second)
     })
 
-    it('never runs a finished job again, and retries a failed one', async () => {
+    it('never runs a finished job again, and retries a failed job', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ flaky: true })
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('rolls back the transaction of a worker that lost its lease (F-ZOMBIE)', async () => {
+    it('rolls back the transaction of a worker that has lost its lease (F-ZOMBIE)', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ slow: true })
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('settings').selectAll().execute(), [])
     })
 
-    /** Makes the lease of the current holder expire, without waiting for it. */
+    /** Makes the current holder's lease expire, without waiting for it. */
     async function lapse(): Promise<void> {
       if (engine.name === 'sqlite') {
         skewMs = (leaseSeconds + 1) * 1_000
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       await sql`update pgboss.job set heartbeat_on = now() - interval '1 hour' where state = 'active'`.execute(db.read)
     }
 
-    it('aborts running work on stop, and returns its job at once for the next worker', async () => {
+    it('aborts running work on stop, and returns the job at once for the next worker', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ long: true })

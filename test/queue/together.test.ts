@@ -28,7 +28,8 @@ forEachEngine((engine) => {
       })
 
     /**
-     * A worker that records batch sizes and finished jobs; fails every batch that contains a job selected by `spoilt`.
+     * Starts a worker that records batch sizes and finished jobs, and fails every batch that contains a job selected by
+     * `spoilt`.
      */
     function recordingWork(spoilt: (n: number) => boolean = () => false) {
       const sizes: number[] = []
@@ -58,7 +59,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors, [])
     })
 
-    it('are tried one by one when a job fails the batch, and only that job is retried', async () => {
+    it('are tried one by one if a job makes the batch fail, and only that job is retried', async () => {
       await add(5)
       let tries = 0
       const { done, sizes, together } = recordingWork((n) => n === 3 && tries++ < 2)
