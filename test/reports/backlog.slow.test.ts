@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     const requestReport = () =>
       service.send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' } })
 
-    it('503 with Retry-After beyond the maximum backlog, and no task is added', async () => {
+    it('503 with Retry-After if the backlog is full, and no task is added', async () => {
       const response = await requestReport()
       assert.equal(response.statusCode, 503)
       assert.equal(response.json().errorCode, 'SERVICE_UNAVAILABLE')

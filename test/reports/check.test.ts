@@ -27,7 +27,7 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    /** The lines of the error for these reports. */
+    /** Returns the lines of the error for these reports. */
     const refusals = async (...kinds: ReportKind[]): Promise<string[]> => {
       try {
         await checkReports(db, kinds)
@@ -39,12 +39,12 @@ forEachEngine((engine) => {
       }
     }
 
-    it('accepts correct SQL, including that of every built-in type', async () => {
+    it('accepts correct SQL, including the SQL of every built-in type', async () => {
       assert.deepEqual(await refusals(), [])
       assert.deepEqual(await refusals(sound, ...reportKinds(builtIn)), [])
     })
 
-    it("names every wrong part of a report with the database's error", async () => {
+    it("reports every invalid component with the database's error", async () => {
       const [id, total] = sound.columns as [ReportKind['columns'][number], ReportKind['columns'][number]]
       const lines = await refusals({
         ...sound,
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('names a missing table once', async () => {
+    it('reports a missing table once', async () => {
       const [line, ...others] = await refusals({ ...sound, from: 'sales  join\n products using (id)' })
       assert.deepEqual(others, [])
       assert.match(
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('names SQL syntax errors in each report', async () => {
+    it('reports SQL syntax errors in each report', async () => {
       const lines = await refusals({ ...sound, name: 'one', from: 'products where' }, sound, {
         ...sound,
         name: 'two',

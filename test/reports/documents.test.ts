@@ -45,7 +45,7 @@ describe('XLSX', () => {
       '<c><v>7</v></c>',
       '<c t="inlineStr"><is><t xml:space="preserve">Anvil</t></is></c>',
       '<c><v>-0.5</v></c>',
-      // 2026-01-01 is day 46023 of the spreadsheet calendar.
+      // 2026-01-01 is day 46023 in the spreadsheet calendar.
       `<c s="2"><v>${46_024 + (3 * 3_600_000 + 4 * 60_000 + 5_678) / 86_400_000}</v></c>`,
       '<c s="3"><v>46024</v></c>',
     ])
@@ -80,7 +80,7 @@ describe('XLSX', () => {
     assert.equal(cellsOf(await sheetOf([])).length, 1)
   })
 
-  it('continues in another sheet when one is full', async () => {
+  it('continues on another sheet when one is full', async () => {
     const rowCount = 1_048_575 + 3
     const page = Array.from({ length: 10_000 }, (_, n) => [n])
     const rows = Array.from({ length: rowCount }, (_, n) => page[n % 10_000] as unknown[])
@@ -110,7 +110,7 @@ describe('XLSX', () => {
 })
 
 describe('PDF', () => {
-  /** The text of each page, collected from its content stream. */
+  /** Returns the text of each page, collected from the page's content stream. */
   function pagesOf(file: Buffer): string[] {
     const text = file.toString('latin1')
     const pages: string[] = []
@@ -127,7 +127,7 @@ describe('PDF', () => {
     return pages
   }
 
-  it('has title, date, header on each page, every row once, and page x of y', async () => {
+  it('has a title, a date, every row once, and on each page the header line and page x of y', async () => {
     const rows = Array.from({ length: 100 }, (_, n) => [n + 1, `Thing ${n + 1}`, n / 4, at, '2026-01-02'])
     const file = await render('pdf', rows)
     assert.equal(file.toString('latin1', 0, 5), '%PDF-')
@@ -145,7 +145,7 @@ describe('PDF', () => {
     )
   })
 
-  it('is one page with the header line when there are no rows', async () => {
+  it('has one page with the header line when there are no rows', async () => {
     const pages = pagesOf(await render('pdf', []))
     assert.equal(pages.length, 1)
     assert.match(pages[0] ?? '', /0 rows.*Page 1 of 1/)

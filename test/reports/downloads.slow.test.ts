@@ -14,7 +14,7 @@ import { forEachEngine } from '../support/engines.ts'
 import { until } from '../support/timers.ts'
 
 const perAccount = 10
-/** More than the buffers of a connection can hold. */
+/** More than a connection's buffers can hold. */
 const bytes = Buffer.alloc(32 * 1_024 * 1_024)
 
 forEachEngine((engine) => {
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.updateTable('tasks').set(values).where('id', '=', id).execute())
       return id
     }
-    /** Sends a request and reads only the head of the response. */
+    /** Sends a request and reads only the response head. */
     async function download(id: string, clientId: string, { subject = clientId, method = 'GET' } = {}) {
       const socket = connect(port, '127.0.0.1')
       sockets.add(socket)
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       return { socket, head, status: Number(head.slice(9, 12)) }
     }
     const open = () => streams.filter(({ closed }) => !closed).length
-    /** File descriptors of this process that refer to the result. */
+    /** Lists this process's file descriptors that refer to the result. */
     const descriptors = () =>
       readdirSync('/proc/self/fd').filter((fd) => {
         try {
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
         }
       }).length
 
-    it('429 with Retry-After beyond ten per account; others can download; closing one frees its slot and file', async () => {
+    it('429 with Retry-After beyond ten per account; others can download; closing one frees its slot and its file', async () => {
       const id = await completed('cli_many')
       const stalled = []
       for (let n = 0; n < perAccount; n++) stalled.push(await download(id, 'cli_many'))
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       await until(() => open() === 0 && descriptors() === 0)
     })
 
-    it('free their slot once they have been read to the end', async () => {
+    it('free their slots once they have been read to the end', async () => {
       const id = await completed('cli_reader')
       const as = token(everyScope, 'cli_reader')
       for (let n = 0; n < perAccount + 1; n++) {
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       await until(() => open() === 0)
     })
 
-    it('close a file that was opened after its client had left', async () => {
+    it('close a file opened after the client has disconnected', async () => {
       const id = await completed('cli_gone')
       const gate = Promise.withResolvers<void>()
       let isOpening = false

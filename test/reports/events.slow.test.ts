@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     async function listen(id: string, headers: Record<string, string> = {}) {
       const gone = new AbortController()
       const response = await request(`${origin}/api/reports/${id}/events`, {
-        // Leaves no idle connection, which a closing server would wait for.
+        // Leaves no idle connection that a closing server would wait for.
         reset: true,
         headers: { 'x-forwarded-proto': 'https', authorization: `Bearer ${token(everyScope)}`, ...headers },
         signal: gone.signal,
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       return { response, next, leave: () => gone.abort() }
     }
 
-    it('200 with the task at once, its progress and its end, then the stream ends', async () => {
+    it('200 with the task at once, then its progress and its end, after which the stream ends', async () => {
       const id = await requestReport()
       const { response, next } = await listen(id)
       assert.equal(response.statusCode, 200)
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.equal(await next(), undefined)
     })
 
-    it('200 with only new events for Last-Event-ID', async () => {
+    it('200 with only the new events after Last-Event-ID', async () => {
       const id = await requestReport()
       const { next } = await listen(id, { 'last-event-id': '1' })
       await set(id, { status: 'in_progress', progress: 7 })
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       assert.equal((await late.next())?.event, 'completed')
     })
 
-    it('200 to HEAD, with the headers and without a body', async () => {
+    it('200 for HEAD, with the headers and without a body', async () => {
       const id = await requestReport()
       const response = await test.send({ method: 'HEAD', url: `/api/reports/${id}/events` })
       assert.deepEqual(
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('ends when the task is deleted', async () => {
+    it('ends the stream when the task is deleted', async () => {
       const id = await requestReport()
       const { next } = await listen(id)
       await next()
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.equal(await next(), undefined)
     })
 
-    it('401, 403 and 404 before a stream is opened', async () => {
+    it('401, 403 or 404 before a stream is opened', async () => {
       const id = await requestReport()
       const status = async (request: object) =>
         (await test.send({ method: 'GET', url: `/api/reports/${id}/events`, ...request })).statusCode
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       assert.equal(await status({ token: token(everyScope, 'cli_other') }), 404)
     })
 
-    it('releases a client that disconnects, and all clients when the service stops', async () => {
+    it('ends the stream when the client disconnects, and all streams when the service stops', async () => {
       const id = await requestReport()
       const leaving = await listen(id)
       await leaving.next()

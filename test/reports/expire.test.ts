@@ -11,7 +11,7 @@ const endMs = Date.parse('2026-03-01T12:00:00.000Z')
 const [resultSeconds, taskSeconds] = [60, 3_600]
 
 forEachEngine((engine) => {
-  describe('the sweep of reports', () => {
+  describe('the report sweep', () => {
     let db: Database
     let nowMs: number
     let removed: string[]
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
         if (error) throw error
         removed.push(key)
       }
-      // Counts the expired rows that still have something to remove, before and after each transaction.
+      // Counts the expired rows with a file or record left to remove, before and after each transaction.
       const write: Database['write'] = async (unit) => {
         const before = await left()
         const result = await db.write(unit)
@@ -87,14 +87,14 @@ forEachEngine((engine) => {
       assert.equal(await left(), 0)
     })
 
-    it('does not remove what has not expired', async () => {
+    it('removes nothing that has not expired', async () => {
       await fill(3)
       nowMs = endMs + resultSeconds * 1_000 - 2
       assert.equal(await sweep(), 2)
       assert.deepEqual(await keysLeft(), ['key-2'])
     })
 
-    it('removes the others when one file cannot be removed, reports it, and retries it', async () => {
+    it('reports and retries a file that cannot be removed, and removes the rest', async () => {
       await fill(5)
       broken.set('key-1', new Error('EPERM'))
       assert.equal(await sweep(), 4)
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('gets past more than a page of failing rows, at most one page per transaction', async () => {
+    it('gets past more than a page of failing rows, with at most one page per transaction', async () => {
       await fill(pageRows * 2 + 200)
       for (let n = 0; n < pageRows + 100; n++) broken.set(`key-${n}`, new Error('EPERM'))
       assert.equal(await sweep(), pageRows + 100)
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('retains the record of a task whose result cannot be removed, and removes those of others', async () => {
+    it('retains the record of a task whose result cannot be removed, and removes the other records', async () => {
       await fill(3)
       nowMs = endMs + taskSeconds * 1_000
       broken.set('key-0', new Error('EPERM'))

@@ -26,7 +26,7 @@ describe('results in a folder', () => {
     Buffer.concat(await (await results.open(key, range)).toArray()).toString()
   const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('base64')
 
-  it('stores the bytes written, and returns their length and SHA-256', async () => {
+  it('stores the written bytes, and returns their length and SHA-256', async () => {
     const writer = await results.create('tsk_a-1')
     const chunks = ['é'.repeat(50_000), Buffer.alloc(70_000, 7), 'small', Buffer.from('er'), '€'.repeat(100_000), 'end']
     for (const chunk of chunks) await writer.write(chunk)
@@ -58,7 +58,7 @@ describe('results in a folder', () => {
     assert.equal(statSync(join(folder, 'private.csv')).mode & 0o777, 0o600)
   })
 
-  it('opens a range, both ends inclusive', async () => {
+  it('opens a range whose ends are both inclusive', async () => {
     const writer = await results.create('range')
     await writer.write('0123456789')
     await writer.finish()
@@ -66,7 +66,7 @@ describe('results in a folder', () => {
     assert.equal(await read('range', { start: 9, end: 9 }), '9')
   })
 
-  it('leaves no trace of a discarded result, and keeps a finished one', async () => {
+  it('leaves no trace of a discarded result, and keeps a finished result', async () => {
     const discarded = await results.create('given-up')
     await discarded.write('x'.repeat(200_000))
     await discarded.discard()
@@ -95,7 +95,7 @@ describe('results in a folder', () => {
     assert.equal(await read('one'), 'first')
   })
 
-  it('removes a result, and ignores a missing one', async () => {
+  it('removes a result, and ignores a missing result', async () => {
     await (await results.create('gone')).finish()
     await results.remove('gone')
     await results.remove('gone')
@@ -122,7 +122,7 @@ describe('results in a folder', () => {
     }
   })
 
-  it('sweeps unfinished files left by a crash and nothing else', async () => {
+  it('sweeps unfinished files left by a crash, and nothing else', async () => {
     await (await results.create('whole')).finish()
     for (const [name, ageSeconds] of [
       ['.old-1.part', 7_200],

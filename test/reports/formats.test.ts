@@ -25,7 +25,7 @@ async function render(format: ReportFormat, pages: unknown[][][], of = columns):
   return text
 }
 
-/** A strict RFC 4180 parser: records end with CRLF, and quotes may only enclose a whole cell. */
+/** Parses strict RFC 4180: records end with CRLF, and quotes may only enclose a whole cell. */
 function readCsv(text: string): string[][] {
   const records: string[][] = []
   let record: string[] = []
@@ -89,7 +89,7 @@ describe('CSV', () => {
     )
   })
 
-  it('writes as many cells as there are columns, even if rows carry more', async () => {
+  it('writes as many cells as there are columns, even if rows contain more', async () => {
     assert.equal(await render(csv, [[['Anvil', 7]]], [{ name: 'name', type: 'string' }]), 'name\r\nAnvil\r\n')
   })
 
@@ -128,7 +128,7 @@ describe('JSON', () => {
     ])
   })
 
-  it('is an empty array without rows, and has an empty object for a row without values', async () => {
+  it('is an empty array without rows, and contains an empty object for a row without values', async () => {
     assert.deepEqual(JSON.parse(await render(json, [])), [])
     assert.deepEqual(JSON.parse(await render(json, [[[null, null, null, null]]])), [{}])
   })

@@ -28,13 +28,13 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const iso = (ms: number) => new Date(ms).toISOString()
 const products = 4_100
 
-/** A report in these tests: its type and its rows; without rows it reads the database. */
+/** A report for these tests: its type and its rows; without rows, it reads the database. */
 interface TestReport {
   kind: ReportKind
   rows?: Snapshot
 }
 
-/** Numbered rows, with a hook that runs before each page of ten. */
+/** Yields numbered rows, with a hook that runs before each page of ten. */
 const numbers = (pages: number, before?: (page: number) => unknown): TestReport => ({
   kind: numbersKind,
   rows: numberPages(pages, before),
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
     return id
   }
 
-  /** A job as a worker sees it; `held` returns whether its lease is still held. */
+  /** A job as a worker sees it; `held` returns whether the job's lease is still held. */
   function jobOf(taskId: string, attempt = 1, held: () => boolean = () => true) {
     const abort = new AbortController()
     const job = { payload: { taskId }, attempt, signal: abort.signal, finished: 0 }
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
     (await db.read.selectFrom('events').selectAll().execute()).filter(({ body }) => body.includes(id))
   const fileOf = (task: Task) => readFileSync(join(folder, task.resultKey as string))
 
-  describe('report.generate', () => {
+  describe('the report.generate job', () => {
     it('writes the whole file, completes the task and records the event', async () => {
       const id = await add('products')
       const job = jobOf(id)
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.deepEqual(rows[4], { price: 1 })
     })
 
-    it('generates the report of an empty table', async () => {
+    it('generates a report from an empty table', async () => {
       const id = await add('books')
       await generate(options(tableOf('books', 'books', [{ name: 'title', type: 'string' }])))(jobOf(id))
       const task = await read(id)
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
       assert.deepEqual([...new Set(seen)], [0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
       const task = await read(id)
       assert.equal(task.progress, 100)
-      // Created, started and completed, plus ten progress updates in twelve seconds.
+      // The task was created, started and completed, with ten progress updates in twelve seconds.
       assert.equal(task.revision, 3 + 10)
     })
 
@@ -232,7 +232,7 @@ forEachEngine((engine) => {
         if (page === 2) throw new Error('select * from secrets: /var/lib')
       })
 
-    it('is retried twice by the queue and fails with the third attempt, without revealing internals', async () => {
+    it('is retried twice by the queue and fails on the third attempt, without revealing internals', async () => {
       const id = await add('numbers')
       for (const attempt of [1, 2]) {
         const job = jobOf(id, attempt)
@@ -269,7 +269,7 @@ forEachEngine((engine) => {
       assert.deepEqual([task.errorCode, task.errorMessage], ['VALIDATION_ERROR', 'The period is empty'])
     })
 
-    it('fails at once when its type or format is no longer offered', async () => {
+    it('fails at once if its type or format is no longer offered', async () => {
       for (const id of [await add('retired'), await add('numbers', 'papyrus')]) {
         await generate(options(numbers(1)))(jobOf(id))
         const { status, errorMessage } = await read(id)
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('fails after its process died in three attempts', async () => {
+    it('fails if its process died in three attempts', async () => {
       const id = await add('numbers')
       await db.write((tx) =>
         tx.updateTable('tasks').set({ status: 'in_progress', attempts: 3 }).where('id', '=', id).execute(),
@@ -303,7 +303,7 @@ forEachEngine((engine) => {
   })
 
   describe('an interrupted worker', () => {
-    it('takes back its attempt when the service stops', async () => {
+    it('reverts the count of its attempt when the service stops', async () => {
       const id = await add('numbers')
       const job = jobOf(id)
       const kind = numbers(5, (page) => page === 2 && job.abort.abort(new Stopping()))
@@ -316,7 +316,7 @@ forEachEngine((engine) => {
       assert.deepEqual([done.status, done.attempts, done.resultKey], ['completed', 1, `${id}-2`])
     })
 
-    it('does not take back the attempt of the next worker', async () => {
+    it('does not revert the count of the next worker’s attempt', async () => {
       const id = await add('numbers')
       const stale = jobOf(id)
       const kind = numbers(3, async (page) => {
@@ -340,7 +340,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('cannot overwrite the outcome of the winner, and removes only its own file (F-ZOMBIE)', async () => {
+    it('cannot overwrite the outcome of the worker that finished first, and removes only its own file (F-ZOMBIE)', async () => {
       const id = await add('numbers')
       let held = true
       const stale = jobOf(id, 1, () => held)
@@ -395,7 +395,7 @@ forEachEngine((engine) => {
       assert.equal((await eventsOf(id)).length, 1)
     })
 
-    it('leaves its files after a crash to the next attempt and to the sweep', async () => {
+    it('leaves its files after a crash, for the next attempt and the sweep to remove', async () => {
       const id = await add('numbers')
       writeFileSync(join(folder, `${id}-1`), 'renamed, never committed')
       writeFileSync(join(folder, `.${id}-2.part`), 'half')
@@ -405,7 +405,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [`${id}-3`])
     })
 
-    it('only finishes the job of a task that is gone or finished', async () => {
+    it('only finishes the job if the task has finished or no longer exists', async () => {
       const id = await add('numbers')
       await generate(options(numbers(1)))(jobOf(id))
       const before = await read(id)
@@ -420,12 +420,12 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a report that is cancelled or deleted while it is generated', () => {
+  describe('a report cancelled or deleted during generation', () => {
     for (const [how, change] of [
       ['cancelled', (id: string) => db.write((tx) => cancel(options(numbers(1)), tx, { id }))],
       ['deleted', (id: string) => deleteTask(options(numbers(1)), { id }, {})],
     ] as const) {
-      it(`stops within a second when it is ${how}, and leaves no file and one event`, async (t) => {
+      it(`stops within a second when ${how}, and leaves no file and one event`, async (t) => {
         t.mock.timers.enable({ apis: ['setInterval'] })
         const id = await add('numbers')
         const produce: Produce = (_order, signal) =>
@@ -450,11 +450,11 @@ forEachEngine((engine) => {
     }
   })
 
-  describe('a report in its own thread', () => {
+  describe('a report generated in its own thread', () => {
     const threaded = () => options(productsReport(), { produce: inThread({ databaseUrl: db.url, resultsUrl: folder }) })
 
     for (const format of formats.keys()) {
-      it(`is generated completely as ${format}`, async () => {
+      it(`is complete as ${format}`, async () => {
         const id = await add('products', format)
         await generate(threaded())(jobOf(id))
         const task = await read(id)
@@ -465,7 +465,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('fails for good when it has more rows than its format allows', async () => {
+    it('fails permanently if it has more rows than its format allows', async () => {
       const id = await add('products', 'pdf')
       const kind = { ...productsReport().kind, from: '(select * from products, generate_series(1, 5)) as products' }
       const many =
@@ -478,7 +478,7 @@ forEachEngine((engine) => {
       assert.match(errorMessage ?? '', /too large: it has 20,500 rows, more than the maximum of 20,000/)
     })
 
-    it('is stopped along with its thread, and leaves nothing', async () => {
+    it('stops when its thread is stopped, and leaves nothing behind', async () => {
       const id = await add('products', 'pdf')
       const job = jobOf(id)
       const working = generate(threaded())(job)
@@ -500,7 +500,7 @@ forEachEngine((engine) => {
   describe('reports on the real queue', () => {
     const open = () => openQueue({ db, now: Date.now, random: () => 0.5, onError: (error) => errors.push(error) })
 
-    /** Wraps work; the promise resolves after the given number of jobs. */
+    /** Wraps work with a promise that resolves after the given number of jobs. */
     function counting(work: Work, jobs: number): { work: Work; done: Promise<void> } {
       const { promise, resolve } = Promise.withResolvers<void>()
       let left = jobs
@@ -529,7 +529,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors, [])
     })
 
-    it('are resumed by the next service when one stops, as the same attempt', async () => {
+    it('are resumed by the next service, as the same attempt, when a service stops', async () => {
       const first = await open()
       const reached = Promise.withResolvers<void>()
       const resume = Promise.withResolvers<void>()

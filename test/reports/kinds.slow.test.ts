@@ -63,7 +63,7 @@ forEachEngine((engine) => {
   const requestReport = (payload: object, scopes = everyScope, clientId = 'cli_a') =>
     test.send({ method: 'POST', url: '/api/reports', payload, token: token(scopes, clientId) })
 
-  /** Requests a report as ndjson, generates it, and returns its rows. */
+  /** Requests a report as ndjson, generates it, and returns the report's rows. */
   async function rowsOf(
     reportType: string,
     parameters?: object,
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
     return lines.map((line) => JSON.parse(line))
   }
 
-  describe('the parameters of a report', () => {
+  describe('report parameters', () => {
     const titles = async (parameters: object) => (await rowsOf('books', parameters)).map(({ title }) => title)
 
     it('202 with from (inclusive) and to (exclusive), as instants or dates', async () => {
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles({ from: '2026-01-02', to: '2026-01-03' }), ['Book 30'])
     })
 
-    it('202 with filters: case-insensitive text as in lists, and numeric bounds', async () => {
+    it('202 with filters: case-insensitive text, as in lists, and numeric bounds', async () => {
       assert.deepEqual(await titles({ filter: { genre: 'POETRY' } }), ['Book 0', 'Book 1'])
       assert.deepEqual(await titles({ filter: { genre: 'poetry', author: 'bob' } }), ['Book 1'])
       assert.deepEqual(await titles({ filter: { author: "o'brien; --" } }), ['Book 30'])
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles({ sort: '-id' }), ['Book 30', 'Book 2', 'Book 1', 'Book 0'])
     })
 
-    it('422 naming each wrong parameter, before the 202', async () => {
+    it('422 listing every invalid parameter, before the 202', async () => {
       const response = await requestReport({
         ...{ reportType: 'books', format: 'csv' },
         parameters: {
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 for more rows than a format allows, before the 202; fewer are accepted', async () => {
+    it('422 if a report has more rows than its format allows, before the 202; 202 for fewer rows', async () => {
       const many = Array.from({ length: 1_000 }, (_, n) => ({
         ...{ name: 'Many', nameKey: 'many', price: 3, revision: 1, createdAt: iso(day), updatedAt: iso(day + n) },
       }))
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
   })
 
   describe('users', () => {
-    it('422 for a field that is hidden from some callers; the report has none (T-API-04)', async () => {
+    it('422 for a field that is hidden from some callers; the report does not contain it (T-API-04)', async () => {
       assert.deepEqual(Object.keys((await rowsOf('users'))[0] ?? {}), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
       for (const parameters of [{ fields: ['address'] }, { sort: ['phone'] }, { filter: { phone: '123' } }]) {
         assert.equal((await requestReport({ reportType: 'users', format: 'csv', parameters })).statusCode, 422)
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
   })
 
   describe('inventory', () => {
-    it('counts books by genre, and products with their prices by price band', async () => {
+    it('counts books by genre, and products by price band with their prices', async () => {
       assert.deepEqual(await rowsOf('inventory'), [
         { dimension: 'genre', name: '(none)', items: 1 },
         { dimension: 'genre', name: 'Drama', items: 1 },
@@ -238,7 +238,7 @@ forEachEngine((engine) => {
   })
 
   describe('activity', () => {
-    it("has the requests of each client and day: the caller's own, and all for admin", async () => {
+    it("counts requests per client and day: the caller's own, or everyone's for admin", async () => {
       let now = day
       const counter = requestCounter({ db, now: () => now, onError: (error) => test.faults.push(error) })
       for (const client of ['cli_a', 'cli_a', 'cli_b']) counter.count(client)
@@ -334,7 +334,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/report-types', () => {
-    it('200 with a type per resource and the other three, each with its parameters', async () => {
+    it('200 with a type per resource and the three other types, each with its parameters', async () => {
       const response = await test.send({ method: 'GET', url: '/api/report-types' })
       const types = response.json()
       assert.deepEqual(

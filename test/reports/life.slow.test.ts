@@ -48,7 +48,7 @@ forEachEngine((engine) => {
 
   describe('POST /api/reports/{taskId}/cancel', () => {
     for (const status of ['pending', 'in_progress'] as const) {
-      it(`200 with the failed task when it was ${status}, and one event`, async () => {
+      it(`200 with the failed task if it was ${status}, and one event`, async () => {
         const id = await requestReport()
         await set(id, { status })
         const response = await send('POST', `/api/reports/${id}/cancel`)
@@ -66,14 +66,14 @@ forEachEngine((engine) => {
       })
     }
 
-    it('409 when it has ended, and nothing changes', async () => {
+    it('409 if the task has ended, without changing anything', async () => {
       const id = await completed()
       assert.deepEqual(refused(await send('POST', `/api/reports/${id}/cancel`)), [409, 'TASK_ALREADY_FINISHED'])
       assert.equal((await send('GET', `/api/reports/${id}`)).json().status, 'completed')
       assert.deepEqual(await eventsOf(id), [])
     })
 
-    it('200 once and 409 otherwise for ten concurrent requests (T-RACE-04)', async () => {
+    it('200 once, and 409 for the rest of ten concurrent requests (T-RACE-04)', async () => {
       const id = await requestReport()
       const responses = await Promise.all(Array.from({ length: 10 }, () => send('POST', `/api/reports/${id}/cancel`)))
       const codes = responses.map(({ statusCode }) => statusCode).toSorted()
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
   })
 
   describe('POST /api/reports/{taskId}/retry', () => {
-    it('202 with a new task of the same type that names the old one', async () => {
+    it('202 with a new task of the same type that refers to the old one', async () => {
       const parameters = { filter: { minPrice: 1 }, fields: ['name'], sort: ['-price'] }
       const id = await requestReport({
         reportType: 'products',
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it("403 without the scope of the report's data, as for the original request", async () => {
+    it("403 without the scope for the report's data, as for the original request", async () => {
       const id = await requestReport({ reportType: 'users', format: 'csv' })
       await send('POST', `/api/reports/${id}/cancel`)
       const response = await send('POST', `/api/reports/${id}/retry`, { scopes: 'reports:write reports:read' })
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 404)
     })
 
-    it('204 for an unfinished task, which is cancelled first, so its event is sent', async () => {
+    it('204 for an unfinished task, which is cancelled first so that its event is sent', async () => {
       const id = await requestReport()
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 204)
       assert.deepEqual(
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('412 when If-Match names another revision, and the task remains', async () => {
+    it('412 if If-Match lists only another revision, and the task remains', async () => {
       const id = await completed()
       const stale = await send('DELETE', `/api/reports/${id}`, { headers: { 'if-match': '"4"' } })
       assert.deepEqual(refused(stale), [412, 'PRECONDITION_FAILED'])
@@ -183,10 +183,10 @@ forEachEngine((engine) => {
     const linkOf = (response: Response, rel: string) =>
       new RegExp(`<([^>]+)>; rel="${rel}"`).exec(String(response.headers.link))?.[1]
 
-    it('200 page by page through the Link header, forwards and backwards, while tasks are added', async () => {
+    it('200 with pages linked forwards and backwards by the Link header, while tasks are added', async () => {
       const ids: string[] = []
       for (let n = 0; n < 7; n++) {
-        // Some have the same timestamp, so that the id decides.
+        // Some tasks have the same timestamp, so the id decides the order.
         if (n % 2 === 0) test.clock.now += 1_000
         ids.unshift(await requestReport())
       }
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send('GET', '/api/reports?fields=status&status=failed')).json(), [{ status: 'failed' }])
     })
 
-    it('400 for an unknown state, and for a cursor that is altered, of another list or of another caller', async () => {
+    it('400 for an unknown state, and for a cursor that was altered or belongs to another list or caller', async () => {
       for (let n = 0; n < 3; n++) await requestReport()
       const next = linkOf(await send('GET', '/api/reports?limit=1'), 'next') as string
       for (const url of ['/api/reports?status=done', '/api/reports?cursor=x', `${next}&status=failed`]) {
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
   })
 
   describe('a client with many reports', () => {
-    it('429 with Retry-After beyond a hundred waiting tasks; others are served (T-API-09)', async () => {
+    it('429 with Retry-After beyond a hundred waiting tasks; other clients are served (T-API-09)', async () => {
       const payload = { reportType: 'products', format: 'csv' }
       for (let n = 0; n < 100; n++) await requestReport()
       const response = await send('POST', '/api/reports', { payload })

@@ -9,7 +9,7 @@ const endedAt = '2026-03-01T12:00:00.000Z'
 const overMs = Date.parse(endedAt) + taskSeconds * 1_000
 
 forEachEngine((engine) => {
-  describe('an expired task before any sweep', () => {
+  describe('an expired task that no sweep has removed', () => {
     let db: Database
     let test: TestApp
     before(async () => {
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       (await test.send({ url: '/api/reports' })).json().map(({ taskId }: { taskId: string }) => taskId)
 
     for (const status of ['completed', 'failed'] as const) {
-      it(`404 on every path for a ${status} task from the instant it expires, like a missing one`, async () => {
+      it(`404 on every path for a ${status} task from the instant it expires, as for a missing task`, async () => {
         test.clock.now = Date.parse(endedAt)
         const id = await endedTask(status)
         test.clock.now = overMs - 1
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, response.json().errorCode], [410, 'RESULT_EXPIRED'])
     })
 
-    it('200 for a task that has not ended, however old it is', async () => {
+    it('200 for a task that has not ended, regardless of its age', async () => {
       test.clock.now = Date.parse(endedAt)
       const payload = { reportType: 'books', format: 'csv' }
       const id = (await test.send({ method: 'POST', url: '/api/reports', payload })).json().taskId

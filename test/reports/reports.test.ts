@@ -27,7 +27,7 @@ const later = (ms: number, run: () => void) => {
 }
 const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
 
-/** A snapshot of four numbers, or of an error that `trouble` throws. */
+/** A snapshot of four numbers, or one that throws the error in `trouble`. */
 const numbers = (throwError: () => void): Snapshot => ({
   prepare: async () => {},
   count: async () => 4,
@@ -166,18 +166,18 @@ forEachEngine((engine) => {
       assert.deepEqual([row.ownerClient, row.webhookUrl], [caller, 'https://example.test/hook'])
     })
 
-    it('202 with paths under the prefix of the request', async () => {
+    it('202 with paths under the prefix used in the request', async () => {
       const response = await post({ reportType: 'numbers', format: 'json' }, '/v1')
       assert.equal(response.headers.location, `/v1/api/reports/${response.json().taskId}/status`)
     })
 
-    it('500 and no task when the job cannot be added', async () => {
+    it('500 and no task if the job cannot be added', async () => {
       enqueueFails = true
       assert.equal((await post({ reportType: 'numbers', format: 'csv' })).statusCode, 500)
       assert.deepEqual((await get('/api/reports')).json(), [])
     })
 
-    it('422 naming every allowed value', async () => {
+    it('422 listing every allowed value', async () => {
       const response = await post({ reportType: 'weather', format: 'papyrus', webhookUrl: 'https://private.test' })
       assert.equal(response.statusCode, 422)
       assert.equal(response.json().errorCode, 'VALIDATION_ERROR')
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('422 naming every broken rule at once, of the schema and of the report type', async () => {
+    it('422 listing all violations at once, both of the schema and of the report type’s rules', async () => {
       const parameters = { sort: 'nothing', filter: { nothing: 1 } }
       const response = await post({
         reportType: 'numbers',
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('422 when the callback address is not allowed', async () => {
+    it('422 if calls to the callback address are not allowed', async () => {
       const response = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://private.test' })
       assert.equal(response.statusCode, 422)
       assert.equal(response.json().errorCode, 'CALLBACK_URL_BLOCKED')
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(enqueued, [])
     })
 
-    it('400 when a field is absent', async () => {
+    it('400 if a field is missing', async () => {
       assert.equal((await post({ format: 'csv' })).statusCode, 400)
       assert.equal((await post({ reportType: 'numbers' })).statusCode, 400)
     })
@@ -245,7 +245,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await listed('?limit=5000'), ids)
     })
 
-    it('200 with no tasks of another subject of the same client', async () => {
+    it('200 without the tasks of another subject of the same client', async () => {
       await accepted()
       assert.deepEqual((await get('/api/reports', as('', caller, 'usr_2'))).json(), [])
     })
@@ -261,7 +261,7 @@ forEachEngine((engine) => {
     describe(`GET /api/reports/{taskId}${part}`, () => {
       const read = (id: string, headers: Headers = {}) => get(`/api/reports/${id}${part}`, headers)
 
-      it('200 with a Retry-After that grows to 15 seconds while it is not finished', async () => {
+      it('200 with a Retry-After that grows to 15 seconds until the task is finished', async () => {
         const id = await accepted()
         const waits: unknown[] = []
         for (const ageSeconds of [0, 3, 5, 30, 60, 600]) {
@@ -271,7 +271,7 @@ forEachEngine((engine) => {
         assert.deepEqual(waits, ['1', '1', '2', '8', '15', '15'])
       })
 
-      it('200 with the result path once it is completed', async () => {
+      it('200 with the result path once the task is completed', async () => {
         const id = await accepted('csv', '/v1')
         clock += 2_000
         await run(id)
@@ -305,8 +305,8 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('a task of another owner', () => {
-    it('404, byte for byte like a missing task, on every path', async () => {
+  describe('another owner’s task', () => {
+    it('404 on every path, byte for byte like the response for a missing task', async () => {
       const id = await completed()
       const missing = `tsk_${'A'.repeat(22)}`
       for (const part of ['', '/status', '/download']) {
@@ -355,7 +355,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(body), [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }])
     })
 
-    it('200 whatever Accept says: the result has one representation', async () => {
+    it('200 regardless of Accept: the result has one representation', async () => {
       const id = await completed()
       for (const accept of ['text/csv', 'application/octet-stream', 'application/json', 'text/csv;q=0, text/*', 'x']) {
         const response = await get(path(id), { accept, 'accept-encoding': 'identity;q=0' })
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 without content coding, whatever Accept-Encoding says: tag, digest and ranges are of these bytes', async () => {
+    it('200 without content coding, regardless of Accept-Encoding: tag, digest and ranges refer to these bytes', async () => {
       const id = await completed()
       for (const range of [undefined, 'bytes=0-4']) {
         const { headers, body } = await get(path(id), { 'accept-encoding': 'gzip, br', ...(range && { range }) })
@@ -398,7 +398,7 @@ forEachEngine((engine) => {
       assert.deepEqual(opened[1], { start: 3, end: 5 })
     })
 
-    it('200 with the whole result for several ranges, other units and malformed ranges', async () => {
+    it('200 with the whole result for multiple ranges, other units and malformed ranges', async () => {
       const id = await completed()
       for (const range of ['bytes=0-0,2-3', 'bytes=5-3', 'bytes=-', 'bytes=a-b', 'bytes 0-1', 'rows=0-1', '']) {
         const { statusCode, body, headers } = await get(path(id), { range })
@@ -439,7 +439,7 @@ forEachEngine((engine) => {
       assert.equal(opened.length, 1)
     })
 
-    it('412 when If-Match names another result', async () => {
+    it('412 if If-Match lists only another result', async () => {
       const id = await completed()
       const status = async (tag: string) => (await get(path(id), { 'if-match': tag })).statusCode
       assert.equal(await status('"other"'), 412)
@@ -448,7 +448,7 @@ forEachEngine((engine) => {
       assert.equal(await status('*'), 200)
     })
 
-    it('200 to HEAD, with the same headers, without opening the file; ranges are ignored', async () => {
+    it('200 for HEAD, with the same headers, ignoring ranges and without opening the file', async () => {
       const id = await completed()
       const whole = await get(path(id))
       opened.length = 0
@@ -464,7 +464,7 @@ forEachEngine((engine) => {
       assert.deepEqual(opened, [])
     })
 
-    it('409 with Retry-After while it is not completed', async () => {
+    it('409 with Retry-After until the task is completed', async () => {
       const id = await accepted()
       clock += 20_000
       const response = await get(path(id))
@@ -472,13 +472,13 @@ forEachEngine((engine) => {
       assert.equal(response.headers['retry-after'], '5')
     })
 
-    it('409 when the task has failed', async () => {
+    it('409 if the task has failed', async () => {
       const response = await get(path(await failed()))
       assert.deepEqual([response.statusCode, response.json().errorCode], [409, 'TASK_FAILED'])
       assert.equal(response.headers['retry-after'], undefined)
     })
 
-    it('410 from the moment it expires', async () => {
+    it('410 from the moment the result expires', async () => {
       const id = await completed()
       clock += resultSeconds * 1_000 - 1
       assert.equal((await get(path(id))).statusCode, 200)
@@ -488,7 +488,7 @@ forEachEngine((engine) => {
       assert.equal((await get(`/api/reports/${id}`)).statusCode, 200)
     })
 
-    it('500 without any header of the result if its file is missing', async () => {
+    it('500 without any of the result’s headers if the file is missing', async () => {
       const id = await completed()
       rmSync(join(folder, `${id}-1`))
       const response = await get(path(id))

@@ -16,7 +16,7 @@ const url = new URL('s3://bucket/reports')
 const limits = { ...s3Limits, connectMs: 200, silentMs: 200 }
 const environment = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
 
-/** A store that accepts connections, sends `sent` to each of them and nothing more. */
+/** Starts a store that accepts connections, and sends `sent` and nothing else on each. */
 async function silentStore(sent = '') {
   const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {
@@ -38,14 +38,14 @@ async function silentStore(sent = '') {
   }
 }
 
-describe('the limits of S3', () => {
+describe('the S3 limits', () => {
   it('are 3 s to connect, 10 s of silence, 32 connections for requests, and one per download', () => {
     const expected = { connectMs: 3_000, silentMs: 10_000, requestSockets: 32, downloadSockets: maxDownloadsInAll }
     assert.deepEqual(s3Limits, expected)
   })
 })
 
-describe('a store that accepts requests but does not respond', () => {
+describe('an unresponsive S3 store', () => {
   let store: Awaited<ReturnType<typeof silentStore>>
   afterEach(() => store.close())
 
@@ -56,32 +56,32 @@ describe('a store that accepts requests but does not respond', () => {
     ['sweepTemporary', (results) => results.sweepTemporary()],
   ]
   for (const [name, run] of operations) {
-    it(`fails ${name} as unavailable after one timeout for all retries, and closes the connection`, async () => {
+    it(`makes ${name} fail as unavailable after one timeout for all retries, and closes the connection`, async () => {
       store = await silentStore()
       await assert.rejects(run(s3Results(url, limits)), ResultsUnavailable)
       await until(() => store.connections() === 0)
     })
   }
 
-  it('fails an upload', async () => {
+  it('makes an upload fail', async () => {
     store = await silentStore()
     const writer = await s3Results(url, limits).create('key')
     await writer.write('some bytes')
     await assert.rejects(writer.finish(), /timed out|TimeoutError/)
   })
 
-  it('fails as unavailable when nothing listens', async () => {
+  it('is reported as unavailable if nothing listens', async () => {
     store = await silentStore()
     store.close()
     await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
   })
 
-  it('fails as unavailable when the store reports that it is overloaded', async () => {
+  it('is reported as unavailable if it is overloaded', async () => {
     store = await silentStore('HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n')
     await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
   })
 
-  it('fails the download of a result that stalls, and closes the connection', async () => {
+  it('makes a stalled download fail, and closes the connection', async () => {
     store = await silentStore('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nfirst')
     const content = await s3Results(url, limits).open('key')
     const read: unknown[] = []
@@ -92,7 +92,7 @@ describe('a store that accepts requests but does not respond', () => {
     await until(() => store.connections() === 0)
   })
 
-  it('aborts opening and reading a result when the client is gone', async () => {
+  it('has its requests aborted when the client disconnects while a result is opened or read', async () => {
     store = await silentStore()
     const gone = new AbortController()
     const opening = s3Results(url, { ...limits, silentMs: 600_000 }).open('key', undefined, gone.signal)
@@ -109,7 +109,7 @@ describe('a store that accepts requests but does not respond', () => {
 })
 
 onSqlite((engine) => {
-  describe('a request whose result is in an unresponsive store', () => {
+  describe('a request for a result in an unresponsive store', () => {
     let db: Database
     let test: TestApp
     let store: Awaited<ReturnType<typeof silentStore>>
@@ -144,7 +144,7 @@ onSqlite((engine) => {
   })
 })
 
-describe('results in S3 with many downloads in progress', { skip: s3Missing }, () => {
+describe('an S3 store with many downloads in progress', { skip: s3Missing }, () => {
   let stop: () => void
   let results: ResultStore
   const stalled: Readable[] = []

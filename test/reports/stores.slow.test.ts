@@ -30,7 +30,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     return writer.finish()
   }
 
-  // Empty, small, exactly one upload part, one byte more, and several parts with a remainder.
+  // Empty, small, exactly one upload part, one byte more, and several parts plus a remainder.
   for (const sizeBytes of [0, 1, 300_000, 8 * mebibyte, 8 * mebibyte + 1, 20 * mebibyte + 12_345]) {
     it(`stores ${sizeBytes.toLocaleString('en')} bytes completely, with their SHA-256`, async () => {
       const bytes = randomBytes(sizeBytes)
@@ -45,7 +45,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     })
   }
 
-  it('stores text as UTF-8, even where a block ends within a character', async () => {
+  it('stores text as UTF-8, even if a block ends within a character', async () => {
     const text = '€𝄞é'.repeat(1_300_000)
     const { sizeBytes } = await write('text', [text, 'end'])
     assert.equal(sizeBytes, Buffer.byteLength(text) + 3)
@@ -60,7 +60,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     await writer.discard()
   })
 
-  it('makes a result readable only once it is finished, and never a discarded one', async () => {
+  it('makes a result readable only once it is finished, and never if it is discarded', async () => {
     for (const key of ['unfinished', 'unfinished-large']) {
       const writer = await results.create(key)
       await writer.write(Buffer.alloc(key.endsWith('large') ? 17 * mebibyte : 10))
@@ -72,7 +72,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('removes what an aborted writer left, and nothing of other writers', async () => {
+  it('removes what an aborted writer left behind, and nothing from other writers', async () => {
     const left = await results.create('left-1')
     await left.write(Buffer.alloc(17 * mebibyte))
     const other = await results.create('left-10')
@@ -94,7 +94,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     await writer.discard().catch(() => {})
   })
 
-  it('removes a result, and ignores a missing one', async () => {
+  it('removes a result, and ignores a missing result', async () => {
     await write('gone', ['x'])
     await results.remove('gone')
     await results.remove('gone')

@@ -19,7 +19,7 @@ describe('timedReads', () => {
     mock.timers.tick(1_000)
   })
 
-  it('fails when the next chunk takes too long, and destroys the source', async () => {
+  it('fails if the next chunk takes too long, and destroys the source', async () => {
     const from = source()
     const timed = timedReads(from, 10_000)
     const failed = assert.rejects(async () => {
@@ -34,7 +34,7 @@ describe('timedReads', () => {
     assert.equal(from.destroyed, true)
   })
 
-  it('does not count the time in which its consumer does not read', async () => {
+  it('does not count time during which its consumer does not read', async () => {
     const from = source()
     const timed = timedReads(from, 10)
     for (let n = 0; n < 40; n++) from.push(Buffer.alloc(65_536))
@@ -46,14 +46,14 @@ describe('timedReads', () => {
     assert.equal(Buffer.concat(await timed.toArray()).length, 40 * 65_536)
   })
 
-  it('fails when its source fails', async () => {
+  it('fails if its source fails', async () => {
     const from = source()
     const failed = assert.rejects(timedReads(from, 10).toArray(), /broken/)
     from.destroy(new Error('broken'))
     await failed
   })
 
-  it('destroys the source when it is destroyed, even while waiting for it', async () => {
+  it('destroys its source when it is destroyed, even while waiting for the source', async () => {
     const from = source()
     const timed = timedReads(from, 10)
     timed.resume()

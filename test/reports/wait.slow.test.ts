@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it("200 after the next change with If-None-Match, on the task's path too", async () => {
+    it("200 after the next change with If-None-Match, both at the status path and at the task's own path", async () => {
       const { id, url } = await created()
       for (const [path, values, revision] of [
         [url, { status: 'in_progress' }, 1],
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the unchanged task when the time is over, at most 30 seconds', async () => {
+    it('200 with the unchanged task when the time is over, after at most 30 seconds', async () => {
       for (const [prefer, seconds] of [
         ['wait=3', 3],
         ['wait=600', 30],
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it('304 when the time is over and the tag is still current, 200 when it is not', async () => {
+    it('304 if the tag is still current when the time is over, otherwise 200', async () => {
       const { id, url } = await created()
       const poll = get(url, 'wait=2', { 'if-none-match': '"1"' })
       await until(() => timers.pending().includes(2_000))
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       assert.equal((await again).statusCode, 200)
     })
 
-    it('404 at once for the task of another owner', async () => {
+    it('404 at once for another owner’s task', async () => {
       const { url } = await created()
       const headers = { prefer: 'wait=10' }
       const response = await service.send({ url, headers, token: token(everyScope, 'cli_other') })

@@ -52,7 +52,7 @@ describe('watchTasks', () => {
     await until(() => timers.pending().some((ms) => ms === pollEveryMs) || timers.pending().length === 0)
   }
 
-  it('ends the wait when the revision changes, and not before', async () => {
+  it('ends the wait when the revision changes, and no sooner', async () => {
     const waiter = wait('a')
     await runPoll()
     assert.equal(waiter.over, false)
@@ -72,7 +72,7 @@ describe('watchTasks', () => {
     await until(() => waiter.over)
   })
 
-  it('ends the wait when the task is gone', async () => {
+  it('ends the wait if the task no longer exists', async () => {
     const waiter = wait('a')
     stored.delete('a')
     timers.pass(pollEveryMs)
@@ -87,7 +87,7 @@ describe('watchTasks', () => {
     await until(() => waiter.over)
   })
 
-  it('polls once for all waiters, with each task once, and not at all without waiters', async () => {
+  it('polls once for all waiters, listing each task once, and not at all without waiters', async () => {
     assert.deepEqual(timers.pending(), [])
     const waiters = ['a', 'b', 'a', 'b'].map((id) => wait(id))
     await runPoll()
@@ -108,7 +108,7 @@ describe('watchTasks', () => {
     await until(() => late.over)
   })
 
-  it('does not end a wait with a poll that started before it', async () => {
+  it('does not end a wait because of a poll that started before it', async () => {
     const first = wait('a')
     stored.set('a', 2)
     timers.pass(pollEveryMs)
@@ -118,7 +118,7 @@ describe('watchTasks', () => {
     assert.equal(second.over, false)
   })
 
-  it('ends the wait on abort, even if the signal was aborted before', async () => {
+  it('ends the wait on abort, even if the signal was already aborted', async () => {
     const leaving = new AbortController()
     const waiter = wait('a', 5_000, leaving.signal)
     leaving.abort()
@@ -137,7 +137,7 @@ describe('watchTasks', () => {
     await until(() => waiter.over)
   })
 
-  it('ends the wait when the service stops, and accepts no more waits', async () => {
+  it('ends the wait when the service stops, and accepts no further waits', async () => {
     const waiter = wait('a')
     watch.close()
     await until(() => waiter.over)
@@ -159,7 +159,7 @@ describe('slotLimiter', () => {
     assert.equal(maxWaiters, 1_000)
   })
 
-  it('frees a slot when the signal is aborted, even if it was aborted before', () => {
+  it('frees a slot when the signal is aborted, even if it was already aborted', () => {
     const { take } = slotLimiter({ perAccount: 1, inTotal: 1 })
     const first = new AbortController()
     assert.equal(take(caller('a'), first.signal), undefined)
