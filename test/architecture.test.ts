@@ -26,7 +26,7 @@ const paths = (broken: (path: string, text: string) => boolean) =>
   [...texts].filter(([path, text]) => broken(path, text)).map(([path]) => path)
 
 const top = (path: string) => path.split('/')[0] as string
-/** Files outside these tiers assemble the service; they are above all tiers. */
+/** Files outside these tiers assemble the service and are above all tiers. */
 const tierOf = (path: string) => {
   const tier = tiers.findIndex((folders) => folders.includes(top(path)))
   return tier === -1 ? tiers.length : tier
@@ -38,7 +38,7 @@ function mayImport(path: string, target: string): boolean {
   return other < own || own === tiers.length || top(path) === top(target)
 }
 
-/** Finds circular imports, including those of types: sets of files that reach each other (Tarjan). */
+/** Finds circular imports, including type imports: sets of files that reach each other (Tarjan). */
 function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = []
   const order = new Map<string, number>()
@@ -63,7 +63,7 @@ function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   return found
 }
 
-describe('the source', () => {
+describe('the source code', () => {
   it('imports only from lower tiers, and never from one product into another', () => {
     const wrong = [...texts].flatMap(([path, text]) =>
       importsOf(path, text)
@@ -122,7 +122,7 @@ describe('the source', () => {
     )
   })
 
-  it('names bounds max… and min…', () => {
+  it('uses names with max… and min… for bounds', () => {
     assert.deepEqual(
       paths((_, text) => /\bconst (most|least|longest|shortest)[A-Z]\w* =/.test(text)),
       [],

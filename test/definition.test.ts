@@ -17,7 +17,7 @@ const body = Type.Object({
 })
 const declared = { path: '/notes' as const, noun: 'note', body }
 
-/** Authors may write JavaScript: any invalid input must be rejected with a message. */
+/** Authors may write JavaScript, so any invalid input must be rejected with a message. */
 const refused = (options: object) => () => collection({ ...declared, ...options } as never)
 const says = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof DefinitionError, String(error))
@@ -159,7 +159,7 @@ describe('collection', () => {
     })
   }
 
-  it('rejects a default of a unique field', () => {
+  it('rejects a default for a unique field', () => {
     const code = Type.String({ maxLength: 9, default: 'x' })
     const options = { body: Type.Object({ name: Type.String(), code }), unique: ['code'] }
     assert.throws(refused(options), says(/unique cannot include code: several rows would have its default/))
@@ -301,7 +301,7 @@ describe('service', () => {
     )
   })
 
-  it('isDefinition accepts only the result of service()', () => {
+  it('returns the only values that isDefinition accepts', () => {
     const definition = service({ resources: [notes] })
     assert.ok(isDefinition(definition) && isDefinition(builtIn) && Object.isFrozen(definition))
     for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
@@ -320,7 +320,7 @@ describe('service', () => {
     assert.equal(events['note.created']?.audience, 'notes:read')
   })
 
-  it('with the built-in resources has the scopes of the first release', () => {
+  it('has, with the built-in resources, the scopes of the first release', () => {
     assert.deepEqual(
       Object.keys(builtIn.scopes).join(' '),
       [
@@ -340,7 +340,7 @@ describe('service', () => {
     ])
   })
 
-  it('serves everything in v1 and v2 by default, with their differences', () => {
+  it('serves everything in both v1 and v2 by default, with their differences', () => {
     const differences = ({ versions }: ReturnType<typeof service>) =>
       Object.entries(versions).map(([name, { lists, deprecation, collections }]) => [
         ...[name, lists, deprecation, collections.length],

@@ -7,12 +7,12 @@ import { forEachEngine, type Place } from './support/engines.ts'
 
 const rows = ['--books', '--users', '--tasks', '--deliveries', '--audit'].flatMap((table) => [table, '2000'])
 
-/** Scenarios that last until the service ends them: their responses are not read. */
+/** Scenarios that last until the service ends them; their responses are not read. */
 const unread: ReadonlySet<Scenario> = new Set(['downloads', 'connections'])
 
-/** A short run of `scripts/isolation.ts` that checks what the second client received, not how fast. */
+/** A short run of `scripts/isolation.ts` that checks what the second client received, but not how fast. */
 forEachEngine((engine) => {
-  describe('a client while another one abuses the service', () => {
+  describe('a client while another client abuses the service', () => {
     const sandbox = openSandbox()
     const results = new Map<string, IsolationResult>()
     let place: Place

@@ -66,7 +66,7 @@ describe('the log on a terminal', () => {
     assert.match(second as string, /404 {2}GET {4}\/nothing {2}1\.25 ms {2}17 B {2}RESOURCE_NOT_FOUND$/)
   })
 
-  it('has the message, its fields and the stack trace of an error', () => {
+  it('has an error’s message, fields and stack trace', () => {
     const text = written(
       ({ log }) => log.error({ err: new Error('no such file'), queue: 'report' }, 'a job failed'),
       plain,
@@ -77,7 +77,7 @@ describe('the log on a terminal', () => {
     )
   })
 
-  it('is colored, except with NO_COLOR and on a dumb terminal', () => {
+  it('is colored, unless NO_COLOR is set or the terminal is dumb', () => {
     const use = ({ access }: Logs) => access(request)
     assert.ok(written(use, { isTTY: true }).includes(`${esc}[32m200${esc}[39m`))
     for (const env of [{ NO_COLOR: '1' }, { TERM: 'dumb' }]) {

@@ -26,7 +26,7 @@ onPostgres((engine) => {
       await place.remove()
       rmSync(dataDir, { recursive: true })
     })
-    /** Starts a service, which must fail; afterwards none of its connections is open. */
+    /** Starts a service, which must fail and leave none of its connections open. */
     const fails = async (env: Record<string, string>, why: RegExp) => {
       const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
       const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, ...env })
@@ -44,7 +44,7 @@ onPostgres((engine) => {
     it('leaves nothing open if the rate-limit counters cannot be opened', () =>
       fails({ REDIS_URL: 'redis://%zz@127.0.0.1' }, /URI malformed/))
 
-    it('leaves nothing open if a part opened later fails', async () => {
+    it('leaves nothing open if a component opened later fails', async () => {
       await watcher.query('create schema pgboss; create table pgboss.version (broken text)')
       await fails({}, /create_queue/)
     })
