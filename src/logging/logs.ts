@@ -4,7 +4,7 @@ import { type LogSink, logSink } from '../http/server/log-sink.ts'
 import { readableLine } from './log-lines.ts'
 import { type Output, terminalOf } from './terminal.ts'
 
-/** The logger of a running service, and the access log with one line per request. */
+/** A running service's logger, and its access log with one line per request. */
 export interface Logs {
   log: Logger
   access: Access

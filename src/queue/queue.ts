@@ -28,7 +28,7 @@ export interface Lease {
   attempt: number
 }
 
-/** What each engine implements of a queue; everything above it is shared. */
+/** The queue operations that each engine implements; everything above them is shared. */
 export interface JobStore {
   add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, position?: QueuePosition) => Promise<void>
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>

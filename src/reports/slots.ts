@@ -8,7 +8,7 @@ export type SlotOwner = Pick<Caller, 'clientId' | 'subject'>
 /** Which limit was reached: the account's, or this process's. */
 export type Full = 'account' | 'process'
 
-/** Limits the concurrent long responses of one kind in this process. */
+/** Limits how many long responses of one kind are open at once in this process. */
 export interface SlotLimiter {
   /** Maximum number of responses per account. */
   perAccount: number

@@ -43,7 +43,7 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
   )
 }
 
-/** Reverts the count of an attempt that a shutdown cut short, unless the next attempt has already started. */
+/** Stops counting an attempt that a shutdown cut short, unless the next attempt has already started. */
 export async function requeue({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
   const at = iso(now())
   await db.write((tx) =>
@@ -91,7 +91,7 @@ export async function isCurrent({ db }: Transitions, { id, attempts }: Task): Pr
   return found !== undefined
 }
 
-/** The final state of a task. */
+/** A task's final state. */
 export type Ending =
   | { status: 'failed'; errorCode: string; errorMessage: string }
   | ({ status: 'completed'; progress: 100 } & Pick<

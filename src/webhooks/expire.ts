@@ -19,9 +19,7 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
   return count
 }
 
-/**
- * Deletes ended deliveries. The DELETE repeats the condition, so that a delivery made due again after the SELECT stays.
- */
+/** Deletes ended deliveries. The DELETE repeats the condition, so that a delivery made due again after the SELECT stays. */
 async function removeEnded(tx: Queryable, { engine }: Database, before: string): Promise<number> {
   const isOld = sql`completed_at is not null and completed_at <= ${before}`
   const { rows } = await sql<{ id: string }>`

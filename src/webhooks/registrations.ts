@@ -78,7 +78,7 @@ export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.created', target: row.id, details })
 }
 
-/** Returns only the host, because a callback's path or query may contain a secret of its receiver. */
+/** Returns only the host, because a callback's path or query may contain one of the receiver's secrets. */
 export const hostOf = (url: string) => URL.parse(url)?.host ?? ''
 
 /** Handles a failed insert: throws DUPLICATE_RESOURCE for a duplicate, and otherwise rethrows the error. */

@@ -65,9 +65,7 @@ export function checkReadAccess(event: string, { scopes }: Pick<Caller, 'scopes'
   if (missing !== undefined) throw lacksScope(missing)
 }
 
-/**
- * Returns a scope that the pattern requires and the given scopes do not include; undefined if they include all of them.
- */
+/** Returns a scope that the pattern requires and the given scopes do not include; undefined if they include all of them. */
 export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
   scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
 

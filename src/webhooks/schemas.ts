@@ -93,7 +93,7 @@ const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4='
 const forAdministrators = (description: string, example: string) =>
   Type.Optional(Type.String({ description: `${description}; visible only to administrators`, examples: [example] }))
 
-/** The representation of a webhook. */
+/** A webhook's representation. */
 export const WebhookView = partialSchema(
   Type.Object({
     ...members,

@@ -34,9 +34,7 @@ const keyAad = `settings:${keyName}`
 /** Returns the AAD that binds an encrypted secret to its webhook. */
 export const secretAad = (webhookId: string): string => `webhooks:${webhookId}`
 
-/**
- * Returns the AAD for a webhook's static headers, which are encrypted because they may contain a token of the receiver.
- */
+/** Returns the AAD for a webhook's static headers, which are encrypted because they may contain a receiver's token. */
 export const headersAad = (webhookId: string): string => `webhooks:${webhookId}:headers`
 
 /** Returns the AAD for an account's secret. */

@@ -3,7 +3,7 @@ import type { Queue } from '../queue/queue.ts'
 import type { EventKinds } from './event-types.ts'
 import type { Store } from './registrations.ts'
 
-/** Options of the webhook routes. */
+/** Options for the webhook routes. */
 export interface WebhooksOptions extends Store {
   queue: Queue
   /** The event types that webhooks can subscribe to. */

@@ -303,7 +303,7 @@ forEachEngine((engine) => {
   })
 
   describe('an interrupted worker', () => {
-    it('reverts the count of its attempt when the service stops', async () => {
+    it('does not use up an attempt when the service stops', async () => {
       const id = await add('numbers')
       const job = jobOf(id)
       const kind = numbers(5, (page) => page === 2 && job.abort.abort(new Stopping()))
@@ -316,7 +316,7 @@ forEachEngine((engine) => {
       assert.deepEqual([done.status, done.attempts, done.resultKey], ['completed', 1, `${id}-2`])
     })
 
-    it('does not revert the count of the next worker’s attempt', async () => {
+    it('leaves the next worker’s attempt counted', async () => {
       const id = await add('numbers')
       const stale = jobOf(id)
       const kind = numbers(3, async (page) => {

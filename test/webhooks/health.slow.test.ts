@@ -26,7 +26,7 @@ const isWaiting = async ({ read }: Database): Promise<boolean> => {
 }
 
 forEachEngine((engine) => {
-  describe('webhook health', () => {
+  describe('webhook health tracking', () => {
     let db: Database
     const clock = { now: start }
     const { one, fan, queue } = dispatching(engine, clock, (opened) => {
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, revision], [null, 1])
     })
 
-    it('is reported to the owner after a day of failures, once per failing period', async () => {
+    it('notifies the owner after a day of failures, once per failing period', async () => {
       const { call, eventsOf, row, webhookId } = await endpoint(failed)
       await call(dayMs - 1, failed)
       assert.deepEqual(await eventsOf('webhook.failing'), [])
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).status, 'active')
     })
 
-    it('leads to disabling after five days and ten failed calls, with the reason, an event and an audit entry', async () => {
+    it('disables the webhook after five days and ten failed calls, with the reason, an event and an audit entry', async () => {
       const { call, eventsOf, row, webhookId } = await endpoint(failed)
       for (let n = 0; n < 9; n++) await call(hourMs, failed)
       assert.equal((await row()).status, 'active')
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).failingSince, null)
     })
 
-    it('recovers after a success, even if another worker records a failure at the same time', async () => {
+    it('resets after a success, even if another worker records a failure at the same time', async () => {
       const the = await endpoint(delivered)
       for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
       const claims = await claimDue({ db, limits, leaseMs: 30_000, slots: slotsOf(10, []) }, clock.now)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).failingSince, null)
     })
 
-    it('leads to disabling at once after a 410, with an event', async () => {
+    it('disables the webhook at once after a 410, with an event', async () => {
       const { eventsOf, row } = await endpoint(gone)
       const { status, statusReason } = await row()
       assert.deepEqual([status, statusReason], ['disabled', 'The endpoint responded with 410 Gone'])

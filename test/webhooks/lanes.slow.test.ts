@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures while one call at a time probes the endpoint, and keep their schedule', async () => {
+    it('keep their schedule but wait after ten failures, while one call at a time probes the endpoint', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0

@@ -462,7 +462,7 @@ describe('post over TLS', () => {
     assert.equal((await post(`https://127.0.0.1:${server.port}/`)).delivered, true)
   })
 
-  it('reports an unknown authority, a wrong name and a server without TLS with the class tls', async (t) => {
+  it('reports the class tls for an unknown authority, a wrong name and a server without TLS', async (t) => {
     const server = await secure(t)
     const plain = await receiver(t, answering(200))
     const trusting = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })

@@ -26,7 +26,7 @@ forEachEngine((engine) => {
     after(() => db.close())
 
     const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
-    /** Adds a webhook with waiting deliveries; one in ten requires a scope that its owner's token lacks. */
+    /** Adds a webhook with waiting deliveries; one in ten requires a scope that the owner's token does not have. */
     const waiting = async () => {
       const take = steps(db, { enqueue })
       const owner = newOwner()

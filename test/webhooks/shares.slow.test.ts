@@ -80,7 +80,7 @@ describe('share', () => {
     assert.ok((granted.get('greedy') ?? 0) > 200)
   })
 
-  it('gives failing endpoints at most half of the slots, and together with untried ones three quarters, for any number of owners', () => {
+  it('gives failing endpoints at most half of the slots, and failing and untried endpoints at most three quarters, for any number of owners', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const sum = (of: ReadonlyMap<string, number>) => [...of.values()].reduce((one, other) => one + other, 0)
     const failing = share(slotsOf(512, []), 2, many)

@@ -243,7 +243,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, status, attempts], [2, 'delivered', 2])
     })
 
-    it('is the only one for a test, and is made even if the webhook is paused', async () => {
+    it('is made only once for a test, even if the webhook is paused', async () => {
       const the = await one(failed)
       await db.write((tx) =>
         tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),

@@ -17,7 +17,7 @@ export interface Sheet {
   rowCount: number
   /** When the report was generated, in ISO 8601. */
   madeAt: string
-  /** Path of a font file that covers many scripts, for formats that render text. */
+  /** Path to a font file that covers many scripts, for formats that render text. */
   font: string | null
 }
 

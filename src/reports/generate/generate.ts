@@ -16,7 +16,7 @@ export interface GenerateOptions extends Transitions {
   produce: Produce
   /** How long a result is retained after it is generated, in seconds. */
   resultSeconds: number
-  /** Path of a font file for PDFs. */
+  /** Path to a font file for PDFs. */
   pdfFont?: string | null
   /** Maximum duration of an attempt, in ms. */
   limitMs?: number

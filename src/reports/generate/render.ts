@@ -16,7 +16,7 @@ export interface RenderJob {
   read: LongRead
   /** When the report is generated, in ISO 8601. */
   madeAt: string
-  /** Path of a TrueType or OpenType file for characters that PDF's standard fonts cannot render. */
+  /** Path to a TrueType or OpenType file for characters that PDF's standard fonts cannot render. */
   pdfFont: string | null
 }
 

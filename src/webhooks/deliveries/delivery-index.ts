@@ -2,7 +2,7 @@ import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Delivery, Tables } from '../../storage/tables/tables.ts'
 
-/** Filters of a delivery list. */
+/** Filters for a delivery list. */
 interface Chosen {
   status?: Delivery['status'] | undefined
   event?: string | undefined
@@ -28,7 +28,7 @@ export const deliveriesBy = (
 }
 
 /**
- * Returns the index to use. Delivered deliveries have none of their own, because maintaining it would slow down every
+ * Returns the index to use. Successful deliveries have none of their own, because maintaining it would slow down every
  * delivery.
  */
 function indexOf({ status, event }: Chosen): string {

@@ -6,7 +6,7 @@ import type { ScanRequester } from '../../storage/scans/scan.ts'
 import type { Delivery } from '../../storage/tables/tables.ts'
 import { deliveriesBy } from './delivery-index.ts'
 
-/** Query parameters of a delivery log. */
+/** Query parameters for a delivery log. */
 export interface LogQuery extends PageQuery {
   status?: string
   event?: string
@@ -16,7 +16,7 @@ export interface LogQuery extends PageQuery {
 }
 
 /**
- * Returns one page of a webhook's deliveries with their attempts, newest first by default. Delivered deliveries have no
+ * Returns one page of a webhook's deliveries with their attempts, newest first by default. Successful deliveries have no
  * index of their own: if few match, the query scans all of the webhook's deliveries.
  */
 export async function deliveryLog(db: Database, webhookId: string, query: LogQuery, requester: ScanRequester) {

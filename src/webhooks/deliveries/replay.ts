@@ -124,9 +124,7 @@ async function selectDeliveries(tx: Queryable, db: Database, webhook: Webhook, r
   return { selected: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
-/**
- * Lists the deliveries of a time range in index order, oldest first, each with a flag that says whether to resend it.
- */
+/** Lists the deliveries of a time range in index order, oldest first, each with a flag that says whether to resend it. */
 async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, max?: number) {
   const { status, event } = range
   const chosen = { event, ...(status === 'failed' && { status }) }

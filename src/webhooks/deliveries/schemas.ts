@@ -95,7 +95,7 @@ export const ByDelivery = Type.Object({
   deliveryId: Type.String({ description: 'The id of a delivery', examples: ['dlv_QW5hbHl0aWNhbEVuZ2luZV'] }),
 })
 
-/** Query parameters of the delivery log. */
+/** Query parameters for the delivery log. */
 export const DeliveryLogQuery = Type.Object({
   limit: PageLimit,
   cursor: CursorText,

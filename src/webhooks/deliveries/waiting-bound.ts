@@ -19,7 +19,7 @@ export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
 const batchSize = 500
 /**
- * Maximum number of deliveries dropped per added one: several, so that an owner far above the limit gets back to it.
+ * Maximum number of deliveries dropped per added delivery: several, so that an owner far above the limit gets back to it.
  */
 const dropsPerAddition = 4
 const maxDropped = 5_000
@@ -27,9 +27,8 @@ const notifyEachMs = 3_600_000
 const maxOwners = 10_000
 
 /**
- * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so not every addition counts:
- * each count allows additions up to half of the remaining room before the next count, because other nodes may use the
- * other half.
+ * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so it is not done for every
+ * addition: the next count is due once half of the remaining room is used up, because other nodes may use the other half.
  */
 export function waitingBound(options: BoundOptions): WaitingBound {
   const { maxWaiting } = options
@@ -50,9 +49,7 @@ export function waitingBound(options: BoundOptions): WaitingBound {
   }
 }
 
-/**
- * Selects the waiting deliveries in an owner's endpoint queues; deliveries in the same queue are adjacent in the index.
- */
+/** Selects the waiting deliveries in an owner's endpoint queues; deliveries in the same queue are adjacent in the index. */
 const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as l
   join deliveries as d on d.lane = l.lane and d.status = 'pending' and d.lease_until is null
   where l.owner = ${owner} and l.due_at is not null and ${engine.interruptible('d')}`

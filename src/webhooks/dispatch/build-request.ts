@@ -65,7 +65,7 @@ export function signedCalls({ db, sealer, keys, version, now, random }: SigningO
 interface Calling {
   sender: Pick<Sender, 'post'>
   signed: SignedCall
-  /** Called with the outcome of each call. */
+  /** Called with each call's outcome. */
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 

@@ -5,7 +5,7 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 import type { StoredSecret } from '../secrets.ts'
 import { withLiveOwners } from './subscribers.ts'
 
-/** The columns of a webhook that a call needs. */
+/** The webhook columns that a call needs. */
 export type CallableWebhook = Pick<
   Webhook,
   'id' | 'status' | 'stops' | 'scopes' | 'callbackUrl' | 'headers' | keyof Owned | keyof StoredSecret
@@ -20,9 +20,7 @@ interface Claimed {
 
 type Engine = Pick<Database, 'engine'>
 
-/**
- * Returns the webhook to call for each of these deliveries, if the webhook still exists and its scopes cover the event.
- */
+/** Returns the webhook to call for each of these deliveries, if the webhook still exists and its scopes cover the event. */
 export async function webhooksToCall(
   tx: Queryable,
   { engine }: Engine,

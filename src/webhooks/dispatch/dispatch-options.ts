@@ -4,7 +4,7 @@ import type { Sender } from './http-client.ts'
 import type { Outcome } from './outcome.ts'
 import type { RecordOptions } from './record-attempts.ts'
 
-/** Options of the dispatcher, including its concurrency. */
+/** Dispatcher options, including the concurrency. */
 export interface DispatchOptions extends RecordOptions, SigningOptions {
   sender: Pick<Sender, 'post'>
   /** Maximum number of calls in flight in this process, for all endpoints. */
@@ -12,11 +12,11 @@ export interface DispatchOptions extends RecordOptions, SigningOptions {
   /** How long a claim's lease lasts, in ms; longer than any call takes. */
   leaseMs: number
   onError: (error: unknown) => void
-  /** Called with the outcome of each call. */
+  /** Called with each call's outcome. */
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 
-/** The dispatcher of this process. */
+/** This process's dispatcher. */
 export interface Dispatch {
   /** Checks for due deliveries now. */
   wake: () => void

@@ -55,7 +55,7 @@ export function sender(options: SenderOptions): Sender {
 type Target = { origin: string; path: string }
 
 /**
- * Returns the target of a call; null if the URL may not be called. Computed once per URL, because URL getters rebuild
+ * Returns a call's target; null if the URL may not be called. Computed once per URL, because URL getters rebuild
  * their strings on each access.
  */
 const targetOf = (verdict: Verdict): Target | null =>

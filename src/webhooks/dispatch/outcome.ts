@@ -11,9 +11,7 @@ export interface Outcome {
   error: string | null
   /** For the operator only: the error code, such as ECONNREFUSED; null if delivered. */
   cause: string | null
-  /**
-   * Whether calls to the address are forbidden. The owner sees the same error class as for any unreachable endpoint.
-   */
+  /** Whether calls to the address are forbidden. The owner sees the same error class as for any unreachable endpoint. */
   blocked: boolean
   durationMs: number
   responseStart: string | null
@@ -23,7 +21,7 @@ const maxWaitSeconds = 86_400
 const httpDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? [\w -]+ \d\d:\d\d:\d\d (GMT|\d{4})$/
 
 /**
- * The error class of every connection failure: a name without an address, a closed or silent port, a blocked address.
+ * The error class for every connection failure: a name without an address, a closed or silent port, a blocked address.
  * Finer classes would let clients probe the service's own network (T-SSRF-08).
  */
 const unreachable = 'unreachable'
@@ -70,9 +68,7 @@ function statusClass(status: number): string | null {
   return status >= 300 && status < 400 ? 'redirect not followed' : `http ${status}`
 }
 
-/**
- * Returns the seconds from now given by Retry-After (RFC 9110 §10.2.3, with any of the three date formats of §5.6.7).
- */
+/** Returns the seconds from now given by Retry-After (RFC 9110 §10.2.3, with any of the three date formats of §5.6.7). */
 function waitSeconds(header: unknown, now: number): number | null {
   if (typeof header !== 'string') return null
   const text = header.trim()

@@ -1,8 +1,6 @@
 import type { Agent, Dispatcher } from 'undici'
 
-/**
- * A receiver's response. `start` holds at most 4 KiB of text; `failure` is the error that cut the call short, if any.
- */
+/** A receiver's response. `start` holds at most 4 KiB of text; `failure` is the error that cut the call short, if any. */
 export interface EndpointResponse {
   status: number | null
   retryAfter: unknown
@@ -70,9 +68,7 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
   })
 }
 
-/**
- * Decodes the start of the body. Omits NUL, which PostgreSQL text cannot contain, and a character split by the limit.
- */
+/** Decodes the start of the body. Omits NUL, which PostgreSQL text cannot contain, and a character split by the limit. */
 function textOf(chunks: Buffer[]): string {
   if (chunks.length === 0) return ''
   const bytes = Buffer.concat(chunks)

@@ -10,9 +10,7 @@ export interface EndpointLimits {
   inFlight: number
   /** Maximum number of calls started in any one second; Infinity for no limit. */
   perSecond: number
-  /**
-   * Consecutive failures after which the circuit breaker opens; from then on, one call at a time probes the endpoint.
-   */
+  /** Consecutive failures after which the circuit breaker opens; from then on, one call at a time probes the endpoint. */
   breakAfter: number
   /** Seconds before the first probe, doubled with each failure up to `maxPauseSeconds`. */
   firstPauseSeconds: number
@@ -54,8 +52,8 @@ export interface Admission {
 const secondMs = 1_000
 
 /**
- * Decides how many calls may start now. A queue whose calls are all in flight is checked again when the lease of one of
- * them expires.
+ * Decides how many calls may start now. A queue whose calls are all in flight is checked again when one of their
+ * leases expires.
  */
 export function grant(lane: QueueState, nowMs: number, limits: EndpointLimits, leaseMs: number): Admission {
   // A clock that was set back must not block an endpoint.

@@ -4,7 +4,7 @@ import { iso } from '../../storage/ids.ts'
 import { limitExpression } from '../../storage/rows/page-query.ts'
 import { type Rank, ranks, roomFor, type Slots, withoutShare } from './shares.ts'
 
-/** When one owner's queues of a rank are due; null for never. */
+/** When an owner's queues with a given rank are due; null for never. */
 export interface OwnerDue {
   owner: string
   rank: number

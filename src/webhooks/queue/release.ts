@@ -7,9 +7,7 @@ import { armOwners } from './owners.ts'
 
 type Held = Pick<Due, 'id' | 'fence'>
 
-/**
- * Releases claims whose lease has expired because their sender no longer exists. Returns the number of released claims.
- */
+/** Releases claims whose lease has expired because their sender no longer exists. Returns the number of released claims. */
 export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
   const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
   return releaseWhere(db, lapsed, nowMs)
