@@ -16,7 +16,7 @@ export interface ReportFilter {
   op: '=' | '>=' | '<=' | '>' | '<'
   /** Whether the column holds case-folded text. */
   folded: boolean
-  /** The form of a decimal, whose `column` is an integer without the decimal point; its type is `string`. */
+  /** For a decimal, whose `column` is an integer without the decimal point and whose type is `string`: its format. */
   decimal?: DecimalForm
 }
 
@@ -130,18 +130,20 @@ function conditions(kind: ReportKind, query: ReportQuery, viewer: ReportRequeste
   return met
 }
 
-/** The value to compare a filter's column with. Throws a Problem if the definition has changed since the request. */
+/**
+ * Returns the value to compare with a filter's column. Throws a Problem if the definition has changed since the request.
+ */
 function operandOf({ name, folded, decimal }: ReportFilter, value: FilterValue): RawBuilder<unknown> {
   if (decimal) {
     const parsed = parseFilterDecimal(value, decimal)
     if ('error' in parsed) throw new Problem('VALIDATION_ERROR', `The filter ${name} ${parsed.error}`)
-    // As text: on PostgreSQL the values of a report are settings, whose only other type is a double.
+    // As text, because on PostgreSQL a report's values are settings, which can otherwise only be doubles.
     return sql`cast(${String(wideInteger(parsed.value))} as bigint)`
   }
   // Booleans are stored as 1 or 0.
   return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
 }
 
-/** The decimal of a filter, sent as a string or as a number. */
+/** Parses a filter's decimal, which may be a string or a number. */
 export const parseFilterDecimal = (value: FilterValue, form: DecimalForm): ReturnType<typeof parseDecimal> =>
   parseDecimal(typeof value === 'number' ? decimalTextOf(value) : String(value), form)

@@ -83,7 +83,7 @@ forEachEngine((engine) => {
         .map((line) => JSON.parse(line).amount)
     }
 
-    it('has their exact text as CSV, and negative ones are no formulas', async () => {
+    it('contains the exact text of decimals as CSV, and does not treat negative ones as formulas', async () => {
       const expected = rows.map(({ amount, fine = '', whole = '' }) => `${amount},${fine},${whole}\r\n`)
       assert.equal(String(await fileOf('csv', { fields })), `amount,fine,whole\r\n${expected.join('')}`)
       assert.equal(
@@ -92,13 +92,13 @@ forEachEngine((engine) => {
       )
     })
 
-    it('has them as strings in JSON and NDJSON', async () => {
+    it('contains decimals as strings in JSON and NDJSON', async () => {
       assert.deepEqual(JSON.parse(String(await fileOf('json', { fields }))), rows)
       const lines = String(await fileOf('ndjson', { fields })).split('\n')
       assert.equal(lines[0], '{"amount":"12.50","fine":"0.000000000000000001","whole":"-7"}')
     })
 
-    it('has them as XLSX numbers with their decimal places up to 15 digits, and as text beyond', async () => {
+    it('contains decimals as XLSX numbers with their decimal places up to 15 digits, and as text if longer', async () => {
       const files = unzip(await fileOf('xlsx', { fields }))
       const sheet = String(files.get('xl/worksheets/sheet1.xml'))
       const styles = String(files.get('xl/styles.xml'))
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       assert.equal(cellXfs.length, Number(/<cellXfs count="(\d+)"/.exec(styles)?.[1]))
     })
 
-    it('has them aligned on the right in PDF', async () => {
+    it('aligns decimals on the right in PDF', async () => {
       assert.equal((await fileOf('pdf', { fields })).subarray(0, 5).toString(), '%PDF-')
       const { default: PdfDocument } = await import('pdfkit')
       const [kind] = reportKinds(definition) as [ReportKind]
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('202 with filters, bounds and sorts that compare exactly', async () => {
+    it('202 with filters, bounds and sorts that compare decimals exactly', async () => {
       assert.deepEqual(await amounts({ filter: { amount: '9999999999999999.98' } }), ['9999999999999999.98'])
       assert.deepEqual(await amounts({ filter: { amount: '12.5' } }), ['12.50'])
       assert.deepEqual(await amounts({ filter: { minAmount: 12.5 } }), [
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       [1234567890123456, /more than 15 significant digits/],
     ]
     for (const [value, message] of refused) {
-      it(`422 for a filter by ${value}`, async () => {
+      it(`422 for filtering by ${value}`, async () => {
         const response = await request('csv', { filter: { minAmount: value } })
         const [error] = response.json().errors
         assert.deepEqual([response.statusCode, error.field], [422, 'parameters.filter.minAmount'], response.body)
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('lists the filters as decimal strings', async () => {
+    it('has filters documented as decimal strings', async () => {
       const [type] = (await service.send({ url: '/api/report-types', scopes })).json()
       const { amount } = type.parameters.properties.filter.properties
       const pattern = '^-?(0|[1-9][0-9]{0,15})(\\.[0-9]{1,2})?$'
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       await checkReports(service.db, reportKinds(definition).slice(0, 1))
     })
 
-    it('reads every row of several pages, in order of a decimal', async () => {
+    it('contains every row from several pages, sorted by a decimal', async () => {
       const numbers = 'with recursive n (n) as (select 1 union all select n + 1 from n where n < 700)'
       const at = "'2026-01-01T00:00:00.000Z'"
       const statement = `insert into resource_lines (amount, revision, created_at, updated_at)

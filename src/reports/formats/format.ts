@@ -5,7 +5,7 @@ import type { CellType } from '../../storage/engine.ts'
 export interface ReportColumn {
   name: string
   type: CellType
-  /** For a `decimal` column: its form, if it sorts by an integer without the decimal point. */
+  /** For a `decimal` column that sorts by an integer without the decimal point: the format of the decimal. */
   decimal?: DecimalForm
 }
 
@@ -24,7 +24,7 @@ export interface Sheet {
 /** Rows as arrays of cells, in the order of the columns; a row may have additional cells at the end. */
 export type Pages = AsyncIterable<unknown[][]>
 
-/** The names of all formats, as used in requests. */
+/** The names of all formats, as used in report requests. */
 export const formatNames = ['json', 'csv', 'ndjson', 'xlsx', 'pdf'] as const
 
 export type FormatName = (typeof formatNames)[number]
@@ -42,5 +42,5 @@ export interface ReportFormat {
 
 export const isNumeric = ({ type }: ReportColumn): boolean => type === 'integer' || type === 'number'
 
-/** True if the cells of a column are aligned by their last digit. */
+/** Whether a column's cells are aligned at their last digit. */
 export const isRightAligned = (column: ReportColumn): boolean => isNumeric(column) || column.type === 'decimal'

@@ -2,7 +2,7 @@ import { isNumeric, type Pages, type ReportColumn } from './format.ts'
 
 export const maxDecimalPlaces = 18
 
-/** Indexes into the workbook's style table. The style of a decimal is `decimal` plus the number of its decimal places. */
+/** Indexes into the workbook's style table. A decimal's style is `decimal` plus the number of its decimal places. */
 export const styles = {
   ...{ header: 1, instant: 2, date: 3, numberHeader: 4, decimal: 5, textDecimal: 5 + maxDecimalPlaces + 1 },
 } as const
@@ -43,7 +43,7 @@ function cellWriter(column: ReportColumn): Write {
   return (cell) => `<c t="inlineStr"><is><t xml:space="preserve">${xmlText(cell as string)}</t></is></c>`
 }
 
-/** Spreadsheets calculate with doubles, which hold 15 significant digits; a longer decimal stays text. */
+/** Spreadsheets calculate with doubles, which hold 15 significant digits; longer decimals stay text. */
 const maxExactDigits = 15
 
 function decimalCell(cell: unknown): string {

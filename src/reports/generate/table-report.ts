@@ -52,7 +52,7 @@ export function tableReport(report: TableReport): ReportKind {
   }
 }
 
-/** The SQL of a cell: the column, or the text of a decimal. */
+/** Returns a cell's SQL: the column, or a decimal as text. */
 const cellSql = ({ name, decimal }: ReportColumn) =>
   decimal ? decimalText(quoted(snake(name)), decimal.scale) : quoted(snake(name))
 
