@@ -49,7 +49,7 @@ describe('collection', () => {
     ['an unknown option', { colour: 'red' }, /has no option colour: use one of path, noun, operations, body, .*links$/],
     ['an empty list of operations', { operations: [] }, /operations must name at least one/],
     ['a missing body', { body: undefined }, /body must be created with Type\.Object\(\)/],
-    ['a body of another type', { body: Type.String() }, /body must be created with Type\.Object\(\)/],
+    ['a body that is not an object', { body: Type.String() }, /body must be created with Type\.Object\(\)/],
     ['an empty body', { body: Type.Object({}) }, /body must have at least one field/],
     ...['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view', 'toString', 'constructor'].map(
       (name): [string, object, RegExp] => [
@@ -97,7 +97,7 @@ describe('collection', () => {
       /listed cannot include title: it is hidden/,
     ],
     [
-      'hidden fields of a public resource',
+      'hidden fields in a public resource',
       { publicRead: true, hides: { fields: ['title'], unless: () => true } },
       /hides cannot be combined with publicRead/,
     ],
@@ -134,14 +134,10 @@ describe('collection', () => {
       { body: Type.Object({ minSize: Type.Integer(), size: Type.Integer() }), filters: ['minSize'], ranges: ['size'] },
       /query parameter minSize twice/,
     ],
-    [
-      'a scope of another resource',
-      { scopes: { 'users:write': 'x' } },
-      /scopes: 'users:write' must start with 'notes:'/,
-    ],
+    ['another resource’s scope', { scopes: { 'users:write': 'x' } }, /scopes: 'users:write' must start with 'notes:'/],
   ]
   const wrongDefaults: [what: string, field: TSchema, place: string][] = [
-    ['of another type', Type.Integer({ default: '3' }), 'field'],
+    ['of the wrong type', Type.Integer({ default: '3' }), 'field'],
     ['that breaks a rule', Type.Integer({ default: 7, maximum: 5 }), 'field'],
     ['that is not one of the values', Type.Enum(['open', 'done'], { default: 'lost' }), 'field'],
     ['with surrounding spaces, which are not stored', Type.String({ default: ' x ' }), 'field'],
@@ -213,7 +209,7 @@ describe('service', () => {
       new RegExp(`^/${name}: .*import \\{ ${name} \\} from 'plinth', or choose another path$`),
     ]),
     [
-      'the path /users for users of its own, even with every field of the built-in ones',
+      'a custom resource at /users, even with every field of the built-in one',
       {
         resources: [
           notes,
@@ -250,7 +246,7 @@ describe('service', () => {
     ['a version that is not a list', { resources: [notes], versions: { v1: 'notes' } }, /v1 may serve only/],
     ['a version that is null', { resources: [notes], versions: { v1: [notes], v2: null } }, /v2 may serve only/],
     [
-      'an unknown member of a version',
+      'an unknown option in a version',
       { resources: [notes], versions: { v1: [notes], v2: { resources: [notes], errors: 'short' } } },
       /v2 has no option 'errors'; use resources, lists, deprecation or unknownParameters/,
     ],

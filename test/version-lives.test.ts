@@ -77,7 +77,7 @@ describe('PLINTH_VERSIONS', () => {
       { v1: { ...deprecated, sunsetAt: '2026-11-30' } },
       /a sunsetAt of v1 that is not before/,
     ],
-    ['dates of an active version', { v1: { ...deprecated, status: 'active' } }, /no dates and no successor of v1/],
+    ['dates for an active version', { v1: { ...deprecated, status: 'active' } }, /no dates and no successor of v1/],
     ['an invalid successor', { v1: { ...deprecated, successor: 'next' } }, /a version such as v2 as successor of v1/],
     [
       'an active version that is not served',
