@@ -6,7 +6,7 @@ interface Listed {
   createdAt: string
 }
 
-/** One page of the clients or API keys that are not revoked, newest first; `of` identifies the list in its cursors. */
+/** Returns one page of the unrevoked clients or API keys, newest first; `of` identifies the list in the page cursors. */
 export function unrevokedPage<Row extends Listed>(
   db: Database,
   table: 'clients' | 'apiKeys',
@@ -20,7 +20,7 @@ export function unrevokedPage<Row extends Listed>(
       const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
       const [createdAt = '', id = ''] = (after ?? []).map(String)
       const rows = await db.read
-        // Both tables have the columns used here; the type parameter gives the rest of the row.
+        // Both tables have the columns used here; the remaining columns come from the type parameter.
         .selectFrom(table as 'clients')
         .selectAll()
         .where('revokedAt', 'is', null)

@@ -5,27 +5,27 @@ const prefix = 'plk_'
 const form = /^plk_([A-Za-z0-9_-]{43})([A-Za-z0-9_-]{6})$/
 const secretBytes = 32
 
-/** The key's checksum: detects a mistyped key without a database query. */
+/** Computes a key's checksum, which detects mistyped keys without a database query. */
 function checksum(secret: string): string {
   const bytes = Buffer.alloc(4)
   bytes.writeUInt32BE(crc32(prefix + secret))
   return bytes.toString('base64url')
 }
 
-/** Creates a key: its prefix, 256 random bits and a checksum, so that secret scanners can find leaked keys. */
+/** Creates a key from a prefix, 256 random bits and a checksum. This format lets secret scanners find leaked keys. */
 export function newApiKey(random: (size: number) => Uint8Array = randomBytes): string {
   const secret = Buffer.from(random(secretBytes)).toString('base64url')
   return prefix + secret + checksum(secret)
 }
 
-/** Whether a text is a well-formed key. */
+/** Returns whether a text is a well-formed key. */
 export function isApiKey(text: string): boolean {
   const [, secret, check] = form.exec(text) ?? []
   return secret !== undefined && check === checksum(secret)
 }
 
-/** The stored digest of a key; a plain SHA-256 is enough because keys are random. */
+/** Returns the digest under which a key is stored; plain SHA-256 is enough because keys are random. */
 export const apiKeyHash = (key: string): string => hash('sha256', key, 'hex')
 
-/** The visible part of a key, by which users tell keys apart. */
+/** Returns the visible prefix of a key, by which users tell keys apart. */
 export const apiKeyHint = (key: string): string => key.slice(0, prefix.length + 6)

@@ -11,18 +11,18 @@ import { firstRevision, nextRevision } from '../../storage/rows/revision.ts'
 import type { ApiKey } from '../../storage/tables/administration.ts'
 import { apiKeyHash, apiKeyHint, newApiKey } from './api-key-text.ts'
 
-/** Writable fields of a key; null means the default limit, or no expiry. */
+/** The writable fields of an API key; null means the default limit, or no expiry. */
 export interface ApiKeySettings {
   name: string
   /** `calls/seconds`, such as `600/60`. */
   rate: string | null
-  /** Requests in a calendar month (UTC). */
+  /** Requests per calendar month (UTC). */
   quota: number | null
   /** Fixed-width ISO text, UTC. */
   expiresAt: string | null
 }
 
-/** Where keys are stored, and the actor for the audit log. */
+/** Everything needed to store and change API keys; `actor` is recorded in the audit log. */
 export interface ApiKeyStore {
   db: Database
   sealer: Sealer
@@ -37,11 +37,12 @@ const maxQuota = 1_000_000_000
 const namePattern = /^\P{C}{1,200}$/u
 
 /**
- * An instant in the form that the API accepts; a date without a time is rejected, because its end depends on the time zone.
+ * Parses an instant in the API's date-time format. Rejects a date without a time, because the end of a day depends on the
+ * time zone.
  */
 const endOf = (text: string) => (Format.IsDateTime(text) ? instantOf(text) : undefined)
 
-/** Throws VALIDATION_ERROR naming every invalid field and its rule. */
+/** Throws a VALIDATION_ERROR that lists every invalid field and the rule it violates. */
 function validateSettings({ name, rate, quota, expiresAt }: ApiKeySettings, now: number): void {
   const seconds = Number(ratePattern.exec(rate ?? '')?.[2])
   const end = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(endOf(expiresAt) ?? '')
@@ -64,22 +65,24 @@ function validateSettings({ name, rate, quota, expiresAt }: ApiKeySettings, now:
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', detail, { errors })
 }
 
-/** Trims the name and normalizes `expiresAt`; leaves an unreadable one unchanged for validation to reject. */
+/**
+ * Trims the name and normalizes `expiresAt`; leaves an unreadable `expiresAt` unchanged, so that validation rejects it.
+ */
 const normalized = (settings: ApiKeySettings): ApiKeySettings => {
   const expiresAt = endOf(settings.expiresAt ?? '') ?? settings.expiresAt
   return { ...settings, name: settings.name.trim(), expiresAt }
 }
 
-/** Valid settings without any limit. */
+/** Valid settings with no limits, used to validate partial updates. */
 const unlimited: ApiKeySettings = { name: 'unchanged', rate: null, quota: null, expiresAt: null }
 
-/** A key that is not stored yet, with its text; the row contains only a digest. */
+/** A key that is not stored yet: its text, and its row, which contains only a digest. */
 export interface DraftApiKey {
   apiKey: ApiKey
   key: string
 }
 
-/** Creates a key without storing it. Throws VALIDATION_ERROR naming each invalid field. */
+/** Creates a key without storing it. Throws a VALIDATION_ERROR that lists each invalid field. */
 export function draftApiKey(
   { now, random }: ApiKeyStore,
   { name, rate = null, quota = null, expiresAt = null }: Partial<ApiKeySettings> & { name: string },
@@ -99,7 +102,7 @@ export function draftApiKey(
   return { apiKey, key }
 }
 
-/** Stores a key and an audit entry. */
+/** Stores a key and adds an audit entry. */
 export async function addApiKey(tx: Queryable, { sealer, now, actor }: ApiKeyStore, { apiKey }: DraftApiKey) {
   await tx.insertInto('apiKeys').values(apiKey).execute()
   const { id, name, rate, quota, expiresAt } = apiKey
@@ -107,7 +110,7 @@ export async function addApiKey(tx: Queryable, { sealer, now, actor }: ApiKeySto
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'key.created', target: id, details })
 }
 
-/** Creates and stores a key in its own transaction. Throws like `draftApiKey`. */
+/** Creates and stores a key in its own transaction. Throws the same error as `draftApiKey`. */
 export async function createApiKey(
   store: ApiKeyStore,
   settings: Partial<ApiKeySettings> & { name: string },
@@ -120,13 +123,13 @@ export async function createApiKey(
 const auditDetails = (settings: ApiKeySettings): Record<string, string | number> =>
   Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== null))
 
-/** The key with this id, unless it is revoked. */
+/** Finds the key with this id, unless the key is revoked. */
 export function findApiKey({ read }: Database, id: string): Promise<ApiKey | undefined> {
   const find = read.selectFrom('apiKeys').selectAll().where('id', '=', id).where('revokedAt', 'is', null)
   return find.executeTakeFirst()
 }
 
-/** All keys that are not revoked, oldest first. */
+/** Lists all unrevoked keys, oldest first. */
 export function listApiKeys({ read }: Database): Promise<ApiKey[]> {
   const keys = read.selectFrom('apiKeys').selectAll().where('revokedAt', 'is', null)
   return keys.orderBy('createdAt').orderBy('id').execute()
@@ -139,7 +142,7 @@ export async function updateApiKey(
   settings: Partial<ApiKeySettings>,
   precondition: Precondition = {},
 ): Promise<ApiKey> {
-  // Errors in the change itself take precedence over a missing key and a failed precondition.
+  // Validation errors take precedence over a missing key or a failed precondition.
   validateSettings(normalized({ ...unlimited, ...settings }), store.now())
   return change(store, id, precondition, 'key.updated', (row) => {
     const { name, rate, quota, expiresAt } = normalized({ ...row, ...settings })
@@ -147,7 +150,7 @@ export async function updateApiKey(
   })
 }
 
-/** Revokes a key permanently: after at most 30 seconds it is no longer recognized. Throws like `updateApiKey`. */
+/** Revokes a key permanently; it stops working within 30 seconds. Throws RESOURCE_NOT_FOUND or PRECONDITION_FAILED. */
 export async function revokeApiKey(store: ApiKeyStore, id: string, precondition: Precondition = {}): Promise<void> {
   const revokedAt = new Date(store.now()).toISOString()
   await change(store, id, precondition, 'key.revoked', () => ({ revokedAt }))
@@ -174,7 +177,7 @@ async function change(
   })
 }
 
-/** Updates the row to its current values, which locks it until the end of the transaction. */
+/** Locks the row until the transaction ends by updating it to its current values. */
 async function locked(tx: Queryable, id: string): Promise<ApiKey | undefined> {
   const touch = tx.updateTable('apiKeys').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

@@ -6,7 +6,7 @@ export interface ApiKeyReaderOptions {
   db: Database
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Maximum keys in the cache. */
+  /** Maximum number of keys in the cache. */
   cacheSize?: number
   onError: (error: unknown) => void
 }
@@ -20,7 +20,7 @@ export interface ApiKeyReader {
 
 interface Known {
   identity: ApiKeyIdentity | null
-  /** The end of the entry's validity, in epoch ms. */
+  /** When the cache entry expires, in epoch ms. */
   freshUntil: number
 }
 
@@ -28,14 +28,15 @@ const recheckMs = 30_000
 const useGrainMs = 60_000
 
 /**
- * Creates the lookup for `X-API-Key`. A key selects whose limits apply and does not authenticate, so an unknown, expired or
- * revoked key is ignored. Returns synchronously for a cached key. The time of the last use is recorded to the minute.
+ * Creates the lookup for `X-API-Key`. A key only selects whose limits apply and does not authenticate, so unknown,
+ * expired and revoked keys are ignored. Lookups of cached keys are synchronous. The time of last use is recorded to the
+ * minute.
  */
 export function apiKeyReader({ db, now, cacheSize = 10_000, onError }: ApiKeyReaderOptions): ApiKeyReader {
   const known = new Map<string, Known>()
   const used = new Map<string, number>()
   const live = db.read.selectFrom('apiKeys').where('revokedAt', 'is', null)
-  // Prepared statements return snake_case columns; a one-word alias is the same in snake_case and camelCase.
+  // Prepared statements return snake_case column names; a one-word alias reads the same in camelCase.
   const find = db.prepare(live.select(['id', 'rate', 'quota', 'expiresAt as ends']).where('keyHash', '=', ''))
   let timer: NodeJS.Timeout | undefined
 

@@ -22,7 +22,8 @@ const reads = { scope: 'admin', cache: 'private', fields: true } as const
 const writes = { scope: 'admin', cache: 'none' } as const
 
 /**
- * API keys, which select whose limits a request counts against and grant no access. `plinth keys` calls the same functions.
+ * Routes for API keys, which select whose limits a request counts against and grant no access. `plinth keys` calls the
+ * same functions.
  */
 export const apiKeyRoutes: Plugin = async (app, options) => {
   for (const routes of [creating, listing, reading, changing, removing]) await routes(app, options)
@@ -33,7 +34,7 @@ const storeFor = ({ db, sealer, now, random }: AdminOptions, request: FastifyReq
   actor: auditActor(request),
 })
 
-/** The representation of a key; includes the revision, from which ETag and Last-Modified are computed. */
+/** Returns the public fields of a key, including the revision, from which ETag and Last-Modified are computed. */
 const representation = ({ keyHash: _, revokedAt: __, ...key }: ApiKey) => key
 
 const creating: Plugin = async (app, options) => {

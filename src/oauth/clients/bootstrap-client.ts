@@ -9,8 +9,8 @@ import { auditDetails, type ClientDeps, clientSecretContext } from './clients.ts
 import { validateClient, withDefaults } from './validate.ts'
 
 /**
- * Ensures that the client named in the settings exists as configured: confidential, with every scope and the grant
- * client_credentials. Call on each start; throws VALIDATION_ERROR if the id or secret is invalid.
+ * Ensures that the client specified in the settings exists as configured: confidential, with every scope and the
+ * client_credentials grant. Call on each start. Throws VALIDATION_ERROR if the id or secret is invalid.
  */
 export async function ensureBootstrapClient(
   db: Database,

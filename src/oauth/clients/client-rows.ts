@@ -1,7 +1,7 @@
 import type { Client } from '../../storage/tables/tables.ts'
 import type { ClientSettings } from './validate.ts'
 
-/** A registered client; one without a secret hash is public and relies on PKCE alone. */
+/** A registered client. A client without a secret hash is public and relies on PKCE alone. */
 export interface RegisteredClient extends ClientSettings {
   id: string
   secretHash: string | null
@@ -19,7 +19,7 @@ export interface RegisteredClient extends ClientSettings {
 const words = (text: string) => text.split(' ').filter(Boolean)
 const joined = (list: readonly string[]) => [...new Set(list)].join(' ')
 
-/** Settings → columns. */
+/** Converts settings to columns. */
 export function toRow(settings: ClientSettings) {
   const { name, scopes, grants, redirectUris, postLogoutRedirectUris, ...flags } = settings
   return {
@@ -34,7 +34,7 @@ export function toRow(settings: ClientSettings) {
   }
 }
 
-/** Row → client. */
+/** Converts a row to a client. */
 export function fromRow(row: Client): RegisteredClient {
   return {
     ...row,

@@ -11,7 +11,7 @@ import type { Scopes } from '../tokens/scopes.ts'
 import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
 import { type ClientSettings, type NewClient, validateClient, withDefaults } from './validate.ts'
 
-/** Clock (epoch ms) and randomness, injectable for tests, and the actor for the audit log. */
+/** The clock (epoch ms) and random source, injectable for tests, and the actor recorded in the audit log. */
 export interface ClientDeps {
   now?: () => number
   random?: (size: number) => Uint8Array
@@ -21,10 +21,10 @@ export interface ClientDeps {
 export const randomToken = (random: (size: number) => Uint8Array, bytes: number) =>
   Buffer.from(random(bytes)).toString('base64url')
 
-/** The context that a client secret's digest is bound to (`sealer.digest`). */
+/** Returns the context to which a client secret's digest is bound (`sealer.digest`). */
 export const clientSecretContext = (id: string) => `client:${id}`
 
-/** A client that is not registered yet, with its secret; the row contains only a digest. */
+/** A client that is not registered yet: its secret, and its row, which contains only a digest of the secret. */
 export interface DraftClient {
   row: Client
   settings: ClientSettings
@@ -32,7 +32,8 @@ export interface DraftClient {
 }
 
 /**
- * Creates a client without storing it. Throws VALIDATION_ERROR naming each invalid field, including scopes not in `known`.
+ * Creates a client without storing it. Throws a VALIDATION_ERROR that lists each invalid field; scopes must be in
+ * `known`.
  */
 export function draftClient(
   sealer: Sealer,
@@ -50,7 +51,7 @@ export function draftClient(
   return { row, settings, secret }
 }
 
-/** Stores a client and an audit entry. */
+/** Stores a client and adds an audit entry. */
 export async function addClient(
   tx: Queryable,
   sealer: Sealer,
@@ -63,8 +64,8 @@ export async function addClient(
 }
 
 /**
- * Registers a client and returns it with its secret, of which only a digest is stored. Throws like `draftClient`, and
- * DUPLICATE_RESOURCE if the id is taken.
+ * Registers a client and returns it with its secret, of which only a digest is stored. Throws DUPLICATE_RESOURCE if the
+ * id is taken, and otherwise the same error as `draftClient`.
  */
 export async function createClient(
   db: Database,
@@ -79,20 +80,20 @@ export async function createClient(
   return { client: fromRow(draft.row), secret: draft.secret }
 }
 
-/** Translates a failed registration: throws DUPLICATE_RESOURCE, or the error itself. */
+/** Throws DUPLICATE_RESOURCE if a registration failed because the id is taken; otherwise rethrows the error. */
 export function refuseTakenId(db: Database, id: string, error: unknown): never {
   if (!db.engine.isDuplicate(error)) throw error
   const errors = [{ field: 'id', message: 'is in use already' }]
   throw new Problem('DUPLICATE_RESOURCE', `The client id "${id}" is already in use`, { errors, cause: error })
 }
 
-/** A client's settings as the audit log records them. */
+/** Returns a client's settings as recorded in the audit log. */
 export const auditDetails = (settings: ClientSettings) => {
   const { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers } = settings
   return { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers }
 }
 
-/** All clients, oldest first, including revoked ones. */
+/** Lists all clients, oldest first, including revoked clients. */
 export async function listClients(db: Database): Promise<RegisteredClient[]> {
   const rows = await db.read.selectFrom('clients').selectAll().orderBy('createdAt').orderBy('id').execute()
   return rows.map(fromRow)
@@ -104,7 +105,9 @@ const columns: (keyof Client)[] = [
   ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
 ]
 
-/** Finds a client by its id, unless it is revoked. The query is compiled once, because every token request runs it. */
+/**
+ * Returns a function that finds unrevoked clients by id. Every token request runs its query, so it is compiled only once.
+ */
 export function clientFinder({ read, prepare }: Database): (id: string) => Promise<RegisteredClient | undefined> {
   const selected = columns.map((name) => sql<never>`${sql.ref(snake(name))}`.as(name))
   const unrevoked = sql<boolean>`revoked_at is null`
@@ -117,5 +120,5 @@ export function clientFinder({ read, prepare }: Database): (id: string) => Promi
   }
 }
 
-/** The client with this id, unless it is revoked. */
+/** Finds the client with this id, unless the client is revoked. */
 export const findClient = (db: Database, id: string) => clientFinder(db)(id)

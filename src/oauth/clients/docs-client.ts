@@ -8,26 +8,27 @@ import { createClient, findClient } from './clients.ts'
 import { isRedirectUri } from './redirect-uris.ts'
 import { revokeClient, updateClient } from './update.ts'
 
-/** Id of the client with which users log in from the API reference. */
+/** The id of the client with which the API reference logs users in. */
 export const docsClientId = 'docs'
 
 export interface DocsClientOptions {
   db: Database
   sealer: Sealer
-  /** All scopes of the service: the client may have all of them, limited by the user's role. */
+  /** All scopes of the service. The client may request any of them; the user's role limits which are granted. */
   scopes: Scopes
   baseUrl: string
-  /** Whether users can log in from the reference. */
+  /** Whether users can log in from the API reference. */
   isEnabled: boolean
 }
 
 /**
- * Registers or updates the API reference's client: public, with redirects only to `/docs` of this origin. Revokes it if
- * users cannot log in from the reference, as in production. Returns its id, or null if there is none. Call on each start.
+ * Registers or updates the API reference's client, which is public and may redirect only to `/docs` on this origin.
+ * Revokes the client if users cannot log in from the reference, as in production. Returns the client's id, or null if
+ * there is no client. Call on each start.
  */
 export async function syncDocsClient(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, baseUrl } = options
-  // The reference has no login at a host that clients may not register, such as one with an underscore.
+  // If clients may not register this host, for example because it contains an underscore, the reference offers no login.
   const isEnabled = options.isEnabled && isRedirectUri(redirectUri(baseUrl))
   const found = await findClient(db, docsClientId)
   const change = { db, sealer, actor: theService }
@@ -56,7 +57,7 @@ type DocsSettings = ReturnType<typeof settingsOf>
 const isUpToDate = (client: RegisteredClient, settings: DocsSettings): boolean =>
   Object.entries(settings).every(([name, value]) => String(client[name as keyof DocsSettings]) === String(value))
 
-/** Returns null if an administrator revoked the client, because an id is never registered twice. */
+/** Registers the client. Returns null if an administrator revoked it, because an id is never registered twice. */
 async function register(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, scopes } = options
   try {
@@ -64,7 +65,7 @@ async function register(options: DocsClientOptions): Promise<string | null> {
     return docsClientId
   } catch (error) {
     if (!(error instanceof Problem && error.code === 'DUPLICATE_RESOURCE')) throw error
-    // Another node registered it meanwhile, or it is revoked.
+    // The id is taken: another node has just registered the client, or the client was revoked.
     return (await findClient(db, docsClientId)) ? docsClientId : null
   }
 }

@@ -21,7 +21,7 @@ import { addClient, draftClient, findClient, refuseTakenId } from './clients.ts'
 import { type ClientChange, revokeClient, rotateClientSecret, updateClient } from './update.ts'
 import type { ClientSettings } from './validate.ts'
 
-/** Options of the administration routes. */
+/** Options for the administration routes. */
 export interface AdminOptions {
   db: Database
   sealer: Sealer
@@ -39,7 +39,10 @@ const tags = ['administration']
 const reads = { scope: 'admin', cache: 'private', fields: true } as const
 const writes = { scope: 'admin', cache: 'none' } as const
 
-/** OAuth clients: register, change, rotate the secret, revoke. `plinth clients` calls the same functions. */
+/**
+ * Routes to register, change and revoke OAuth clients, and to rotate their secrets. `plinth clients` calls the same
+ * functions.
+ */
 export const clientRoutes: Plugin = async (app, options) => {
   for (const routes of [creating, listing, reading, changing, rotating, removing]) await routes(app, options)
 }
@@ -52,7 +55,7 @@ const changeFor = ({ db, sealer, now, random }: AdminOptions, request: FastifyRe
 const preconditionFor = (request: FastifyRequest, { requireIfMatch }: AdminOptions) =>
   preconditionOf(request, requireIfMatch)
 
-/** The representation of a client; includes the revision, from which ETag and Last-Modified are computed. */
+/** Returns the public fields of a client, including the revision, from which ETag and Last-Modified are computed. */
 function representation({ secretHash, revokedAt: _, ...client }: RegisteredClient) {
   const type = secretHash === null ? ('public' as const) : ('confidential' as const)
   return { ...client, type, responseTypes: responseTypesOf(client.grants) as string[] }
@@ -123,7 +126,7 @@ const defaults: Partial<ClientSettings> = {
   introspectsOthers: false,
 }
 
-/** Applies merge patch semantics (RFC 7396): null removes a value and restores its default. */
+/** Applies JSON Merge Patch semantics (RFC 7396): null removes a value and restores its default. */
 function withDefaults(patch: Static<typeof schemas.ClientPatch>): Partial<ClientSettings> {
   const known = Object.keys(schemas.ClientPatch.properties).filter((name) => name in patch)
   const values = known.map((name) => [

@@ -12,7 +12,7 @@ import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
 import { auditDetails, type ClientDeps, clientSecretContext, randomToken } from './clients.ts'
 import { type ClientSettings, validateClientSettings } from './validate.ts'
 
-/** Where clients are stored, and the actor for the audit log. */
+/** Everything needed to change stored clients; `actor` is recorded in the audit log. */
 export interface ClientChange extends ClientDeps {
   db: Database
   sealer: Sealer
@@ -20,8 +20,8 @@ export interface ClientChange extends ClientDeps {
 }
 
 /**
- * Changes the given settings. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or VALIDATION_ERROR naming each invalid
- * field. New tokens follow the new settings; existing tokens stay valid until they expire.
+ * Changes the given settings. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or a VALIDATION_ERROR that lists each
+ * invalid field. New tokens use the new settings; existing tokens remain valid until they expire.
  */
 export async function updateClient(
   options: ClientChange,
@@ -38,8 +38,8 @@ export async function updateClient(
 }
 
 /**
- * Gives a confidential client a new secret; the old one stops working at once. Throws like `updateClient`. `write` selects
- * the transaction.
+ * Gives a confidential client a new secret; the old secret stops working at once. Throws the same errors as
+ * `updateClient`. `write` determines the transaction.
  */
 export async function rotateClientSecret(
   options: ClientChange,
@@ -62,8 +62,8 @@ export async function rotateClientSecret(
 }
 
 /**
- * Revokes a client permanently: it gets no new tokens, and its existing tokens are rejected soon after. Throws like
- * `updateClient`.
+ * Revokes a client permanently: the client gets no new tokens, and its existing tokens are rejected shortly afterwards.
+ * Throws RESOURCE_NOT_FOUND or PRECONDITION_FAILED.
  */
 export async function revokeClient(options: ClientChange, id: string, precondition: Precondition = {}): Promise<void> {
   const revokedAt = instant(options)
@@ -75,7 +75,7 @@ export async function revokeClient(options: ClientChange, id: string, preconditi
 
 const instant = ({ now = Date.now }: ClientDeps) => new Date(now()).toISOString()
 
-/** The caller's transaction, or a new one. */
+/** Runs work in the caller's transaction, or in a new one. */
 type Write = Database['write']
 
 interface Changed {
@@ -83,7 +83,7 @@ interface Changed {
   entry: Pick<AuditEntry, 'event' | 'details'>
 }
 
-/** Locks, checks and changes the row and adds the audit entry, all in one transaction. */
+/** Locks, checks and updates the row, and adds the audit entry, all in one transaction. */
 async function change(
   write: Write,
   options: ClientChange,
@@ -106,7 +106,7 @@ async function change(
   })
 }
 
-/** Updates the row to its current values, which locks it until the end of the transaction. */
+/** Locks the row until the transaction ends by updating it to its current values. */
 async function locked(tx: Queryable, id: string): Promise<Client | undefined> {
   const touch = tx.updateTable('clients').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

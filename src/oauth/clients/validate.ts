@@ -2,7 +2,7 @@ import { type FieldError, Problem } from '../../http/problems/problem.ts'
 import { type Scopes, unknownScopes } from '../tokens/scopes.ts'
 import { isPrivateUse, isPublicHttps, isRedirectUri } from './redirect-uris.ts'
 
-/** The settings of a client that can be changed after its registration. */
+/** The client settings that can be changed after registration. */
 export interface ClientSettings {
   name: string
   scopes: readonly string[]
@@ -10,17 +10,17 @@ export interface ClientSettings {
   redirectUris: readonly string[]
   /** Where users may be redirected after logging out (OpenID Connect RP-Initiated Logout §3.1). */
   postLogoutRedirectUris: readonly string[]
-  /** Operated by the service itself: skips consent. */
+  /** Whether the service itself operates the client; users are then not asked for consent. */
   firstParty: boolean
-  /** May receive a user's password, as the `password` grant requires. */
+  /** Whether the client may receive users' passwords, as the `password` grant requires. */
   trusted: boolean
-  /** May introspect tokens of other clients (RFC 7662): a gateway, or another API. */
+  /** Whether the client may introspect other clients' tokens (RFC 7662), as a gateway or another API does. */
   introspectsOthers: boolean
 }
 
-/** The input of a client registration. */
+/** Input for registering a client. */
 export interface NewClient extends Partial<ClientSettings> {
-  /** Default: `cli_` and 128 random bits. */
+  /** Default: `cli_` followed by 128 random bits. */
   id?: string
   name: string
   scopes: readonly string[]
@@ -38,7 +38,7 @@ const maxAddress = 2_048
 const namePattern = /^\P{C}{1,200}$/u
 const secretPattern = /^[\x20-\x7e]{1,256}$/
 
-/** Fills in the defaults of a new client's settings. */
+/** Fills in the defaults for a new client's settings. */
 export function withDefaults({ name, scopes, grants, ...rest }: NewClient): ClientSettings {
   const { redirectUris = [], postLogoutRedirectUris = [] } = rest
   const { firstParty = false, trusted = false, introspectsOthers = false } = rest
@@ -46,7 +46,7 @@ export function withDefaults({ name, scopes, grants, ...rest }: NewClient): Clie
   return { name: name.trim(), scopes, grants, redirectUris, postLogoutRedirectUris, ...flags }
 }
 
-/** Throws VALIDATION_ERROR naming every invalid field and its rule. */
+/** Throws a VALIDATION_ERROR that lists every invalid field and the rule it violates. */
 export function validateClient(client: ClientSettings & { id: string; secret: string | null }, known: Scopes): void {
   const { id, secret } = client
   const identity = broken([
@@ -56,7 +56,7 @@ export function validateClient(client: ClientSettings & { id: string; secret: st
   throwIfAny([...identity, ...settingErrors(client, secret === null, known)])
 }
 
-/** Same for a change to an existing client, whose type (public or confidential) is fixed. */
+/** Validates the changed settings of an existing client, whose type (public or confidential) is fixed. */
 export function validateClientSettings(settings: ClientSettings, isPublic: boolean, known: Scopes): void {
   throwIfAny(settingErrors(settings, isPublic, known))
 }
@@ -116,8 +116,8 @@ function addressRules({ grants, redirectUris, postLogoutRedirectUris }: ClientSe
 const shortened = (uris: readonly string[]) => uris.map((uri) => uri.slice(0, 100))
 
 /**
- * A valid client_id. User ids are digits: a numeric client_id would be mistaken for a user in `sub`, which is one or the
- * other (RFC 9068 §5). `.` and `..` cannot be path segments (RFC 3986 §5.2.4).
+ * Matches a valid client_id. A client_id must not be numeric, because `sub` can contain a user id, which is numeric, or a
+ * client_id (RFC 9068 §5). `.` and `..` are excluded because they cannot be path segments (RFC 3986 §5.2.4).
  */
 export const clientIdPattern = /^(?!\d+$|\.{1,2}$)[A-Za-z0-9._~-]{1,128}$/
 

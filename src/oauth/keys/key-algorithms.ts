@@ -4,13 +4,13 @@ import type { JWK } from 'jose'
 /** Public keys that may change while the service runs. */
 export interface PublicKeys {
   readonly publicKeys: ReadonlyMap<string, KeyObject>
-  /** Fetches new keys when a token names an unknown one, at most every 30 seconds. */
+  /** Fetches new keys when a token specifies an unknown key, at most every 30 seconds. */
   refresh?: () => Promise<void>
 }
 
 const minModulusBits = 2_048
 
-/** The only algorithm a key may be used with (RFC 8725 §3.1); undefined if none is supported. */
+/** Returns the only algorithm that a key may be used with (RFC 8725 §3.1), or undefined if none is supported. */
 export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
   if (type !== 'public') return undefined
   if (asymmetricKeyType === 'ed25519') return 'EdDSA'
@@ -19,7 +19,7 @@ export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: K
   return bits >= minModulusBits ? 'RS256' : undefined
 }
 
-/** The usable keys of a JWK set (RFC 7517 §5) by `kid`: signing keys of a supported type and size. */
+/** Returns the usable keys in a JWK set (RFC 7517 §5) by `kid`: signing keys of a supported type and size. */
 export function usableKeys(set: unknown): Map<string, KeyObject> {
   const keys = (set as { keys?: unknown } | null)?.keys
   if (!Array.isArray(keys)) throw new Error('The document is not a JWK set')
@@ -34,7 +34,7 @@ function usable(jwk: JWK | null): [string, KeyObject][] {
   return algorithm !== undefined && (jwk.alg ?? algorithm) === algorithm ? [[jwk.kid, key as KeyObject]] : []
 }
 
-/** Undefined for a key of an unknown type, which RFC 7517 §5 says to ignore. */
+/** Imports a JWK. Returns undefined for a key of an unknown type, which RFC 7517 §5 says to ignore. */
 function imported({ kty, n, e, crv, x, y }: JWK): KeyObject | undefined {
   try {
     return createPublicKey({ key: { kty, n, e, crv, x, y } as Record<string, string>, format: 'jwk' })

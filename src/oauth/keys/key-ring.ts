@@ -6,12 +6,12 @@ import type { PublicKeys } from './key-algorithms.ts'
 import { rotateOnSchedule } from './rotation.ts'
 import { type KeySources, type SigningKeys, signingKeys } from './signing-keys.ts'
 
-/** The signing keys of a running service. */
+/** A running service's signing keys. */
 export interface KeyRing extends PublicKeys {
-  /** The current keys: the same object until they change. */
+  /** The current keys; replaced by a new object only when the keys change. */
   readonly current: SigningKeys
   refresh: () => Promise<void>
-  /** Reads the keys from the database again. */
+  /** Reloads the keys from the database. */
   reload: () => Promise<void>
 }
 
@@ -43,15 +43,15 @@ export async function keyRing(sources: KeySources): Promise<KeyRing> {
           refreshing = undefined
         })
       }
-      // Verifications that need a key wait for a reload that is under way.
+      // A verification that needs a key waits for any reload in progress.
       await refreshing
     },
   }
 }
 
 /**
- * Every 15 seconds, rotates the keys that are due at `time` (epoch ms) and loads changes made by other processes. Returns a
- * function that stops it.
+ * Every 15 seconds, rotates the keys if a rotation is due at `time` (epoch ms), and loads changes made by other
+ * processes. Returns a function that stops this maintenance.
  */
 export function maintainKeys(
   ring: KeyRing,
@@ -69,7 +69,7 @@ export function maintainKeys(
 }
 
 /**
- * The authorization server with the current keys. oidc-provider fixes its keys at construction, so new keys need a new
+ * The authorization server with the current keys. oidc-provider fixes its keys at construction, so new keys require a new
  * instance.
  */
 export interface CurrentServer {

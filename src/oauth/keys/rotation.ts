@@ -17,9 +17,9 @@ import {
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-/** How long a key signs. */
+/** How long a key is used for signing. */
 const lifeMs = 90 * dayMs
-/** How long a key is in the JWKS before it signs: longer than clients cache the JWKS and than any token lives. */
+/** How long a key is in the JWKS before it signs: longer than clients cache the JWKS, and longer than any token lives. */
 const publishedAheadMs = dayMs
 /** How long a key still verifies after it stops signing: the longest configurable token lifetime plus an hour. */
 const verifiesAfterMs = dayMs + hourMs
@@ -33,28 +33,33 @@ export interface RotationSources {
   actor: AuditActor
 }
 
-/** Options of a requested rotation. */
+/** Options for a requested rotation. */
 export interface RotationRequest {
-  /** Sign with a new key at once, even before clients have fetched it; otherwise after a day. */
+  /** Whether to sign with a new key at once, even before clients have fetched it, instead of after a day. */
   immediately: boolean
-  /** Remove all other keys, so that the tokens they signed become invalid; for a leaked key. */
+  /**
+   * Whether to remove all other keys, which invalidates the tokens that those keys signed; for use after a key has
+   * leaked.
+   */
   discard: boolean
 }
 
-/** The changes to make to the keys. */
+/** The planned changes to the keys. */
 interface Plan {
-  /** When a new key starts to sign; undefined if none is needed. */
+  /** When a new key starts to sign; undefined if no new key is needed. */
   activeFrom?: string
   retired: StoredKey[]
 }
 
-/** The `kid` of the key that was published, if any, and of those that were retired. */
+/** The `kid` of the newly published key, if any, and of each retired key. */
 export interface Rotated {
   published: { kid: string; activeFrom: string } | undefined
   retired: string[]
 }
 
-/** Scheduled changes: publish a successor a day before it signs, and remove keys whose last token has expired. */
+/**
+ * Plans scheduled changes: publishing a successor a day before it signs, and removing keys whose last token has expired.
+ */
 export function planScheduled(keys: readonly StoredKey[], now: number): Plan {
   const at = iso(now)
   const current = keys.find(({ activeFrom }) => activeFrom <= at)
@@ -68,7 +73,7 @@ export function planScheduled(keys: readonly StoredKey[], now: number): Plan {
   return { activeFrom: iso(Math.max(rotatesAt, now + publishedAheadMs)), retired }
 }
 
-/** Requested changes. A key that signs immediately also replaces one that has not signed yet. */
+/** Plans requested changes. A key that signs immediately also replaces any key that has not started to sign. */
 export function planRequested(
   keys: readonly StoredKey[],
   now: number,
@@ -81,7 +86,7 @@ export function planRequested(
   return { activeFrom: at, retired: discard ? [...keys] : waiting }
 }
 
-/** Applies the scheduled changes, in only one of several processes. Usually there are none, which costs one read. */
+/** Applies the scheduled changes in only one of several processes. Usually none are due, and the check costs one read. */
 export async function rotateOnSchedule(sources: RotationSources): Promise<Rotated> {
   const { db, now } = sources
   const { activeFrom, retired } = planScheduled(await storedKeys(db.read), now())
@@ -99,7 +104,8 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
   const cookieKeys = await storedCookieKeys(db)
   if (cookieKeys === undefined)
     throw new Error('There are no signing keys yet; the first start of the service creates them')
-  // Generated outside the transaction, which must await only the database; discarded if no rotation is due.
+  // Generate the key outside the transaction, which must await only the database. The key is discarded if no rotation is
+  // due.
   const spare = await createKey(sealer, iso(now()), '')
   return db.write(async (tx) => {
     await lockKeys(tx, cookieKeys)

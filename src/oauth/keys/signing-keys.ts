@@ -13,13 +13,13 @@ import {
   storedKeys,
 } from './stored-keys.ts'
 
-/** A snapshot of the authorization server's keys; the same on all nodes. */
+/** A snapshot of the authorization server's keys, which are identical on all nodes. */
 export interface SigningKeys {
-  /** The private keys: first the one that signs, then those published in advance or still used to verify. */
+  /** The private keys: the signing key first, then keys published in advance or still used to verify. */
   jwks: { keys: JWK[] }
-  /** Cookie signing keys, in the same order: one per signing key. */
+  /** The cookie signing keys, one per signing key and in the same order. */
   cookieKeys: string[]
-  /** The public keys by `kid`. */
+  /** The public keys, by `kid`. */
   publicKeys: ReadonlyMap<string, KeyObject>
 }
 
@@ -32,8 +32,8 @@ export interface KeySources {
 }
 
 /**
- * Reads the signing and cookie keys. The first run creates them, only once even if several processes start together. Throws
- * if they were encrypted under another master key.
+ * Reads the signing and cookie keys. The first run creates them, only once even if several processes start together.
+ * Throws if the keys were encrypted under a different master key.
  */
 export async function signingKeys(sources: KeySources): Promise<SigningKeys> {
   const found = await stored(sources.db)
@@ -76,20 +76,20 @@ function opened({ keys, cookieKeys }: Stored, { sealer, now }: KeySources): Sign
   }
 }
 
-/** Index of the key that signs: the newest one that is already active. */
+/** Returns the index of the key that signs: the newest key that is already active. */
 function signer(keys: StoredKey[], now: string): number {
   const found = keys.findIndex(({ activeFrom }) => activeFrom <= now)
   return found < 0 ? keys.length - 1 : found
 }
 
-/** Moves one element to the front: the authorization server signs with the first key. */
+/** Moves one element to the front, because the authorization server signs with the first key. */
 const firstOf = <T>(list: T[], at: number): T[] => [
   ...list.slice(at, at + 1),
   ...list.slice(0, at),
   ...list.slice(at + 1),
 ]
 
-/** Decrypts a text. Throws, naming its AAD, if it was encrypted under another master key. */
+/** Decrypts a text. If it was encrypted under a different master key, throws an error that contains the AAD. */
 export const unsealed = <T>(sealer: Sealer, sealed: string, context: string): T =>
   JSON.parse(sealer.open(sealed, context)) as T
 

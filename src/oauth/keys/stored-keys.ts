@@ -4,13 +4,13 @@ import { calculateJwkThumbprint, type JWK } from 'jose'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 
-/** A stored signing key; the private half is encrypted. */
+/** A stored signing key, whose private half is encrypted. */
 export interface StoredKey {
   kid: string
   alg: string
   privateSealed: string
   createdAt: string
-  /** When it starts to sign, as fixed-width ISO text. */
+  /** When the key starts to sign, as fixed-width ISO text. */
   activeFrom: string
 }
 
@@ -18,7 +18,7 @@ export const cookieKeysName = 'cookie_keys'
 export const cookieKeysContext = `settings:${cookieKeysName}`
 export const keyContext = (kid: string) => `signing_keys:${kid}`
 
-/** Creates a key: RSA 2048 for RS256, which every client can verify. Takes about 100 ms off the main thread. */
+/** Creates an RSA 2048 key for RS256, which every client can verify. Takes about 100 ms, but not on the main thread. */
 export async function createKey(sealer: Sealer, createdAt: string, activeFrom: string): Promise<StoredKey> {
   const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })
   const key = privateKey.export({ format: 'jwk' }) as JWK
@@ -33,20 +33,20 @@ const cookieKeyBytes = 32
 export const newCookieKey = (random: (size: number) => Uint8Array) =>
   Buffer.from(random(cookieKeyBytes)).toString('base64url')
 
-/** All keys, latest `activeFrom` first. */
+/** Lists all keys, latest `activeFrom` first. */
 export function storedKeys(db: Queryable): Promise<StoredKey[]> {
   return db.selectFrom('signingKeys').selectAll().orderBy('activeFrom', 'desc').orderBy('kid').execute()
 }
 
-/** The encrypted cookie keys. */
+/** Returns the encrypted cookie keys. */
 export async function storedCookieKeys({ read }: Database): Promise<string | undefined> {
   const setting = read.selectFrom('settings').select('value').where('name', '=', cookieKeysName)
   return (await setting.executeTakeFirst())?.value
 }
 
 /**
- * Locks the keys until the end of the transaction by updating the settings row to its current value. The first caller
- * inserts the given cookie keys instead.
+ * Locks the keys until the transaction ends by updating the settings row to its current value. If there is no row yet,
+ * inserts the given cookie keys.
  */
 export async function lockKeys(tx: Queryable, cookieKeys: string): Promise<void> {
   await tx

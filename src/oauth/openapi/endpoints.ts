@@ -10,14 +10,14 @@ const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` })
 
 const ofJson = (schema: Schema): { content: Content } => ({ content: { 'application/json': { schema } } })
 
-/** An error response of the authorization server (RFC 6749 §5.2). */
+/** Describes an error response from the authorization server (RFC 6749 §5.2). */
 const failed = (description: string, headers: readonly HeaderName[] = []): Response => ({
   description,
   ...(headers.length > 0 && { headers: headerReferences(headers) }),
   ...ofJson(ref('OauthError')),
 })
 
-/** An error of the authorization server, or one that the service returns before the request reaches it. */
+/** An error response from the authorization server, or from the service before the request reaches that server. */
 const failure: Response = {
   description: 'An internal error (500), an overload (503) or a malformed HTTP request',
   headers: headerReferences(['Retry-After']),
@@ -27,7 +27,7 @@ const failure: Response = {
   },
 }
 
-/** The authorization server's paths that clients call directly; browsers are redirected to the others. */
+/** The authorization server paths that clients call directly; browsers are redirected to the other paths. */
 export interface OauthPaths {
   token: string
   revocation: string
@@ -36,7 +36,7 @@ export interface OauthPaths {
   jwks: string
 }
 
-/** The OpenAPI operations of the authorization server, whose routes declare no schemas. */
+/** Returns the OpenAPI operations for the authorization server, whose routes declare no schemas. */
 export function oauthOperations(at: OauthPaths): HandwrittenOperations {
   return {
     schemas: oauthSchemas,
@@ -56,7 +56,7 @@ export function oauthOperations(at: OauthPaths): HandwrittenOperations {
   }
 }
 
-/** An endpoint that takes a form from a client, which authenticates in the form or with HTTP Basic. */
+/** Describes an endpoint that accepts a form from a client, which authenticates in the form or with HTTP Basic. */
 function form(
   operationId: string,
   summary: string,

@@ -15,7 +15,7 @@ const client = {
   client_secret: { type: 'string', description: 'For confidential clients, unless sent with HTTP Basic' },
 }
 
-/** The form of a token request. */
+/** The form fields of a token request. */
 export const tokenRequest: Schema = {
   ...object(
     {
@@ -34,7 +34,7 @@ export const tokenRequest: Schema = {
   examples: [{ grant_type: 'client_credentials' }],
 }
 
-/** The form of a request that passes a token. */
+/** The form fields of a request that submits a token. */
 export const tokenForm: Schema = {
   ...object(
     {
@@ -76,7 +76,7 @@ const serverMetadata = object(
 
 const jsonWebKey = object({ kty: text, kid: text, use: text, alg: text, n: text, e: text }, ['kty', 'kid'])
 
-/** The response schemas of the authorization server. */
+/** The authorization server's response schemas. */
 export const oauthSchemas: Record<string, Schema> = {
   Token: {
     ...object(

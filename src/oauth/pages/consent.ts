@@ -4,17 +4,17 @@ import { interactionPath } from '../provider/http/endpoints.ts'
 export interface ConsentView {
   uid: string
   clientName: string
-  /** Where the user is redirected. */
+  /** The URI to which the user is redirected. */
   redirectUri: string
   name: string
   email: string
-  /** The requested scopes, in plain words. */
+  /** The requested scopes, described in plain language. */
   asks: readonly string[]
 }
 
 export const consentTitle = ({ clientName }: ConsentView) => `Allow ${clientName}?`
 
-/** Shows the client, the user, the requested scopes in plain words, and where the response is sent. */
+/** Renders the client, the user, the requested scopes in plain language, and where the response is sent. */
 export function consentBody({ uid, clientName, redirectUri, name, email, asks }: ConsentView): Markup {
   const lines = asks.map((text) => html`<li>${text}</li>`)
   const { host, protocol } = new URL(redirectUri)

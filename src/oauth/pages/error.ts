@@ -13,12 +13,12 @@ const advice: Record<string, string> = {
 
 const otherwise = 'Go back to the app and start again. If it happens again, send the details below to its developers.'
 
-/** An error of an authorization request (RFC 6749 §4.1.2.1): a plain sentence, then the error code. */
+/** Renders an authorization request error (RFC 6749 §4.1.2.1): a plain sentence, then the error code. */
 export function errorBody(error: Record<string, unknown>): Markup {
   const lines = Object.entries(error).map(([name, value]) => html`<dt>${name}</dt><dd>${String(value)}</dd>`)
   return html`<p class="lead">${advice[String(error.error)] ?? otherwise}</p>
 <dl>${lines}</dl>`
 }
 
-/** An error in one sentence. */
+/** Renders an error as one sentence. */
 export const plainErrorBody = (detail: string): Markup => html`<p class="lead">${detail}</p>`

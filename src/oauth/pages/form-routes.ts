@@ -5,7 +5,7 @@ import { toProblem } from '../../http/problems/error-handler.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { errorTitle, plainErrorBody } from './error.ts'
 
-/** The fields of a form: the first value of each name. */
+/** Form fields by name; if a name is repeated, only its first value. */
 export type Form = Record<string, string>
 export type FormRequest = FastifyRequest<{ Body: Form | undefined; Params: { uid: string } }>
 
@@ -15,11 +15,11 @@ const form = 'application/x-www-form-urlencoded'
 export interface PageFailures {
   frame: Frame
   isUnavailable: (error: unknown) => boolean
-  /** Called with each error that the visitor did not cause. */
+  /** Called with each error not caused by the visitor. */
   report: (error: unknown, requestId: string) => void
 }
 
-/** Sends a page that is never cached. Every response already has a Referrer-Policy. */
+/** Sends a page with headers that prevent caching. Every response already has a Referrer-Policy. */
 export function sendPage(reply: FastifyReply, status: number, { html, policy }: Page): FastifyReply {
   return reply
     .code(status)
@@ -30,7 +30,7 @@ export function sendPage(reply: FastifyReply, status: number, { html, policy }: 
 }
 
 /**
- * Makes the routes of this scope serve pages: they accept only forms, reject cross-site requests (RFC 6749 §10.12), and
+ * Makes all routes in this scope serve pages: they accept only forms, reject cross-site requests (RFC 6749 §10.12), and
  * render every error as a page.
  */
 export function servePages(app: FastifyInstance, { frame, isUnavailable, report }: PageFailures): void {

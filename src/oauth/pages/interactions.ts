@@ -20,7 +20,7 @@ import { loginBody, loginTitle } from './login.ts'
 export interface InteractionOptions extends PageFailures {
   provider: CurrentServer
   db: Database
-  /** All scopes, with descriptions in plain words. */
+  /** All scopes, described in plain language. */
   scopes: Scopes
   login: Login
   sealer: Sealer
@@ -37,8 +37,9 @@ const wrongCredentials = 'The e-mail address or password is wrong.'
 const denied = { error: 'access_denied', error_description: 'the user denied access' }
 
 /**
- * The pages between an authorization request and its response: login and consent. Each belongs to one interaction, whose
- * signed cookie only the requesting browser has. Every form redirects with 303 (RFC 9700 §4.11).
+ * Serves the login and consent pages between an authorization request and its response. Each page belongs to one
+ * interaction, whose signed cookie only the requesting browser has. Every form submission redirects with 303 (RFC 9700
+ * §4.11).
  */
 export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, options) => {
   servePages(app, options)
@@ -54,7 +55,7 @@ export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, 
   })
 }
 
-/** The interaction of this browser; the path must match its cookie. */
+/** Returns this browser's interaction; the interaction id in the path must match the cookie. */
 async function current({ provider }: InteractionOptions, { raw, params }: FormRequest, reply: FastifyReply) {
   const interaction = await provider.current.interactionDetails(raw, reply.raw)
   if (interaction.uid !== params.uid) throw new errors.SessionNotFound('the interaction belongs to another browser')
@@ -126,12 +127,12 @@ async function logIn(options: InteractionOptions, request: FormRequest, reply: F
   return showLogin(options, interaction, reply, 429, email, `Too many attempts. Wait ${wait}, then try again.`)
 }
 
-/** The actor for audit entries about a form; the user is not known before the login. */
+/** Returns the actor for audit entries about a form; the user is unknown before the login. */
 const actorOf = ({ params }: Interaction, { ip, id }: FormRequest) => ({
   ...{ clientId: String(params.client_id), address: ip, requestId: id },
 })
 
-/** The client, the user, and the requested scopes that the user's role can grant. */
+/** Returns the client, the user, and the requested scopes that the user's role can grant. */
 async function consentRequest({ db, scopes: known }: InteractionOptions, { params, session, prompt }: Interaction) {
   const account = session && (await accountBySubject(db, session.accountId))
   if (prompt.name !== 'consent' || !account)
@@ -153,7 +154,7 @@ async function decide(options: InteractionOptions, request: FormRequest, reply: 
   return finish(options, request, reply, { consent: { grantId } }, true)
 }
 
-/** Remembers only the scopes that were shown; the others are asked for once the user's role can grant them. */
+/** Remembers only the scopes that were shown; the user is asked for the others once the user's role can grant them. */
 async function consent(
   options: InteractionOptions,
   interaction: Interaction,

@@ -14,7 +14,9 @@ const config = { scope: 'own' }
 const invalidLink = 'This link has already been used or is older than half an hour. Ask for a new one.'
 const mismatch = 'The two passwords do not match.'
 
-/** The page where an invited user sets a password. The token in the link authenticates, so no cookie is needed. */
+/**
+ * Serves the page where an invited user sets a password. The token in the link authenticates the user, without a cookie.
+ */
 export const invitationPage: FastifyPluginAsync<InvitationPageOptions> = async (app, options) => {
   servePages(app, options)
   app.get<{ Querystring: Record<string, unknown> }>(invitationPath, { config }, async ({ query }, reply) =>

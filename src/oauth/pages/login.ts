@@ -5,13 +5,13 @@ export interface LoginView {
   uid: string
   clientName: string
   email: string
-  /** Why the last attempt failed. */
+  /** Why the previous attempt failed. */
   error?: string | undefined
 }
 
 export const loginTitle = 'Sign in'
 
-/** The form for e-mail address and password; focuses the password field if the address is filled in. */
+/** Renders the form for e-mail address and password; focuses the password field if the address is prefilled. */
 export function loginBody({ uid, clientName, email, error }: LoginView): Markup {
   const onPassword = email !== ''
   const invalid = error !== undefined && html` aria-invalid="true" aria-describedby="error"`

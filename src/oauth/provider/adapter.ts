@@ -14,25 +14,28 @@ export interface RecordSources {
   revocations?: RevocationEpoch
 }
 
-/** Access tokens are verified by their signature; revoking one marks its record, which stays until the token expires. */
+/** Access tokens are verified by signature. Revoking one marks its record, which is kept until the token expires. */
 export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 
-/** Kinds whose id alone is a credential: only its SHA-256 is stored. */
+/** Record kinds whose id is itself a credential; only the SHA-256 of the id is stored. */
 const secretKinds = ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']
 
 const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
-/** A client that lost the response to a refresh may repeat the request for this long and gets the same successor. */
+/** How long a client that lost the response to a refresh may repeat the request and get the same successor. */
 const refreshGraceMs = 10_000
 const sweepBatch = 1_000
 /**
- * A revocation must outlast its token on every node: a token is accepted until 30 s after its expiry, the clock of a ready
- * node may be 30 s behind, and a node whose clock has just changed stays ready for up to 5 s.
+ * A revocation must outlast its token on every node: a token is accepted for 30 s after it expires, a ready node's clock
+ * may be 30 s behind, and a node stays ready for up to 5 s after its clock changes.
  */
 const sweepDelayMs = 5 * 60_000
 /** Sorts after every ISO timestamp. */
 const never = '9999'
 
-/** The oidc-provider adapter: stores its models in `auth_records`; clients come from `clients` and are read-only. */
+/**
+ * Creates the oidc-provider adapter, which stores models in `auth_records`; clients come from `clients` and are
+ * read-only.
+ */
 export function records(sources: RecordSources): AdapterFactory {
   return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))
 }
@@ -81,10 +84,10 @@ function recordsOf(kind: string, { db, now, revocations = { count: 0 } }: Record
   }
 }
 
-/** The key under which a record is stored. */
+/** Returns the key under which a record is stored. */
 const keyOf = (kind: string, id: string) => (secretKinds.includes(kind) ? hash('sha256', id, 'base64url') : id)
 
-/** The stored payload, with the requested id instead of its hashed key. */
+/** Returns the stored payload with the requested id in place of its hash. */
 function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPayload | undefined {
   const { kind, consumedAt } = row
   const payload: AdapterPayload = JSON.parse(row.id === id ? row.payload : row.payload.replaceAll(row.id, id))
@@ -93,7 +96,7 @@ function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPay
   return { ...payload, consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
 }
 
-/** A refresh token consumed after this instant may be used again; for other kinds, `never` allows no reuse. */
+/** Returns the start of the grace period, after which a used refresh token is still accepted; `never` for other kinds. */
 const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? iso(nowMs - refreshGraceMs) : never)
 const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)
 
@@ -116,14 +119,14 @@ async function upsert(
         kind,
         id: key,
         consumedAt: null,
-        // Inserts nothing if the user was deleted meanwhile.
+        // Null if the user has just been deleted, because the deleted id would violate the foreign key.
         userId: userId && eb.selectFrom('users').select('users.id').where('users.id', '=', userId),
         expiresAt: expires || null,
         ...values,
       }))
       .onConflict((conflict) => {
         const same = conflict.columns(['kind', 'id'])
-        // A refresh token is created once: repeating a refresh within the grace period returns the existing one.
+        // A refresh token is created only once; repeating a refresh within the grace period returns the existing token.
         if (kind === 'RefreshToken') return same.doNothing()
         return same.doUpdateSet({ ...values, expiresAt: expires || null, userId: (eb) => eb.ref('excluded.userId') })
       })
@@ -131,7 +134,7 @@ async function upsert(
   )
 }
 
-/** Drops the session cookie from the copy of the session in an interaction, since nothing reads it there. */
+/** Serializes a payload. Omits the session cookie from an interaction's copy of the session, where nothing reads it. */
 function storedText({ session, ...payload }: AdapterPayload): string {
   return JSON.stringify(session ? { ...payload, session: { ...session, cookie: undefined } } : payload)
 }
@@ -142,8 +145,8 @@ function userIdOf(accountId: string | undefined): number | null {
 }
 
 /**
- * Exactly one of several concurrent callers succeeds; the others get `invalid_grant` (RFC 6749 §4.1.2). A refresh token may
- * be used again within its grace period, because each use returns the same successor.
+ * Marks a record as used. Exactly one of several concurrent callers succeeds; the others get `invalid_grant` (RFC 6749
+ * §4.1.2). A refresh token may be used again within its grace period, because each use returns the same successor.
  */
 async function consume(db: Database, kind: string, id: string, nowMs: number): Promise<void> {
   if (!(await mark(db, kind, id, nowMs, graceStart(kind, nowMs))))
@@ -177,7 +180,7 @@ async function revokeByGrantId(db: Database, grantId: string, consumedAt: string
   })
 }
 
-/** Ends all of a user's logins and revokes all access granted by the user. */
+/** Ends all of a user's logins and revokes all access that the user has granted. */
 export async function endAccess(tx: Queryable, userId: number, nowMs: number): Promise<void> {
   const own = tx.deleteFrom('authRecords').where('userId', '=', userId)
   await own.where('kind', 'not in', accessTokenKinds).execute()

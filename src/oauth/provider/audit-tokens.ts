@@ -12,8 +12,8 @@ interface RevokedToken {
 }
 
 /**
- * Audits each grant and revocation. Client-credentials grants and rejected requests are only counted, because they can be
- * triggered at will.
+ * Audits each grant and revocation. Client-credentials grants and rejected requests are only counted, because a caller
+ * can trigger any number of them.
  */
 export function auditTokens(
   provider: Provider,
@@ -42,7 +42,7 @@ export function auditTokens(
     audit.note({ ...sender(ctx), event: 'grant.revoked', target: grantId })
   })
   const revoked = ({ kind, jti, clientId, accountId }: RevokedToken) => {
-    // The id of a refresh token is the token itself, so it is left out.
+    // A refresh token's id is the token itself, so the entry omits it.
     const target = kind === 'RefreshToken' ? null : (jti ?? null)
     const owner = { clientId: clientId ?? null, subject: accountId ?? null }
     audit.note({ ...owner, event: 'token.revoked', target, details: { kind } })
@@ -52,7 +52,7 @@ export function auditTokens(
   provider.on('refresh_token.destroyed', (token) => revoked(token))
 }
 
-/** The client and the request id, for audit entries. */
+/** Returns the client and the request id for audit entries. */
 export function requestOf(ctx: KoaContextWithOIDC) {
   return { clientId: ctx.oidc?.client?.clientId ?? null, requestId: requestIdOf(ctx.res) }
 }

@@ -6,7 +6,7 @@ import { isNativeUri } from '../clients/redirect-uris.ts'
 
 const maxClients = 1_000
 
-/** oidc-provider's adapter for clients; read-only. */
+/** Creates oidc-provider's read-only adapter for clients. */
 export function clientRecords(db: Database): Adapter {
   const none = async () => undefined
   const readOnly = async () => {
@@ -35,10 +35,10 @@ export function clientRecords(db: Database): Adapter {
   }
 }
 
-/** Client metadata in addition to that of RFC 7591. */
+/** Client metadata fields that RFC 7591 does not define. */
 export const ownMetadata = ['is_first_party', 'is_trusted', 'introspects_others']
 
-/** Client metadata (RFC 7591 §2). The provider accepts a secret by HTTP Basic or in the form, whichever is named here. */
+/** Returns client metadata (RFC 7591 §2). Regardless of the method set here, secrets may use HTTP Basic or the form. */
 function metadata(client: RegisteredClient): AdapterPayload {
   const { id, name, secretHash, scopes, grants, redirectUris, postLogoutRedirectUris, firstParty, trusted } = client
   return {
@@ -58,7 +58,7 @@ function metadata(client: RegisteredClient): AdapterPayload {
   }
 }
 
-/** The response types that a client's grants imply (OpenID Connect Dynamic Registration §2). */
+/** Returns the response types that a client's grants imply (OpenID Connect Dynamic Registration §2). */
 export function responseTypesOf(grants: readonly string[]): ResponseType[] {
   const types: [grant: string, type: ResponseType][] = [
     ['authorization_code', 'code'],

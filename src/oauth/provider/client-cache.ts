@@ -6,8 +6,8 @@ import type { Sealer } from '../../storage/encryption.ts'
 import { clientSecretContext } from '../clients/clients.ts'
 
 /**
- * Caches the provider's client objects. The provider's own cache hashes a client's whole metadata on each request; this one
- * reuses the object until the record behind it (`clientRecords`) is read again.
+ * Caches the provider's client objects. The provider's own cache hashes all of a client's metadata on each request; this
+ * cache reuses the object until the underlying record (`clientRecords`) is read again.
  */
 export function cacheClients({ Client: clients }: Provider, { generation }: Pick<Database, 'generation'>): void {
   const { adapter } = clients as unknown as { adapter: Adapter }

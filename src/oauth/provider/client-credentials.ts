@@ -1,19 +1,20 @@
 import { errors, type default as Provider, type ResourceServer, type TokenEndpointGrantContext } from 'oidc-provider'
 
-/** The service's own API as a resource server (RFC 8707): the only audience of its access tokens. */
+/** The service's own API as a resource server (RFC 8707), which is the only audience of the service's access tokens. */
 export interface Api extends ResourceServer {
   audience: string
 }
 
-/** Whether `resource`, if present, names this API and nothing else (RFC 8707 §2). */
+/** Returns whether `resource`, if present, identifies this API and nothing else (RFC 8707 §2). */
 export function namesApi(resource: unknown, { audience }: Api): boolean {
   if (resource === undefined) return true
   return typeof resource === 'string' && URL.parse(resource)?.href === URL.parse(audience)?.href
 }
 
 /**
- * The client credentials grant (RFC 6749 §4.4). Differs from the provider's in two ways: a request without `scope` gets all
- * of the client's scopes (§3.3), and a scope that the client lacks is rejected with `invalid_scope` instead of dropped.
+ * Adds the client credentials grant (RFC 6749 §4.4). It differs from the provider's in two ways: a request without
+ * `scope` gets all of the client's scopes (§3.3), and a scope that the client does not have is rejected with
+ * `invalid_scope` instead of being dropped.
  */
 export function allowClientCredentials(provider: Provider, api: Api): void {
   const handle = async (ctx: TokenEndpointGrantContext): Promise<void> => {
@@ -28,7 +29,7 @@ export function allowClientCredentials(provider: Provider, api: Api): void {
   provider.registerGrantType('client_credentials', handle, ['scope', 'resource'], ['resource'])
 }
 
-/** The requested scopes, by default all of the client's; throws `invalid_scope` for any other (RFC 6749 §3.3). */
+/** Returns the requested scopes, by default all of the client's; throws `invalid_scope` for any other (RFC 6749 §3.3). */
 export function requestedScope(requested: string | undefined, own: string): string {
   if (requested === undefined) return own
   const allowed = new Set(own.split(' '))

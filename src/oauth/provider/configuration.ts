@@ -21,9 +21,9 @@ import { isPresented, storeIssuedToken } from './jwt-records.ts'
 import type { PasswordGrantOptions } from './password-grant.ts'
 
 export interface AuthorizationServerOptions {
-  /** The public origin, such as `https://localhost:8443`: the base of every URL it creates. */
+  /** The public origin, such as `https://localhost:8443`, on which all generated URLs are based. */
   issuer: string
-  /** The audience of access tokens: the origin of the API. */
+  /** The audience of access tokens: the API's origin. */
   audience: string
   /** All scopes of the service. */
   scopes: Scopes
@@ -33,9 +33,9 @@ export interface AuthorizationServerOptions {
   /** Milliseconds since the epoch. */
   now: () => number
   accessTokenSeconds: number
-  /** Verifies HS256 tokens created elsewhere; without it none are accepted. */
+  /** Verifies HS256 tokens created elsewhere; if absent, HS256 tokens are rejected. */
   sharedSecret?: KeyObject | null
-  /** The `typ` of access tokens: `JWT`, or `at+jwt` for RFC 9068. */
+  /** The `typ` of access tokens: `JWT`, or `at+jwt` as defined by RFC 9068. */
   accessTokenType?: 'JWT' | 'at+jwt'
   login: PasswordGrantOptions['login']
   address: PasswordGrantOptions['address']
@@ -43,13 +43,15 @@ export interface AuthorizationServerOptions {
   revocations?: RevocationEpoch
   /** Audits granted, refused and revoked tokens. */
   audit?: Pick<Audit, 'note' | 'repeated' | 'tally'>
-  /** Called with each error that the client did not cause. */
+  /** Called with each error not caused by the client. */
   report: (error: unknown) => void
 }
 
 const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_secret_post', 'none']
 
-/** The oidc-provider configuration. Sets explicitly every option whose default makes the provider print a notice. */
+/**
+ * Returns the oidc-provider configuration. Explicitly sets every option whose default makes the provider print a notice.
+ */
 export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
   const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT' } = options
   const adapter = records(options)
@@ -59,13 +61,13 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     routes: endpoints,
     cookies: cookies(keys.cookieKeys, issuer),
     scopes: Object.keys(options.scopes),
-    // ID tokens contain name and e-mail address for every client; see `accountFinder`.
+    // For every client, ID tokens contain the user's name and e-mail address; see `accountFinder`.
     claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name'], email: ['email'] },
     conformIdTokenClaims: false,
     responseTypes: ['code', 'id_token'],
     clientAuthMethods,
     extraClientMetadata: { properties: ownMetadata },
-    // The stored secret is a digest, not a key: it must not sign or encrypt anything.
+    // The stored secret is a digest, not a key, and must not sign or encrypt anything.
     enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
     // Otherwise a code could be redeemed without its redirect_uri (RFC 6749 §4.1.3).
     allowOmittingSingleRegisteredRedirectUri: false,
@@ -75,14 +77,14 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     discovery: {
       userinfo_endpoint: issuer + endpoints.userinfo,
       ui_locales_supported: ['en'],
-      // If omitted, clients assume only client_secret_basic (RFC 8414 §2).
+      // If this is omitted, clients assume only client_secret_basic (RFC 8414 §2).
       revocation_endpoint_auth_methods_supported: clientAuthMethods,
       introspection_endpoint_auth_methods_supported: clientAuthMethods,
     },
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    // A token with no scopes left is rejected before it is consumed (`narrowScopes`).
+    // A refresh token with no remaining scopes is rejected before it is consumed (`narrowScopes`).
     rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
     expiresWithSession: () => false,
     findAccount: accountFinder(db),
@@ -92,8 +94,9 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
 }
 
 /**
- * Prefixes prevent other hosts of a domain from setting the cookies (RFC 6265bis §4.1.3); `__Host-` requires the path `/`.
- * Over plain HTTP, which is for local use only, browsers accept neither the prefixes nor `Secure`.
+ * Returns the cookie settings. The name prefixes prevent other hosts in the domain from setting the cookies (RFC 6265bis
+ * §4.1.3); `__Host-` requires the path `/`. Over plain HTTP, which is for local use only, browsers accept neither the
+ * prefixes nor `Secure`.
  */
 function cookies(keys: string[], issuer: string): Configuration['cookies'] {
   const secure = issuer.startsWith('https:')
@@ -114,7 +117,7 @@ function features(api: Api, frame: Frame): Configuration['features'] {
     pushedAuthorizationRequests: { enabled: false },
     clientCredentials: { enabled: true },
     externalSigningSupport: { enabled: true, ack: 'experimental-01' },
-    // The service has its own endpoint, because the provider's rejects tokens with an audience.
+    // The service has its own endpoint, because the provider's endpoint rejects tokens with an audience.
     userinfo: { enabled: false },
     introspection: { enabled: true, allowedPolicy: mayIntrospect },
     revocation: { enabled: true, allowedPolicy: mayRevoke },
@@ -143,9 +146,9 @@ function features(api: Api, frame: Frame): Configuration['features'] {
 type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined; scope?: string | undefined }
 
 /**
- * A client may introspect its own tokens, and with `introspects_others` those of other clients; all others are reported as
- * inactive (RFC 7662 §2.2). As in the API, a revoked client's tokens are inactive, and scopes that a client has lost are
- * left out.
+ * Returns whether a client may introspect a token: its own tokens or, with `introspects_others`, any client's. All other
+ * tokens are reported as inactive (RFC 7662 §2.2). As in the API, a revoked client's tokens are inactive, and scopes that
+ * a client has lost are omitted.
  */
 async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): Promise<boolean> {
   const isOwn = token.clientId === client.clientId
@@ -155,7 +158,7 @@ async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Tok
   return owner !== undefined
 }
 
-/** Throws if the token belongs to another client (RFC 7009 §2.1). */
+/** Throws if the token belongs to a different client (RFC 7009 §2.1). */
 function mayRevoke(ctx: KoaContextWithOIDC, client: Client, token: Token): boolean {
   if (token.clientId === client.clientId) return isPresented(ctx, token)
   throw new errors.InvalidRequest('the token was not issued to this client')
@@ -170,8 +173,8 @@ const loginSeconds = 8 * hour
 const secondsNow = () => Math.floor(Date.now() / 1_000)
 
 /**
- * Lifetimes in seconds. A refresh token expires after 14 days, and its whole family 90 days after the login; a login lasts
- * at most 8 hours. A grant outlives every refresh token issued under it.
+ * Returns lifetimes in seconds. A refresh token expires after 14 days, and its whole family 90 days after the login. A
+ * login lasts at most 8 hours. A grant outlives every refresh token issued under it.
  */
 export function lifetimes(accessTokenSeconds: number): Configuration['ttl'] {
   return {

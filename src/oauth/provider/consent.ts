@@ -5,7 +5,7 @@ import type { Role } from '../users/accounts.ts'
 
 type LoadGrant = NonNullable<Configuration['loadExistingGrant']>
 
-/** Adds the scopes that a user with this role can grant, and marks the others as rejected. */
+/** Adds to a grant the scopes that a user with this role can grant, and marks the other scopes as rejected. */
 export function fillGrant(grant: Grant, resources: readonly string[], scopes: readonly string[], role: Role): void {
   const grantable = scopes.filter((scope) => isGrantable(role, scope))
   const refused = scopes.filter((scope) => !isGrantable(role, scope))
@@ -18,9 +18,10 @@ export function fillGrant(grant: Grant, resources: readonly string[], scopes: re
 }
 
 /**
- * Finds the grant for an authorization request: that of the consent just given, or of an earlier request in this login.
- * Otherwise, creates one without a prompt if the client is first-party or the user has consented to these scopes before.
- * Never prompts for scopes that the role cannot grant: a request for no other scopes is denied.
+ * Returns a function that finds the grant for an authorization request, created by the consent just given or earlier in
+ * this login. If there is none, the function creates a grant without a prompt, provided that the client is first-party or
+ * the user has consented to these scopes before. Users are never asked for scopes that their role cannot grant; a request
+ * for only such scopes is denied.
  */
 export function grantLoader(db: Database): LoadGrant {
   return async (ctx) => {
@@ -65,7 +66,7 @@ async function isRemembered(db: Database, { userId, clientId, scopes }: Consent)
   return scopes.every((scope) => names.has(scope))
 }
 
-/** Stores a user's consent to these scopes for a client, in addition to earlier ones. */
+/** Adds these scopes to the user's stored consent for a client. */
 export async function rememberConsent(tx: Queryable, { userId, clientId, scopes }: Consent, nowMs: number) {
   const updatedAt = new Date(nowMs).toISOString()
   const consents = tx.selectFrom('consents').select('scopes').where('userId', '=', userId)

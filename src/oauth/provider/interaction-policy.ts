@@ -3,7 +3,7 @@ import { type Configuration, errors, interactionPolicy, type KoaContextWithOIDC 
 
 type Policy = NonNullable<NonNullable<Configuration['interactions']>['policy']>
 
-/** Decides when to prompt the user: the provider's policy, except that first-party clients need no consent. */
+/** Returns the policy for prompting users: the provider's own, except that first-party clients need no consent. */
 export function promptPolicy(): Policy {
   const prompts = interactionPolicy.base()
   const [login, consent] = [prompts.get('login'), prompts.get('consent')]
@@ -20,8 +20,8 @@ export function promptPolicy(): Policy {
 }
 
 /**
- * Before the login, rejects a request without a scope, because there is no default (RFC 6749 §3.3), and one with an unknown
- * scope (§4.1.2.1), which the provider would ignore.
+ * Before the login, rejects a request without a scope, because there is no default (RFC 6749 §3.3), and a request with an
+ * unknown scope (§4.1.2.1), which the provider would ignore.
  */
 function rejectWrongScopes({ oidc }: KoaContextWithOIDC): false {
   const { requestParamScopes: named, requestParamOIDCScopes: known } = oidc
@@ -32,8 +32,8 @@ function rejectWrongScopes({ oidc }: KoaContextWithOIDC): false {
 }
 
 /**
- * Rejects a login by a user other than that of `id_token_hint` (OpenID Connect Core §3.1.2.1). The provider itself verifies
- * the hint and compares the users before it prompts for a login; this check covers the return from the login page.
+ * Rejects a login by a user other than the one in `id_token_hint` (OpenID Connect Core §3.1.2.1). Before it prompts for a
+ * login, the provider itself verifies the hint and compares the users; this check covers the return from the login page.
  */
 function rejectOtherUser({ oidc }: KoaContextWithOIDC): false {
   const hint = oidc.params?.id_token_hint

@@ -14,23 +14,23 @@ import { withBody } from './http/http-bodies.ts'
 
 type Middleware = Parameters<Provider['use']>[0]
 
-/** What is needed to verify presented tokens and to store their records. */
+/** Everything needed to verify presented tokens and store their records. */
 interface Presented {
   read: ReadAccessToken
-  /** The current scopes; undefined for a token that the API would no longer accept. */
+  /** Returns the token's current scopes, or undefined if the API would no longer accept the token. */
   scopeNow: (claims: AccessTokenClaims) => Promise<string | undefined>
   adapter: AdapterFactory
   /** Milliseconds since the epoch. */
   now: () => number
 }
 
-/** The id passed on instead of an invalid token; no record has it. */
+/** The id that replaces an invalid token; no record has this id. */
 const unknown = '-'
 
 /**
- * Sets the `typ` of each new JWT access token and stores a record under its `jti`, so that it can be introspected, and
- * revoked alone or with its grant. Client-credentials tokens have no grant; they are recorded only when first introspected
- * or revoked, which is rare, so issuing one costs no write.
+ * Returns a hook that sets the `typ` of each new JWT access token and stores a record under the token's `jti`, so that
+ * the token can be introspected, and revoked alone or with its grant. Client-credentials tokens have no grant and are
+ * recorded only when first introspected or revoked, which is rare, so issuing one costs no write.
  */
 export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
   return async (
@@ -47,8 +47,9 @@ export function storeIssuedToken(adapter: AdapterFactory, typ: string) {
 }
 
 /**
- * Allows JWT access tokens to be introspected (RFC 7662) and revoked (RFC 7009); the provider supports only opaque ones. On
- * these paths, replaces a valid JWT with the id of its record, and any other with an id that has no record.
+ * Allows JWT access tokens to be introspected (RFC 7662) and revoked (RFC 7009), although the provider supports only
+ * opaque tokens. On these paths, replaces a valid JWT with the id of its record, and an invalid JWT with an id that has
+ * no record.
  */
 export function introspectJwt(paths: readonly string[], presented: Presented): Middleware {
   const replace: Middleware = async (ctx, next) => {
@@ -73,8 +74,8 @@ async function recordId(token: string, { read, scopeNow, adapter, now }: Present
 }
 
 /**
- * Records a verified token that was not recorded when issued: a client-credentials token, or one signed with the shared
- * secret. An earlier revocation stays in effect.
+ * Records a verified token that was not recorded when issued: a client-credentials token, or a token signed with the
+ * shared secret. An earlier revocation stays in effect.
  */
 async function recordPresented(token: string, adapter: AdapterFactory, nowMs: number): Promise<void> {
   const { jti = '', exp = 0, iat, aud, scope, client_id: clientId, sub } = decodeJwt<{ client_id: string }>(token)
@@ -85,19 +86,19 @@ async function recordPresented(token: string, adapter: AdapterFactory, nowMs: nu
   await adapter(kind).upsert(jti, record as AdapterPayload, Math.max(1, exp - Math.floor(nowMs / 1_000)))
 }
 
-/** Whether the request contained the token itself: for an access token the JWT, not only its `jti`. */
+/** Returns whether the request contained the token itself: for an access token, the JWT and not only its `jti`. */
 export function isPresented(ctx: KoaContextWithOIDC, token: { kind: string }): boolean {
   return token.kind === 'RefreshToken' || ctx.state.presentedJwt === true
 }
 
-/** Missing from oidc-provider's types. */
+/** A method that oidc-provider's types omit. */
 interface MakesId {
   generateTokenId: () => string
 }
 
 /**
- * Derives each new refresh token from the one it replaces with a keyed digest, so that repeating a refresh within the grace
- * period returns the same successor on every node, although tokens are stored only as hashes.
+ * Derives each new refresh token from its predecessor with a keyed digest, so that every node returns the same successor
+ * if a refresh is repeated within the grace period, although tokens are stored only as hashes.
  */
 export function deriveSuccessors(provider: Provider, sealer: Sealer): void {
   const model = provider.RefreshToken.prototype as typeof provider.RefreshToken.prototype & MakesId

@@ -10,15 +10,15 @@ import { fillGrant } from './consent.ts'
 export interface PasswordGrantOptions {
   db: Database
   login: Login
-  /** The client address of a request. */
+  /** Returns the client address of a request. */
   address: (message: TokenEndpointGrantContext['req']) => string
 }
 
 type Context = TokenEndpointGrantContext<{ username?: string; password?: string; scope?: string; resource?: unknown }>
 
 /**
- * The password grant (RFC 6749 §4.3), which RFC 9700 §2.4 deprecates: only for clients marked as trusted, with the same
- * limits as the login page.
+ * Adds the password grant (RFC 6749 §4.3), which RFC 9700 §2.4 deprecates: only for clients marked as trusted, and with
+ * the same limits as the login page.
  */
 export function allowPassword(provider: Provider, api: Api, { db, login, address }: PasswordGrantOptions): void {
   const handle = async (ctx: Context): Promise<void> => {

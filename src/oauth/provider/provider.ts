@@ -47,7 +47,7 @@ export function authorizationServer(options: AuthorizationServerOptions): Provid
   return provider
 }
 
-/** Ignores the host and scheme of a request: the server's URL is always its issuer. */
+/** Makes the server ignore the host and scheme of requests; its URL is always the issuer. */
 function fixOrigin(provider: Provider, { origin, protocol }: URL): void {
   Object.defineProperties(provider.request, {
     protocol: { get: () => protocol.slice(0, -1) },
@@ -59,14 +59,14 @@ function fixOrigin(provider: Provider, { origin, protocol }: URL): void {
   })
 }
 
-/** The provider's messages when a request names no client, or uses an unknown authentication method. */
+/** The provider's error messages for requests without a client id or with an unknown authentication method. */
 const noClient = ['no client authentication mechanism provided', 'invalid authorization header value format']
 const clientEndpoints = [endpoints.token, endpoints.introspection, endpoints.revocation]
 const notAllowed = 'requested grant type is not allowed for this client'
 
 /**
- * Maps missing client authentication, and grants that the client is not registered for, to the errors of RFC 6749 §4.1.2.1
- * and §5.2.
+ * Maps missing client authentication, and grants that the client is not registered for, to the errors defined in RFC 6749
+ * §4.1.2.1 and §5.2.
  */
 function mapErrors(provider: Provider): void {
   provider.Client.prototype.responseTypeAllowed = function (type) {
@@ -87,7 +87,7 @@ function mapErrors(provider: Provider): void {
   })
 }
 
-/** Logging out revokes a client's access, unless the user granted `offline_access`. */
+/** Revokes a client's access on logout, unless the user granted `offline_access`. */
 function revokeOnLogout(provider: Provider): void {
   provider.on('authorization.success', ({ oidc: { client, session, entities } }) => {
     const scopes = entities.AuthorizationCode?.scope?.split(' ')
@@ -97,7 +97,7 @@ function revokeOnLogout(provider: Provider): void {
   })
 }
 
-/** Skips the logout prompt if no user is logged in, for which the provider would send a form that a script submits. */
+/** Skips the logout prompt if no user is logged in; the provider would respond with a form that a script submits. */
 function skipLogoutPrompt(provider: Provider, frame: Frame): void {
   const { end_session } = endpoints
   provider.use(async (ctx, next) => {
@@ -115,7 +115,10 @@ function skipLogoutPrompt(provider: Provider, frame: Frame): void {
   })
 }
 
-/** The service has already applied its own CORS policy. The provider adds no CORS headers if it finds one set. */
+/**
+ * Suppresses the provider's CORS headers, because the service has already applied its own policy. The provider adds none
+ * if a response already has one.
+ */
 function suppressCors(provider: Provider): void {
   const family = 'access-control-'
   const placeholder = `${family}max-age`
@@ -127,7 +130,10 @@ function suppressCors(provider: Provider): void {
   })
 }
 
-/** The provider's own pages submit a form with a script (`form_post`); the provider adds the script's hash to the CSP. */
+/**
+ * Lets the provider's own pages submit a form with a script (`form_post`); the provider adds the script's hash to the
+ * CSP.
+ */
 function setPagePolicy(provider: Provider): void {
   const { authorization, end_session } = endpoints
   provider.use((ctx, next) => {
@@ -140,7 +146,7 @@ function setPagePolicy(provider: Provider): void {
 
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** Adds `typ: JWT` to the header of ID tokens (RFC 7519 §5.1), as the API contract requires; the provider omits it. */
+/** Adds `typ: JWT` to the ID token header (RFC 7519 §5.1), as the API contract requires; the provider omits it. */
 function typeIdTokens(provider: Provider, key: SigningKey): void {
   const { prototype } = provider.IdToken
   const issue = prototype.issue
@@ -155,8 +161,8 @@ function typeIdTokens(provider: Provider, key: SigningKey): void {
 }
 
 /**
- * Tokens issued for a code or a refresh token omit the scopes that the client has lost since; the response lists the rest
- * (RFC 6749 §5.1). The record keeps the granted scopes, because the client may get them back.
+ * Omits scopes that the client has since lost from tokens issued for a code or a refresh token; the response lists the
+ * remaining scopes (RFC 6749 §5.1). The record keeps the granted scopes, because the client may regain them.
  */
 export function narrowScopes({ AuthorizationCode, RefreshToken }: Provider): void {
   for (const { prototype } of [AuthorizationCode, RefreshToken]) {

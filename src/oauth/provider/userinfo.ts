@@ -7,9 +7,9 @@ import { acceptRawBodies, isForm, renderBodyErrors } from './http/http-bodies.ts
 const config = { scope: 'own' }
 
 /**
- * GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for this service's access tokens, which oidc-provider's own
- * endpoint rejects because they have an audience. Accepts the token only in the Authorization header; errors follow RFC
- * 6750 §3.1.
+ * Serves GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for this service's access tokens, which oidc-provider's
+ * own endpoint rejects because they have an audience. Accepts the token only in the Authorization header; errors follow
+ * RFC 6750 §3.1.
  */
 export const userinfo: FastifyPluginAsync<{ db: Database }> = async (app, { db }) => {
   const handler = (request: FastifyRequest, reply: FastifyReply) => claimsOf(db, request, reply)
@@ -34,7 +34,10 @@ async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyRep
   return reply.send({ sub: subject, ...(scopes.has('profile') && { name }), ...(scopes.has('email') && { email }) })
 }
 
-/** OpenID Connect allows a POST with a form. Its fields are ignored, except that a second token is an error (RFC 6750 §2). */
+/**
+ * Returns why a request is invalid, if it is. OpenID Connect allows a POST with a form; its fields are ignored, but a
+ * second token is an error (RFC 6750 §2).
+ */
 function invalidRequest({ body, headers, query }: FastifyRequest): string | undefined {
   const sent = (body as Buffer | undefined)?.toString() ?? ''
   if (sent !== '' && !isForm(headers)) return 'the body must be application/x-www-form-urlencoded, or absent'
@@ -44,7 +47,7 @@ function invalidRequest({ body, headers, query }: FastifyRequest): string | unde
 
 const realm = 'Bearer realm="plinth"'
 
-/** A request without a token gets a challenge without an error code (RFC 6750 §3.1). */
+/** Responds to a request without a token with a challenge that has no error code (RFC 6750 §3.1). */
 function challenge(reply: FastifyReply): FastifyReply {
   const description = 'send an access token in the Authorization header: Bearer <ACCESS_TOKEN>'
   return reply.code(401).header('www-authenticate', realm).send({ error_description: description })

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import { type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose'
 import { algorithmOf, type PublicKeys } from '../keys/key-algorithms.ts'
 
-/** Tolerated difference between clocks, in seconds. */
+/** Tolerated clock difference, in seconds. */
 export const clockSkewSeconds = 30
 
 const maxToken = 8_192
@@ -13,11 +13,11 @@ export interface AccessTokenClaims {
   sub: string
   client_id: string
   scope: string
-  /** Null if a trusted issuer's token has none. */
+  /** Null if a trusted issuer's token has no `jti`. */
   jti: string | null
   /** Seconds since the epoch. */
   exp: number
-  /** The key that signed it; null for the shared secret. */
+  /** The id of the key that signed the token; null for the shared secret. */
   kid: string | null
 }
 
@@ -25,20 +25,20 @@ export interface TokenRules {
   issuer: string
   audience: string
   keys: PublicKeys
-  /** Verifies HS256 tokens; without it none are accepted. */
+  /** Verifies HS256 tokens; if absent, HS256 tokens are rejected. */
   sharedSecret?: KeyObject | null
 }
 
-/** Verifies an access token at a time in epoch ms. */
+/** Verifies an access token as of the given time (epoch ms). */
 export type ReadAccessToken = (token: string, nowMs: number) => Promise<AccessTokenClaims>
 
-/** Thrown if the keys could not be fetched, so that the token may still be valid. */
+/** Thrown if the keys could not be fetched; the token may still be valid. */
 export class KeysUnavailable extends Error {}
 
 /**
- * Creates the verifier of this service's JWT access tokens (RFC 9068 §4, RFC 8725). The key, one of the service's or the
- * shared secret (HS256), determines the algorithm; checks `iss`, `aud` and the times. Throws jose's JWTExpired for an
- * expired token, KeysUnavailable, and other errors for any other invalid token.
+ * Creates the verifier for this service's JWT access tokens (RFC 9068 §4, RFC 8725). The key, either the service's own or
+ * the shared secret (HS256), determines the algorithm; `iss`, `aud` and the times are checked. The verifier throws jose's
+ * JWTExpired for an expired token, KeysUnavailable, and other errors for any other invalid token.
  */
 export function accessTokenReader(rules: TokenRules): ReadAccessToken {
   const { audience } = rules
@@ -52,8 +52,8 @@ export function accessTokenReader(rules: TokenRules): ReadAccessToken {
 type Verified = { payload: JWTPayload; header: JWTHeaderParameters }
 
 /**
- * The checks common to all issuers: the signature by a key of that issuer, `iss`, `aud`, `exp`, `nbf`, an `iat` that is not
- * in the future (RFC 9068 §2.2), and no duplicate claims.
+ * Returns a function with the checks common to all issuers: a signature by one of the issuer's keys, `iss`, `aud`, `exp`,
+ * `nbf`, an `iat` that is not in the future (RFC 9068 §2.2), and no duplicate claims.
  */
 export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenRules) {
   const keyOf = async ({ alg, kid }: { alg?: string; kid?: unknown }): Promise<KeyObject> => {
@@ -82,7 +82,9 @@ export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenR
 
 const writtenName = /"(?:[^"\\]|\\.)*"(\s*:)?/g
 
-/** True if a JSON object has duplicate member names (RFC 8259 §4): the parsed value then has fewer members than the text. */
+/**
+ * Detects duplicate member names in a JSON object (RFC 8259 §4): the parsed value then has fewer members than the text.
+ */
 function hasDuplicateNames(json: string, read: unknown): boolean {
   return [...json.matchAll(writtenName)].filter(([, colon]) => colon).length !== nameCount(read)
 }

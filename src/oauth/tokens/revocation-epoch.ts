@@ -3,19 +3,19 @@ import fastifyPlugin from 'fastify-plugin'
 import { invitationPath } from '../provider/http/endpoints.ts'
 
 /**
- * Counts the operations of this process that may have revoked tokens or reduced their scopes; each increment invalidates
- * cached tokens.
+ * Counts the operations in this process that may have revoked tokens or reduced their scopes; each increment invalidates
+ * all cached tokens.
  */
 export interface RevocationEpoch {
   count: number
 }
 
-/** The routes that revoke or change a client, delete a user, or change a user's role or password. */
+/** Matches the routes that revoke or change a client, delete a user, or change a user's role or password. */
 const ending = new RegExp(
   `^((PATCH|DELETE) .*/api/clients/:id|DELETE .*/users/:id|POST .*/api/users/:id/invitation|POST ${invitationPath})$`,
 )
 
-/** Increments the count after such a request succeeds and before its response is sent. */
+/** Increments the count when a request to one of these routes succeeds, before the response is sent. */
 export const trackRevocations = fastifyPlugin<{ revocations: RevocationEpoch }>(
   async (app, { revocations }) => {
     const count = (_request: FastifyRequest, reply: FastifyReply, payload: unknown, done: Done) => {

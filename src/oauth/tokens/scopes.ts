@@ -1,7 +1,7 @@
 /** Scopes with their descriptions, as shown on the consent page and in the documentation. */
 export type Scopes = Readonly<Record<string, string>>
 
-/** The scopes about the logged-in user (OpenID Connect Core §5.4, §11). */
+/** The scopes that concern the logged-in user (OpenID Connect Core §5.4, §11). */
 const personal: Scopes = {
   openid: 'Know who you are: your name and e-mail address',
   profile: 'See your profile',
@@ -9,7 +9,7 @@ const personal: Scopes = {
   offline_access: 'Keep access while you are away',
 }
 
-/** The scopes that every service has, whatever its resources. */
+/** The scopes that every service has, regardless of its resources. */
 const common: Scopes = {
   'reports:read': 'See your reports and download them',
   'reports:write': 'Create, cancel and delete reports',
@@ -22,29 +22,29 @@ const administrative: Scopes = {
   admin: 'Administer the service',
 }
 
-/** All scopes of a service with these resources, in display order. */
+/** Returns all scopes of a service with these resources, in display order. */
 export const scopesWith = (resources: Scopes): Scopes =>
   Object.freeze({ ...personal, ...common, ...resources, ...administrative })
 
-/** These identify the user, and an ID token contains all three, so they share one description. */
+/** Scopes that identify the user. They share one description, because an ID token contains the claims of all three. */
 const identity = ['openid', 'profile', 'email']
 
-/** Descriptions of these scopes, one per line; the identity scopes share one. */
+/** Returns the descriptions of these scopes, one per line; the identity scopes share one line. */
 export function scopeDescriptions(scopes: Scopes, names: readonly string[]): string[] {
   const merged = names.map((name) => (identity.includes(name) ? 'openid' : name))
   return [...new Set(merged)].flatMap((name) => scopes[name] ?? [])
 }
 
-/** The names of the scopes that protect the API itself. */
+/** Returns the names of the scopes that protect the API itself. */
 export const apiScopes = (scopes: Scopes): string[] =>
   Object.keys(scopes).filter((scope) => !Object.hasOwn(personal, scope))
 
-/** The names in `names` that are scopes of the service. */
+/** Returns the `names` that are scopes of the service. */
 export function knownScopes(scopes: Scopes, names: readonly string[]): string[] {
   return names.filter((name) => Object.hasOwn(scopes, name))
 }
 
-/** The names in `names` that are not scopes of the service. */
+/** Returns the `names` that are not scopes of the service. */
 export function unknownScopes(scopes: Scopes, names: readonly string[]): string[] {
   return names.filter((name) => !Object.hasOwn(scopes, name))
 }
@@ -52,14 +52,14 @@ export function unknownScopes(scopes: Scopes, names: readonly string[]): string[
 const adminScopes: readonly string[] = ['users:read:full', 'users:write', 'audit:read', 'admin']
 
 /**
- * Whether a user with this role can grant the scope to a client. Scopes that the role cannot grant are left out of the
- * consent.
+ * Returns whether a user with this role can grant the scope to a client. Scopes that the role cannot grant are omitted
+ * from the consent.
  */
 export function isGrantable(role: 'user' | 'admin', scope: string): boolean {
   return role === 'admin' || !adminScopes.includes(scope)
 }
 
-/** The effective scopes of a token: those granted to it that its client still has. */
+/** Returns a token's effective scopes: those granted to the token that its client still has. */
 export function intersectScopes(granted: string, ofClient: string): string {
   const allowed = ofClient.split(' ')
   return granted

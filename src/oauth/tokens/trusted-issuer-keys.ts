@@ -5,9 +5,9 @@ import { type AddressPolicy, type LookupAll, ssrfSafeConnect, validateUrl } from
 import { type PublicKeys, usableKeys } from '../keys/key-algorithms.ts'
 
 export interface TrustedIssuerKeysOptions {
-  /** The issuer exactly as in the `iss` of its tokens. */
+  /** The issuer, exactly as in the `iss` claim of its tokens. */
   issuer: string
-  /** The addresses from which its documents may be fetched. */
+  /** Determines the addresses from which the issuer's documents may be fetched. */
   policy: AddressPolicy
   /** Milliseconds since the epoch. */
   now: () => number
@@ -16,24 +16,24 @@ export interface TrustedIssuerKeysOptions {
   lookup?: LookupAll
 }
 
-/** The public keys of another issuer. */
+/** A trusted issuer's public keys. */
 export interface TrustedIssuerKeys extends PublicKeys {
   refresh: () => Promise<void>
-  /** Refreshes the keys in the background if they are older than ten minutes. */
+  /** Refreshes keys older than ten minutes in the background. */
   keepFresh: () => void
   close: () => Promise<void>
 }
 
 const cooldownMs = 30_000
 const freshMs = 600_000
-/** Keys that could not be refreshed for this long are no longer trusted, because the issuer may have withdrawn them. */
+/** Keys not refreshed for this long are no longer trusted, because the issuer may have withdrawn them. */
 const staleMs = 24 * 3_600_000
 const timeoutMs = 5_000
 const maxBytes = 262_144
 
 /**
- * The keys of a trusted issuer, located by its discovery document (OpenID Connect Discovery §4, RFC 8414 §3). Fetched for
- * the first token, and again for an unknown `kid` at most every 30 seconds. Does not follow redirects.
+ * Returns a trusted issuer's keys, located through its discovery document (OpenID Connect Discovery §4, RFC 8414 §3).
+ * Fetches them for the first token, and again for an unknown `kid`, at most every 30 seconds. Does not follow redirects.
  */
 export function trustedIssuerKeys({
   issuer,
@@ -93,7 +93,7 @@ const unavailable = () =>
 async function keySetUrl(agent: Agent, policy: AddressPolicy, issuer: string): Promise<string> {
   const metadataUrl = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const found = (await jsonAt(agent, policy, metadataUrl)) as { issuer?: unknown; jwks_uri?: unknown } | null
-  // Compared as strings (RFC 8414 §3.3): a document with another issuer is rejected.
+  // Compared as strings (RFC 8414 §3.3): a document from a different issuer is rejected.
   if (found?.issuer !== issuer) throw new Error(`${metadataUrl} names another issuer`)
   if (typeof found.jwks_uri !== 'string') throw new Error(`${metadataUrl} has no jwks_uri`)
   return found.jwks_uri

@@ -5,16 +5,16 @@ import type { TrustedIssuerKeys } from './trusted-issuer-keys.ts'
 export interface TrustedIssuer {
   issuer: string
   keys: TrustedIssuerKeys
-  /** The scopes that its tokens may have in this service; others are ignored. */
+  /** The scopes that the issuer's tokens may have in this service; other scopes are ignored. */
   scopes: ReadonlySet<string>
 }
 
 const types: unknown[] = ['JWT', 'at+jwt', 'application/at+jwt']
 
 /**
- * Creates the verifier of another issuer's access tokens (RFC 9068): `iss` and `aud` as for the service's own tokens,
- * `scope` as a string, the client in `client_id` or `azp`. Prefixes client and subject with the issuer, so that they never
- * collide with local ones.
+ * Creates the verifier for another issuer's access tokens (RFC 9068). `iss` and `aud` are checked as in the service's own
+ * tokens; `scope` must be a string; the client is read from `client_id` or `azp`. The issuer is prepended to the client
+ * and the subject, so that they never collide with local ids.
  */
 export function trustedIssuerTokenReader({ issuer, keys, scopes }: TrustedIssuer, audience: string): ReadAccessToken {
   const read = signedBy({ issuer, audience, keys })
@@ -38,7 +38,7 @@ export function trustedIssuerTokenReader({ issuer, keys, scopes }: TrustedIssuer
   }
 }
 
-/** The issuer that a token claims; not to be trusted until its signature is verified. */
+/** Returns the issuer that a token claims, which must not be trusted until the signature is verified. */
 export function claimedIssuer(token: string): unknown {
   try {
     return JSON.parse(Buffer.from(token.split('.', 2)[1] ?? '', 'base64url').toString()).iss

@@ -17,24 +17,24 @@ export interface VerifierOptions extends TokenRules {
   db: Database
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Maximum tokens in the cache. */
+  /** Maximum number of tokens in the cache. */
   cacheSize?: number
-  /** How long a cached token is valid without a database lookup. */
+  /** How long a cached token is accepted without a database lookup. */
   recheckSeconds?: number
-  /** Counts revocations in this process; without it only `recheckSeconds` applies. */
+  /** Counts revocations in this process; if absent, only `recheckSeconds` applies. */
   revocations?: RevocationEpoch
-  /** Another issuer whose tokens are accepted, too. */
+  /** Another issuer whose tokens are accepted in addition to this service's own. */
   trusted?: TrustedIssuer | null
 }
 
 interface Known {
-  /** The whole token: compared in full on a cache hit. */
+  /** The whole token, which is compared in full on a cache hit. */
   token: string
   verification: Verification
   claims: Claims
-  /** Its current scopes, space-separated. */
+  /** The token's current scopes, space-separated. */
   scope: string
-  /** The end of the entry's validity in epoch ms, unless the revocation count changes first. */
+  /** When the entry expires, in epoch ms; it becomes invalid earlier if the revocation count changes. */
   freshUntil: number
   /** The revocation count at the last lookup. */
   revocations: number
@@ -45,7 +45,7 @@ type Refusal = Exclude<Verification, { caller: unknown }>
 
 const keyCharacters = 43
 
-/** The end of the signature: a short key, because hashing a whole token costs more than comparing it. */
+/** Returns the end of the signature as a short cache key, because hashing a whole token costs more than comparing it. */
 const keyOf = (token: string) => token.slice(-keyCharacters)
 
 const expired: Refusal = { refused: 'AUTH_TOKEN_EXPIRED' }
@@ -53,9 +53,10 @@ const invalid: Refusal = { refused: 'AUTH_TOKEN_INVALID' }
 const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
 
 /**
- * Creates the verifier of bearer tokens; returns synchronously for a cached token. Revocations of a client, token or grant,
- * and scopes removed from a client, apply at once in the process that made the change; elsewhere, and for a withdrawn key,
- * after at most `recheckSeconds`. Rejects on database errors, because the token may still be valid.
+ * Creates the bearer token verifier, which returns synchronously for a cached token. When a client, token or grant is
+ * revoked, or a client loses a scope, the change applies at once in the process that made it. In other processes, and for
+ * a withdrawn key, it applies after at most `recheckSeconds`. Rejects on database errors, because the token may still be
+ * valid.
  */
 export function tokenVerifier(options: VerifierOptions): Verify {
   const { now, cacheSize = 10_000, recheckSeconds = 30, revocations = { count: 0 } } = options
@@ -78,7 +79,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   }
   const store = (token: string, claims: Claims, scope: string, at: number, revocations: number): Verification => {
     const freshUntil = Math.min(endOf(claims), at + recheckSeconds * 1_000)
-    // Concurrent requests may have stored an entry meanwhile; all of them get the same caller object.
+    // Concurrent requests may already have stored an entry; all of them get the same caller object.
     const before = cachedEntry(token)
     const verification = before?.scope === scope ? before.verification : accepted(claims, scope)
     if (known.size >= cacheSize && !known.has(keyOf(token))) known.delete(known.keys().next().value as string)
@@ -93,7 +94,7 @@ export function tokenVerifier(options: VerifierOptions): Verify {
   }
 }
 
-/** The claimed issuer selects the verifier, which then checks `iss` itself. */
+/** Returns a verifier that selects the reader by the claimed issuer; the reader then checks `iss` itself. */
 function reader({ trusted, ...rules }: VerifierOptions): (token: string, nowMs: number) => Promise<Claims> {
   const own = accessTokenReader(rules)
   const federated = trusted && trustedIssuerTokenReader(trusted, rules.audience)
@@ -113,12 +114,12 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
 }
 
 /**
- * Finds the current scopes of a token: those granted to it that its client still has. Undefined if the client, the token,
- * its grant or its user is gone, or the key that signed it was withdrawn.
+ * Returns a function that finds a token's current scopes: those granted to the token that its client still has. The
+ * result is undefined if the client, token, grant or user was revoked or deleted, or if the signing key was withdrawn.
  *
- * This service records its user tokens when it issues them (`storeIssuedToken`) and rejects one without a record, so that
- * losing a record never undoes a revocation. Other tokens are recorded only when revoked; that record outlasts the token
- * (`sweepExpired`).
+ * This service records the user tokens it issues (`storeIssuedToken`) and rejects any without a record, so that losing a
+ * record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation record is
+ * kept until after the token expires (`sweepExpired`).
  */
 export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
   const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)
@@ -143,7 +144,10 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
 
 const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
-/** Selects the record of a token that was revoked, alone or with its grant; or of one that is still valid. */
+/**
+ * Selects a token's record if the token was revoked, alone or with its grant (`ended`), or if it is still valid
+ * (`standing`).
+ */
 function recordOf({ read }: Database, state: 'ended' | 'standing') {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')
   return read

@@ -5,15 +5,15 @@ import { assertAdministratorLeft, isActiveAdministrator, lockUser } from './acco
 
 interface UserChange {
   id: number
-  /** The user after the change; null for a deletion. */
+  /** The user after the change; null if the user is deleted. */
   values: Readonly<Record<string, unknown>> | null
   caller: Caller
 }
 
 /**
- * Enforces the account rules in the transaction that changes a user: only callers with the scope `admin` may delete an
- * administrator or change an administrator's e-mail address, the last administrator who can log in cannot be deleted, and a
- * new address invalidates the invitation sent to the old one.
+ * Enforces the account rules in the transaction that changes a user: only callers with the `admin` scope may delete an
+ * administrator or change an administrator's e-mail address, the last administrator who can log in cannot be deleted, and
+ * a new address invalidates the invitation sent to the old address.
  */
 export function accountGuard({ engine }: Pick<Database, 'engine'>) {
   const change = async <T>(tx: Queryable, { id, values, caller }: UserChange, run: () => Promise<T | undefined>) => {
@@ -31,7 +31,7 @@ export function accountGuard({ engine }: Pick<Database, 'engine'>) {
   return { removalProblems: ['LAST_ADMINISTRATOR'] as const, change }
 }
 
-/** Whether the user is an administrator, with or without a password: an invited one counts, too. */
+/** Returns whether the user is an administrator, including invited administrators who have no password yet. */
 async function isOfAdministrator(tx: Queryable, userId: number): Promise<boolean> {
   const account = await tx.selectFrom('accounts').select('role').where('userId', '=', userId).executeTakeFirst()
   return account?.role === 'admin'

@@ -37,40 +37,40 @@ export async function accountBySubject(db: Database, subject: string): Promise<A
   return accountsIn(db.read).where('users.id', '=', Number(subject)).executeTakeFirst()
 }
 
-/** All accounts, ordered by user. */
+/** Lists all accounts, ordered by user. */
 export function listAccounts(db: Database): Promise<Account[]> {
   return accountsIn(db.read).orderBy('users.id').execute()
 }
 
-/** Whether any user can log in. */
+/** Returns whether any user can log in. */
 export async function hasAccounts(db: Database): Promise<boolean> {
   return (await db.read.selectFrom('accounts').select('userId').limit(1).executeTakeFirst()) !== undefined
 }
 
 /**
- * Reads a user's name and e-mail address and locks the row until the end of the transaction. Changes to the user and to the
- * account both lock it first, so they never run concurrently.
+ * Reads a user's name and e-mail address and locks the row until the transaction ends. Every change to a user or an
+ * account locks this row first, so such changes never run concurrently.
  */
 export function lockUser(tx: Queryable, { lockRows }: Engine, userId: number) {
   const user = tx.selectFrom('users').select(['name', 'email']).where('id', '=', idOrNone(userId))
   return user.modifyEnd(lockRows).executeTakeFirst()
 }
 
-/** Uses literals instead of parameters, so that both engines use the partial index `accounts_administrators`. */
+/** Contains literals instead of parameters, so that both engines use the partial index `accounts_administrators`. */
 const isAdministrator = sql<boolean>`role = 'admin' and password_hash is not null`
 
-/** Whether the user can log in as an administrator. */
+/** Returns whether the user can log in as an administrator. */
 export async function isActiveAdministrator(tx: Queryable, userId: number): Promise<boolean> {
   const account = tx.selectFrom('accounts').select('userId').where('userId', '=', userId).where(isAdministrator)
   return (await account.executeTakeFirst()) !== undefined
 }
 
-/** The row that a transaction locks before it removes an administrator, so that no two of them check concurrently. */
+/** A transaction locks this row before it removes an administrator, so that no two transactions check concurrently. */
 const administratorLock = { name: 'administrators', value: '' }
 
 /**
- * Throws LAST_ADMINISTRATOR if no user can log in as an administrator any more. Call after the change, in the same
- * transaction; a concurrent transaction waits here for the first one.
+ * Throws LAST_ADMINISTRATOR if no user can log in as an administrator any more. Call this after the change, in the same
+ * transaction; a concurrent transaction waits here until that transaction ends.
  */
 export async function assertAdministratorLeft(tx: Queryable): Promise<void> {
   await tx
@@ -85,8 +85,8 @@ export async function assertAdministratorLeft(tx: Queryable): Promise<void> {
 }
 
 /**
- * Creates a user's account without a password; changing the role of an existing account ends its access (T-AUTH-07). Throws
- * LAST_ADMINISTRATOR if no user could then log in as an administrator.
+ * Creates a user's account without a password, or changes the role of an existing account, which ends the user's access
+ * (T-AUTH-07). Throws LAST_ADMINISTRATOR if afterwards no user could log in as an administrator.
  */
 export async function openAccount(tx: Queryable, userId: number, role: Role | undefined, nowMs: number): Promise<void> {
   const existing = await tx.selectFrom('accounts').select('role').where('userId', '=', userId).executeTakeFirst()
@@ -102,7 +102,7 @@ export async function openAccount(tx: Queryable, userId: number, role: Role | un
   await endAccess(tx, userId, nowMs)
 }
 
-/** Stores a password hash. Ends the user's logins, tokens, consents and open invitation. */
+/** Stores a password hash and ends the user's logins, tokens, consents and open invitation. */
 export async function setPasswordHash(tx: Queryable, userId: number, passwordHash: string, nowMs: number) {
   const passwordChangedAt = new Date(nowMs).toISOString()
   await tx.updateTable('accounts').set({ passwordHash, passwordChangedAt }).where('userId', '=', userId).execute()
@@ -120,8 +120,8 @@ export async function addUser(tx: Queryable, name: string, email: string, nowMs:
 }
 
 /**
- * oidc-provider's account lookup. ID tokens contain name and e-mail address whatever the scopes, as the API contract
- * requires; OpenID Connect Core §5.4 would leave them to userinfo.
+ * Creates oidc-provider's account lookup. ID tokens contain the name and e-mail address regardless of the scopes, as the
+ * API contract requires; OpenID Connect Core §5.4 would leave these claims to userinfo.
  */
 export function accountFinder(db: Database): FindAccount {
   return async (_ctx, subject) => {
@@ -136,8 +136,9 @@ const email = 'admin@localhost'
 const passwordBytes = 15
 
 /**
- * Creates an administrator with a random password if there is no account yet, and returns the credentials; otherwise null.
- * If several processes start together, only one creates it (T-AUTH-07), because the e-mail address is unique.
+ * Creates an administrator with a random password if there are no accounts yet, and returns the credentials; otherwise
+ * returns null. If several processes start together, only one creates the administrator (T-AUTH-07), because the e-mail
+ * address is unique.
  */
 export async function createFirstAdmin(
   db: Database,

@@ -40,7 +40,10 @@ const InvitationBody = Type.Object({
 })
 const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'The id of the user', examples: [1] }) })
 
-/** POST /api/users/{id}/invitation: creates a link with which a user sets a password; only this response contains it. */
+/**
+ * Serves POST /api/users/{id}/invitation, which creates a link for setting a password; only this response contains the
+ * link.
+ */
 export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async (app, options) => {
   const { db, invitations, sendInvitation, report } = options
   const about = { operationId: 'inviteUser', summary: 'Invite a user to choose a password', tags: ['administration'] }
@@ -56,14 +59,14 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
         const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, auditActor(request))
         created.push(invitation)
         const { url, expiresAt, email } = invitation
-        // The mail is sent only after the response is stored, so its result is unknown here.
+        // The mail is sent only after the response is stored, so its outcome is not known here.
         const body = { url, expiresAt, email, ...(!sendInvitation && { sent: false }) }
         return { status: 201, headers: {}, body }
       })
-      // A retry with the same Idempotency-Key creates no invitation, so no mail is sent again.
+      // A retry with the same Idempotency-Key creates no invitation, so no second mail is sent.
       const [invitation] = created
       if (!invitation || !sendInvitation) return response
-      // The caller already has the link, so only the operator needs to know about the mail server's error.
+      // The caller already has the link, so a mail server error is reported only to the operator.
       const failure = await sendInvitation(invitation).then(
         () => null,
         (error: unknown) => ({ error }),

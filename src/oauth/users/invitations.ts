@@ -9,7 +9,7 @@ import { lockUser, openAccount, type Role, setPasswordHash } from './accounts.ts
 import { passwordError } from './password-policy.ts'
 import type { Passwords } from './passwords.ts'
 
-/** A single-use link to set a password. */
+/** A single-use link for setting a password. */
 export interface Invitation {
   url: string
   expiresAt: string
@@ -18,13 +18,13 @@ export interface Invitation {
 }
 
 export interface Invitations {
-  /** Invites a user, creating the account first if there is none; replaces an open invitation. */
+  /** Invites a user and creates the account if there is none; replaces any open invitation. */
   invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
-  /** Same as `invite`, in the caller's transaction. */
+  /** Does the same as `invite`, in the caller's transaction. */
   inviteIn: (tx: Queryable, userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
-  /** The user a link belongs to; undefined if it was used, has expired or never existed. */
+  /** Returns the user to whom a link belongs, or undefined if the link was used, has expired or never existed. */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
-  /** Sets the password, or returns why it is not acceptable; `void` if the link is invalid. */
+  /** Sets the password. Returns the reason if the password is not acceptable, or 'invalid' if the link is not valid. */
   accept: (token: string, password: string, actor: AuditActor) => Promise<'set' | 'invalid' | { error: string }>
 }
 
@@ -35,7 +35,7 @@ export interface InvitationOptions {
   issuer: string
   now: () => number
   random: (size: number) => Uint8Array
-  /** Audits invitations and the passwords set with them. */
+  /** Audits invitations and the passwords set through them. */
   record: RecordAudit
 }
 
@@ -43,7 +43,10 @@ const lifeMs = 30 * 60_000
 const tokenBytes = 32
 const keyOf = (token: string) => hash('sha256', token, 'base64url')
 
-/** Creates invitations with a token of 256 random bits, valid for half an hour and stored only as SHA-256 (T-AUTH-04). */
+/**
+ * Manages invitations, whose tokens have 256 random bits, are valid for half an hour and are stored as SHA-256
+ * (T-AUTH-04).
+ */
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
   const invite: Invitations['inviteIn'] = async (tx, userId, role, actor) => {
@@ -92,7 +95,7 @@ function open(db: Queryable, token: string, nowMs: number) {
     .where('expiresAt', '>', iso(nowMs))
 }
 
-/** If a link is used concurrently, only the request whose DELETE finds the row sets the password. */
+/** Redeems a link. If a link is used concurrently, only the request whose DELETE finds the row sets the password. */
 async function use(tx: Queryable, token: string, passwordHash: string, nowMs: number): Promise<number | undefined> {
   const used = await tx
     .deleteFrom('invitations')

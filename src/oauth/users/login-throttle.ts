@@ -4,7 +4,9 @@ import type { Sealer } from '../../storage/encryption.ts'
 import { iso } from '../../storage/ids.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 
-/** Limits on password attempts: per minute and network, per hour and account, and how many before delays begin. */
+/**
+ * Limits on password attempts: per minute and network, per hour and account, and how many are free before delays begin.
+ */
 export interface TryLimits {
   perMinuteAndNetwork: number
   perHourAndAccount: number
@@ -20,9 +22,9 @@ export interface Try {
 
 /** Counts password attempts in the database, so that the limits apply across all nodes and restarts (T-AUTH-01). */
 export interface LoginTries {
-  /** 0 if the attempt may proceed; otherwise the seconds to wait. */
+  /** Returns 0 if the attempt may proceed; otherwise, the seconds to wait. */
   count: (attempt: Try) => Promise<number>
-  /** Resets the counter of failed attempts after a success. */
+  /** Resets the counter of failed attempts after a successful login. */
   forget: (attempt: Try) => Promise<void>
 }
 
@@ -69,14 +71,18 @@ export async function sweepLoginTries(db: Database, now: () => number): Promise<
   await sweepBelow(db, { table: 'login_tries', key: ['key'], column: 'ends_at' }, iso(now()))
 }
 
-/** Increments a fixed-window counter; returns the milliseconds until the window ends if the limit is exceeded. */
+/**
+ * Increments a fixed-window counter. Returns the milliseconds until the window ends if the limit is exceeded, otherwise
+ * 0.
+ */
 async function over(tx: Queryable, key: string, max: number, windowMs: number, at: number): Promise<number> {
   const { count, endsAt } = await increase(tx, key, windowMs, at)
   return count > max ? Math.max(1, Date.parse(endsAt) - at) : 0
 }
 
 /**
- * Increments the counter unless a delay is pending: after the free attempts the delay doubles each time, up to 15 minutes.
+ * Increments the counter unless a delay is pending. After the free attempts, the delay doubles with each attempt, up to
+ * 15 minutes.
  */
 async function delayed(tx: Queryable, key: string, free: number, at: number): Promise<number> {
   const { count, blockedUntil } = await increase(tx, key, quarterMs, at)
@@ -93,7 +99,7 @@ async function delayed(tx: Queryable, key: string, free: number, at: number): Pr
   return Math.max(0, left)
 }
 
-/** Increments a counter, or restarts it after its window; its row stays locked until the end of the transaction. */
+/** Increments a counter, or restarts it if its window has ended; locks the row until the transaction ends. */
 async function increase(tx: Queryable, key: string, windowMs: number, at: number): Promise<Counter> {
   await tx.deleteFrom('loginTries').where('key', '=', key).where('endsAt', '<=', iso(at)).execute()
   return tx
@@ -107,17 +113,17 @@ async function increase(tx: Queryable, key: string, windowMs: number, at: number
 const lifeSeconds = 180 * 86_400
 
 /**
- * The cookie that recognizes a device. It does not authenticate; it only selects an attempt counter. Over plain HTTP, which
- * is for local use only, it has no prefix and is not `Secure`.
+ * Defines the cookie that recognizes a device. The cookie does not authenticate; it only selects an attempt counter. Over
+ * plain HTTP, which is for local use only, the cookie has no prefix and is not `Secure`.
  */
 export function deviceCookie(issuer: string) {
   const isSecure = issuer.startsWith('https:')
   const name = `${isSecure ? '__Host-' : ''}plinth_device`
   const pattern = new RegExp(`(?:^|;)\\s*${name}=([\\w.-]{1,200})(?:;|$)`)
   return {
-    /** The token of an earlier login from this device, if the browser sent one. */
+    /** Returns the token from an earlier login on this device, if the browser sent one. */
     tokenIn: (cookie: string | undefined): string | undefined => pattern.exec(cookie ?? '')?.[1],
-    /** A Set-Cookie value with this token. */
+    /** Returns a Set-Cookie value with this token. */
     withToken: (token: string): string =>
       `${name}=${token}; Path=/; Max-Age=${lifeSeconds};${isSecure ? ' Secure;' : ''} HttpOnly; SameSite=Lax`,
   }

@@ -14,16 +14,16 @@ export interface Credentials {
   password: string
   /** The client address. */
   address: string
-  /** The device's token from an earlier login, if sent. */
+  /** The token from an earlier login on this device, if the browser sent one. */
   deviceToken?: string | undefined
   /** The client and request, for audit entries. */
   by?: Pick<AuditActor, 'clientId' | 'requestId'>
 }
 
-/** The account and a new device token; or the seconds to wait, which are 0 if the credentials were wrong. */
+/** The account and a new device token, or the seconds to wait; 0 seconds means that the credentials were wrong. */
 export type LoginResult = { account: Account; deviceToken: string } | { waitSeconds: number }
 
-/** Verifies e-mail address and password. Rejects with SERVICE_UNAVAILABLE if too many logins are running. */
+/** Verifies an e-mail address and password. Rejects with SERVICE_UNAVAILABLE if too many logins are running. */
 export type Login = (credentials: Credentials) => Promise<LoginResult>
 
 export interface LoginOptions {
@@ -32,15 +32,18 @@ export interface LoginOptions {
   passwords: Passwords
   tries: LoginTries
   random: (size: number) => Uint8Array
-  /** Audits successful and failed logins, but never the address as typed, which may be a password. */
+  /**
+   * Audits successful and failed logins, but never the address as typed, because a user may have typed a password there.
+   */
   audit?: Pick<Audit, 'note' | 'tally'>
 }
 
 const maxEmail = 254
 
 /**
- * Creates the login for the login page and the password grant. An unknown address, an account without a password and a
- * wrong password give the same result after the same work (T-AUTH-03). A successful login rehashes an outdated hash.
+ * Creates the login function used by the login page and the password grant. An unknown address, an account without a
+ * password and a wrong password give the same result after the same work (T-AUTH-03). A successful login replaces an
+ * outdated hash.
  */
 export function createPasswordLogin({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
   const devices = deviceTokens(sealer, random)
@@ -55,7 +58,7 @@ export function createPasswordLogin({ db, sealer, passwords, tries, random, audi
       audit?.tally({ ...from, event: 'login.blocked' })
       return { waitSeconds }
     }
-    // No stored password or address is that long, so hashing it would only waste time.
+    // No stored password or address is this long, so hashing the password would only waste time.
     if (isTooLong(password) || emailKey.length > maxEmail) {
       failed()
       return { waitSeconds: 0 }
@@ -80,7 +83,10 @@ async function rehash(db: Database, passwords: Passwords, userId: number, from: 
   await db.write((tx) => change(tx).execute())
 }
 
-/** Recognizes devices that a user has logged in from, so that strangers' failed attempts do not delay the user there. */
+/**
+ * Manages tokens for devices on which a user has logged in; strangers' failed attempts do not delay logins on these
+ * devices.
+ */
 function deviceTokens(sealer: Sealer, random: (size: number) => Uint8Array) {
   const macOf = (id: string, emailKey: string) => Buffer.from(sealer.digest(`${id}\0${emailKey}`, 'device'))
   return {

@@ -1,10 +1,10 @@
 import type { Invitation } from './invitations.ts'
 
-/** Mails an invitation to its user; rejects if the mail server does not accept it. */
+/** Mails an invitation to its user; rejects if the mail server does not accept the mail. */
 export type SendInvitation = (invitation: Invitation) => Promise<void>
 
 export interface MailOptions {
-  /** `smtp://` or `smtps://`, with user and password if the server requires them. */
+  /** A URL with the scheme `smtp` or `smtps`, with user and password if the server requires them. */
   url: string
   from: string
   productName: string
@@ -12,10 +12,10 @@ export interface MailOptions {
 
 const timeoutMs = 10_000
 
-/** Creates the invitation mailer; each mail opens a new connection, as they are rare. */
+/** Creates the invitation mailer. Each mail opens a new connection, because mails are rare. */
 export function invitationMail({ url, from, productName }: MailOptions): SendInvitation {
   return async ({ url: link, name, email }) => {
-    // Loaded lazily: most services never send mail.
+    // Loaded lazily, because most services never send mail.
     const { createTransport } = await import('nodemailer')
     const limits = { connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs }
     const transport = createTransport({ url, ...limits, disableFileAccess: true, disableUrlAccess: true })

@@ -4,12 +4,12 @@ import { caseFold } from '../../storage/rows/page-query.ts'
 const minCharacters = 12
 const maxBytes = 256
 
-/** Only this many characters are scored, because the cost grows quadratically. */
+/** Only this many characters are scored, because the cost of scoring grows quadratically. */
 const scoredCharacters = 32
-/** zxcvbn's score for at least 10^8 guesses; weaker passwords fall to unthrottled guessing. */
+/** The zxcvbn score for at least 10^8 guesses; weaker passwords do not withstand unthrottled guessing. */
 const minScore = 3
 
-/** The most frequent words in lists of leaked passwords. */
+/** The most frequent words in leaked password lists. */
 const commonWords = `password passwort passwd pass admin administrator root user guest login welcome letmein access
   secret master super test testing demo default changeme change temp hello iloveyou love lovely baby angel princess
   sunshine summer winter spring autumn monday friday january october november december dragon monkey tiger lion eagle
@@ -34,19 +34,19 @@ const lookalikes: Record<string, string> = {
   '!': 'i',
 }
 
-/** The same list, longest first, for the greedy match of `isOnlyCommonWords`. */
+/** The same words, longest first, for the greedy match in `isOnlyCommonWords`. */
 const byLength = [...commonWords].sort((one, other) => other.length - one.length)
 
-/** The password's owner, whose names make it easy to guess. */
+/** The password's owner. A password that contains the owner's name or address is easy to guess. */
 export interface PasswordOwner {
   name: string
   email: string
 }
 
 /**
- * Returns why a password is not acceptable, worded for its owner; undefined if it is. Length counts, character classes do
- * not (NIST SP 800-63B §3.1.1). Rejects guessable passwords: common words and the owner's names by rule; 49,000 leaked
- * passwords, keyboard runs, dates and repetitions by zxcvbn's estimate.
+ * Returns why a password is not acceptable, worded for its owner, or undefined if the password is acceptable. Requires a
+ * minimum length, but no character classes (NIST SP 800-63B §3.1.1). Rejects guessable passwords: a rule detects common
+ * words and the owner's names; zxcvbn detects 49,000 leaked passwords, keyboard runs, dates and repetitions.
  */
 export async function passwordError(password: string, { name, email }: PasswordOwner): Promise<string | undefined> {
   if ([...password].length < minCharacters) return `must have at least ${minCharacters} characters`
@@ -58,14 +58,14 @@ export async function passwordError(password: string, { name, email }: PasswordO
   return undefined
 }
 
-/** Whether a password is longer than allowed; check it before any expensive work. */
+/** Returns whether a password is longer than allowed; check this before any expensive work. */
 export function isTooLong(password: string): boolean {
   return Buffer.byteLength(password) > maxBytes
 }
 
 let estimator: Promise<ZxcvbnFactory> | undefined
 
-/** Loaded when the first password is set, so that other processes do not hold the list in memory. */
+/** Loads the estimator when the first password is set, so that other processes do not hold its word lists in memory. */
 async function loadEstimator(): Promise<ZxcvbnFactory> {
   const [{ ZxcvbnFactory }, { adjacencyGraphs: graphs, dictionary }] = await Promise.all([
     import('@zxcvbn-ts/core'),
@@ -74,18 +74,19 @@ async function loadEstimator(): Promise<ZxcvbnFactory> {
   return new ZxcvbnFactory({ graphs, dictionary })
 }
 
-/** Whether few guesses suffice. Scoring the beginning is enough, because more characters never make a password weaker. */
+/** Returns whether few guesses suffice. Scores only the beginning, because more characters never weaken a password. */
 async function isWeak(password: string, own: readonly string[]): Promise<boolean> {
   estimator ??= loadEstimator()
   const beginning = [...password].slice(0, scoredCharacters).join('')
   return (await estimator).check(beginning, [...own]).score < minScore
 }
 
-/** True if the password consists of common words or the owner's names and little else. */
+/** Returns whether the password consists of common words or the owner's names and little else. */
 function isMostlyCommonWords(password: string, own: readonly string[]): boolean {
   const text = caseFold(password)
   const ownWords = own.map(caseFold).filter((word) => word.length > 2)
-  // A few digits and symbols do not strengthen a word; look-alike symbols in a word count as the letters they resemble.
+  // A few digits and symbols do not strengthen a word; look-alike symbols within a word count as the letters they
+  // resemble.
   const core = text.replace(/^[^\p{L}]+|[^\p{L}]+$/gu, '')
   const spellings = [core, plain(core), plain(text)].map((spelling) => spelling.replace(/[^\p{L}]/gu, ''))
   return spellings.some((letters) => isOnlyCommonWords(letters, ownWords) && text.length - letters.length <= 8)

@@ -12,13 +12,13 @@ export interface PasswordCost {
 /** Hashes and verifies passwords. Throws SERVICE_UNAVAILABLE if too many hashes are already waiting. */
 export interface Passwords {
   hash: (password: string) => Promise<string>
-  /** False for every password if `kept` is null, after the same time. */
+  /** Returns false if `stored` is null, after the same time as for a stored hash. */
   verify: (password: string, stored: string | null) => Promise<boolean>
-  /** Whether a stored hash was computed with a cost other than the current one. */
+  /** Returns whether a stored hash was computed with a cost other than the current one. */
   isOutdated: (stored: string) => boolean
 }
 
-/** Takes 127 ms and 64 MiB on a two-core machine of 2026; OWASP recommends at least 46 MiB in one pass. */
+/** A hash takes 127 ms and 64 MiB on a two-core machine from 2026; OWASP recommends at least 46 MiB in one pass. */
 export const defaultCost: PasswordCost = { memory: 65_536, passes: 3, parallelism: 1 }
 
 const atOnceLimit = 4
@@ -28,7 +28,7 @@ const tagBytes = 32
 const format = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
 const derive = promisify(argon2) as (algorithm: 'argon2id', parameters: Argon2Parameters) => Promise<Buffer>
 
-/** Creates the password hasher; call once per process. Uses argon2id with a random salt and returns PHC strings. */
+/** Creates the password hasher, which uses argon2id with a random salt and returns PHC strings. Call once per process. */
 export function passwords(random: (size: number) => Uint8Array, cost: PasswordCost = defaultCost): Passwords {
   const limited = limiter(atOnceLimit, waitingLimit)
   const tagOf = (
@@ -67,7 +67,7 @@ function read(stored: string) {
   return { memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism), ...bytes }
 }
 
-/** Limits how many hashes run and wait, because each one occupies a core and its memory (T-AUTH-02). */
+/** Limits how many hashes run and wait, because each running hash occupies a core and its memory (T-AUTH-02). */
 function limiter(atOnce: number, maxWaiting: number) {
   const waiting: (() => void)[] = []
   let running = 0
@@ -78,7 +78,7 @@ function limiter(atOnce: number, maxWaiting: number) {
           headers: { 'retry-after': '2' },
         })
       }
-      // A finished hash hands its slot to the next waiting one, so that the slot never counts as free in between.
+      // A finished hash hands its slot to the next waiting hash, so that the slot never counts as free in between.
       await new Promise<void>((resolve) => waiting.push(resolve))
     } else running++
     try {

@@ -25,7 +25,7 @@ export interface UserPartsOptions {
   cost?: PasswordCost
 }
 
-/** The parts that let users log in: password login, invitations and the page layout. */
+/** The components that let users log in: password login, invitations and the page layout. */
 export interface UserParts {
   login: Login
   invitations: Invitations
@@ -33,7 +33,7 @@ export interface UserParts {
   frame: Frame
 }
 
-/** Creates these parts; call once per process, because all logins share the limit on concurrent password hashes. */
+/** Creates these components. Call once per process, because all logins share one limit on concurrent password hashes. */
 export function createUserParts(options: UserPartsOptions): UserParts {
   const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost = defaultCost } = options
   const hasher = passwords(random, cost)

@@ -5,7 +5,7 @@ import type { Frame, Page } from '../../../http/pages/layout.ts'
 import type { Engine } from '../../../storage/engine.ts'
 import { errorBody, errorTitle } from '../../pages/error.ts'
 
-/** Endpoints that users open in a browser; errors from all others are JSON, regardless of Accept. */
+/** Endpoints that users open in a browser; errors from all other endpoints are JSON, regardless of Accept. */
 const pages = new Set(['authorization', 'resume', 'end_session', 'end_session_confirm', 'end_session_success'])
 const retryAfterSeconds = 5
 const busy = {
@@ -16,7 +16,9 @@ const broken = { error: 'server_error', error_description: 'an unexpected error 
 
 export type RenderError = (ctx: KoaContextWithOIDC, error: ErrorOut) => void
 
-/** Renders an error as JSON (RFC 6749 §5.2), or as an HTML page at endpoints that users open in a browser. */
+/**
+ * Returns a function that renders errors as JSON (RFC 6749 §5.2), or as HTML at endpoints that users open in a browser.
+ */
 export function errorRenderer(frame: Frame): RenderError {
   return (ctx, error) => {
     ctx.set('Cache-Control', 'no-store')
@@ -25,7 +27,7 @@ export function errorRenderer(frame: Frame): RenderError {
   }
 }
 
-/** Responds with a page. */
+/** Responds with an HTML page. */
 export function showPage(ctx: KoaContextWithOIDC, { html, policy }: Page): void {
   ctx.set('Content-Security-Policy', policy)
   ctx.type = 'html'
@@ -47,7 +49,7 @@ export function handleFailures(
     renderError(ctx, unavailable ? busy : broken)
   }
   provider.on('server_error', fail)
-  // Koa's default handler, which gets errors thrown outside the provider's own, would drop all headers.
+  // Errors thrown outside the provider's error handling would reach Koa's default handler, which drops all headers.
   provider.use((ctx, next) => next().catch((error) => fail(ctx as KoaContextWithOIDC, error)))
   const koa: EventEmitter = provider
   koa.on('error', report)

@@ -18,9 +18,9 @@ export interface MountOptions {
   issuer: string
   /** All scopes of the service. */
   scopes: Scopes
-  /** The origin of the API, if it differs from the issuer. */
+  /** The API's origin, if different from the issuer. */
   audience?: string
-  /** Called with each response of the provider, which bypasses the service's own policies. */
+  /** Called with each provider response, because such responses bypass the service's own policies. */
   answered?: (request: FastifyRequest, response: ResponseInfo) => void
 }
 
@@ -37,16 +37,20 @@ const noStore = { 'cache-control': 'no-store' }
 const { authorization, token, revocation, introspection, jwks, end_session } = endpoints
 
 const clientEndpoints = [token, revocation, introspection, `${end_session}/confirm`]
-/** Endpoints where secrets and tokens could be guessed: they share one rate limit. */
+/** Endpoints where secrets and tokens could be guessed; they share one rate limit. */
 const guessable = [token, revocation, introspection]
 const browserEndpoints = [authorization, `${authorization}/:uid`, end_session, `${end_session}/success`]
-/** Also accept POST (OpenID Connect Core §3.1.2.1); browsers send the session cookie only after the redirect to GET. */
+/**
+ * Endpoints that also accept POST (OpenID Connect Core §3.1.2.1); the session cookie arrives only after the redirect to
+ * GET.
+ */
 const formEndpoints = [authorization, end_session]
 const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oauth-authorization-server']
 
 /**
  * Serves the authorization server's endpoints and metadata (RFC 8414, OpenID Connect Discovery, RFC 9728). Responses
- * include the headers set by earlier hooks. Bodies over 56 KiB get 413; body errors use the format of RFC 6749 §5.2.
+ * include the headers set by earlier hooks. Bodies over 56 KiB are rejected with 413; body errors use the format defined
+ * in RFC 6749 §5.2.
  */
 export const mountProvider: FastifyPluginAsync<MountOptions> = async (
   app,
@@ -82,7 +86,7 @@ export const mountProvider: FastifyPluginAsync<MountOptions> = async (
   )
 }
 
-/** Returns the current request handler, which is replaced whenever the signing keys change. */
+/** Returns a getter for the current request handler, which is replaced whenever the signing keys change. */
 function callbackOf(server: CurrentServer) {
   let provider = server.current
   let callback = provider.callback()
@@ -95,7 +99,7 @@ function callbackOf(server: CurrentServer) {
   }
 }
 
-/** Redirects a POST with a form to the same request by GET: 303 makes browsers change the method (RFC 9110 §15.4.4). */
+/** Redirects a form POST to the same request as a GET; 303 makes browsers change the method (RFC 9110 §15.4.4). */
 function redirectToGet({ body, routeOptions, headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
   reply.header('cache-control', 'no-store')
   if (!isForm(headers)) {
@@ -106,7 +110,7 @@ function redirectToGet({ body, routeOptions, headers }: FastifyRequest, reply: F
   return reply.redirect(`${routeOptions.url}?${query}`, 303)
 }
 
-/** RFC 9728 §2. */
+/** Returns the protected resource metadata (RFC 9728 §2). */
 function protectedResource(issuer: string, resource: string, scopes: string[]) {
   return {
     resource,
@@ -117,8 +121,8 @@ function protectedResource(issuer: string, resource: string, scopes: string[]) {
 }
 
 /**
- * Leaves it to the provider to parse forms and reject other media types; checks only the body size and that there is a
- * media type. Without Content-Length, checking the size requires reading the whole body.
+ * Lets the provider parse forms and reject other media types; checks only the body size and that there is a media type.
+ * Without Content-Length, checking the size requires reading the whole body.
  */
 function checkBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance } from 'fastify'
 
-/** The provider's own limit, which it would enforce with 400. */
+/** The same limit as the provider's own, which the provider would enforce with 400. */
 export const bodyLimit = 56 * 1_024
 
 export const isForm = (headers: IncomingHttpHeaders): boolean =>
@@ -14,10 +14,10 @@ export function acceptRawBodies(app: FastifyInstance): void {
   app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body))
 }
 
-/** Renders body errors in the format of RFC 6749 §5.2. */
+/** Renders body errors in the format defined in RFC 6749 §5.2. */
 export function renderBodyErrors(app: FastifyInstance): void {
   app.setErrorHandler<FastifyError>((error, _request, reply) => {
-    // Errors thrown by the service's own policies are left to their handler.
+    // Errors thrown by the service's own policies are left to the service's error handler.
     if (!error.code?.startsWith('FST_ERR_CTP_')) throw error
     const status = error.statusCode === 413 ? 413 : 400
     const description = status === 413 ? `the body is larger than ${bodyLimit} bytes` : 'the body could not be read'
@@ -28,7 +28,7 @@ export function renderBodyErrors(app: FastifyInstance): void {
   })
 }
 
-/** A copy of the request for the provider, with the body that has already been read. */
+/** Returns a copy of the request for the provider, with the body that has already been read. */
 export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
   const { method, url, socket, httpVersion, httpVersionMajor, httpVersionMinor } = raw
   const headers = { ...raw.headers }
@@ -42,7 +42,9 @@ export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
 
 const ids = new WeakMap<ServerResponse, string>()
 
-/** Stores the request id with the provider's response, the only object that its events share with the request. */
+/**
+ * Stores the request id for the provider's response, the only object that the provider's events share with the request.
+ */
 export const storeRequestId = (response: ServerResponse, id: string): unknown => ids.set(response, id)
 
 export const requestIdOf = (response: ServerResponse): string | null => ids.get(response) ?? null
