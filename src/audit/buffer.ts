@@ -6,17 +6,17 @@ import type { Database } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { type AuditEntry, appendAudit, auditRecorder, type RecordAudit, type TimedEntry } from './chain.ts'
 
-/** The audit log as other modules write to it. */
+/** The interface through which other modules write to the audit log. */
 export interface Audit {
   record: RecordAudit
-  /** Queues an entry that has no transaction of its own; it is written within a second, batched with others. */
+  /** Queues an entry that has no transaction of its own; the entry is written within a second, in a batch with others. */
   note: (entry: AuditEntry) => void
   /**
-   * Records events that anyone can trigger: the first of a kind per minute as an entry, the rest as one count at the end of
-   * the minute. Beyond 60 kinds only their number is recorded.
+   * Records events that anyone can trigger: the first event of each kind in a minute becomes an entry, and the rest
+   * become one count at the end of the minute. Beyond 60 kinds, only the number of events is recorded.
    */
   tally: (entry: AuditEntry) => void
-  /** Like `tally`, for events that a client may repeat often; beyond 1,000 kinds each event is an entry. */
+  /** Like `tally`, for events that a client may repeat often; beyond 1,000 kinds, each event becomes an entry. */
   repeated: (entry: AuditEntry) => void
   /** Resolves when all queued entries are durable; call on shutdown. */
   flush: () => Promise<void>
@@ -27,7 +27,7 @@ export interface AuditSources {
   sealer: Sealer
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Called when a batch could not be written; it stays queued and is retried. */
+  /** Called when a batch could not be written; the batch stays queued and is retried. */
   onError: (error: unknown) => void
 }
 
@@ -36,7 +36,7 @@ const minuteMs = 60_000
 const kindsPerMinute = 60
 const repeatedKinds = 1_000
 const entriesPerBatch = 500
-/** Maximum number of entries in memory while the database is unavailable; further ones are dropped and counted. */
+/** Maximum number of entries in memory while the database is unavailable; further entries are dropped and counted. */
 const maxQueued = 10_000
 
 /** Opens the audit log. */
@@ -53,7 +53,7 @@ export function openAudit(sources: AuditSources): Audit {
   return { record: auditRecorder(sealer, now), note, tally: tallies.tally, repeated: repetitions.tally, flush }
 }
 
-/** Queue of entries, written in batches once a second while there are any; `tick` runs before each batch. */
+/** Queues entries and writes them in batches, once a second while there are any; `tick` runs before each batch. */
 function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean) {
   const waiting: TimedEntry[] = []
   let isScheduled = false
@@ -85,7 +85,7 @@ function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean
       waiting.splice(0, due.length)
     }
   }
-  // Batches are written one at a time; the entries of a failed one stay queued.
+  // Batches are written one at a time; the entries in a failed batch stay queued.
   const write = () => {
     writing = writing.catch(() => {}).then(writeAll)
     return writing
@@ -93,7 +93,10 @@ function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean
   return { note, write }
 }
 
-/** Counts events per minute. Beyond `kinds` kinds, events go to `beyond`, or only their number is recorded if it is null. */
+/**
+ * Counts events per minute. Beyond `kinds` kinds, events go to `beyond`; if `beyond` is null, only their number is
+ * recorded.
+ */
 function counted(note: Audit['note'], now: () => number, kinds: number, beyond: Audit['note'] | null) {
   const seen = new Map<string, { entry: AuditEntry; more: number }>()
   let [startedAt, uncounted] = [0, 0]
@@ -106,7 +109,7 @@ function counted(note: Audit['note'], now: () => number, kinds: number, beyond: 
     if (uncounted > 0) note({ event: 'audit.overflow', details: { entries: uncounted } })
     uncounted = 0
   }
-  /** Ends the minute once it has elapsed; true while a minute is open. */
+  /** Ends the minute once it has elapsed; returns whether a minute is open. */
   const tick = () => {
     if (now() - startedAt >= minuteMs) end()
     return seen.size > 0

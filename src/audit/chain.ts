@@ -2,7 +2,7 @@ import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 
-/** An audit entry. Never contains a secret or a body: `details` has names, ids and counts. */
+/** An audit entry. It never contains a secret or a request body; `details` contains names, ids and counts. */
 export interface AuditEntry {
   event: AuditEvent
   /** The client whose token or secret was used. */
@@ -15,16 +15,16 @@ export interface AuditEntry {
   details?: Readonly<Record<string, string | number | boolean | readonly string[]>>
 }
 
-/** The actor of an entry, and the request. */
+/** The request and the actor behind an entry. */
 export type AuditActor = Pick<AuditEntry, 'clientId' | 'subject' | 'address' | 'requestId'>
 
 /** The operator at the command line, who needs no token. */
 export const operator: AuditActor = { subject: 'command line' }
 
-/** The service itself, acting on a schedule or on its settings. */
+/** The service itself, acting on a schedule or according to its settings. */
 export const theService: AuditActor = { subject: 'service' }
 
-/** The entry for a password set by its user or by someone else. */
+/** Returns the audit entry for a password set by its owner or by someone else. */
 export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 
@@ -68,7 +68,10 @@ export interface TimedEntry extends AuditEntry {
   at: string
 }
 
-/** Adds an entry inside the transaction it describes. Call it last: the log stays locked until the transaction ends. */
+/**
+ * Adds an entry in the transaction that the entry describes. Call this last, because it locks the log until the
+ * transaction ends.
+ */
 export type RecordAudit = (tx: Queryable, entry: AuditEntry) => Promise<void>
 
 type Digest = Pick<Sealer, 'digest'>
@@ -78,7 +81,9 @@ export function auditRecorder(sealer: Digest, now: () => number): RecordAudit {
   return (tx, entry) => appendAudit(tx, sealer, [{ ...entry, at: new Date(now()).toISOString() }])
 }
 
-/** Appends entries in order. The row lock on the head lets only one transaction at a time number and chain its entries. */
+/**
+ * Appends entries in order. The row lock on the head lets only one transaction at a time number and chain its entries.
+ */
 export async function appendAudit(tx: Queryable, sealer: Digest, entries: readonly TimedEntry[]): Promise<void> {
   if (entries.length === 0) return
   const advance = tx
@@ -113,8 +118,8 @@ const rowOf = (entry: TimedEntry, sequence: number): Unchained => ({
 })
 
 /**
- * The hash of an entry that follows the one whose hash is `previous`. Keyed with the master key, so that write access to
- * the database alone is not enough to forge a chain.
+ * Computes the hash of the entry that follows an entry whose hash is `previous`. The hash is keyed with the master key,
+ * so that write access to the database alone is not enough to forge a chain.
  */
 export function chainHash(sealer: Digest, row: Unchained, previous: string): string {
   const { sequence, at, event, clientId, subject, target, address, requestId, details } = row
@@ -122,20 +127,20 @@ export function chainHash(sealer: Digest, row: Unchained, previous: string): str
   return sealer.digest(JSON.stringify(content), 'audit')
 }
 
-/** A position in the chain that was recorded elsewhere; it proves that the log up to there is unchanged. */
+/** A position in the chain that was recorded elsewhere, and proves that the log up to that position is unchanged. */
 export interface Anchor {
   sequence: number
   hash: string
 }
 
-/** The end of a valid chain, or the first entry that was altered. */
+/** The end of a valid chain, or the first altered entry. */
 export type AuditVerdict = ({ whole: true } & Anchor) | { whole: false; sequence: number; reason: string }
 
 const batch = 1_000
 
-/** Verifies the chain from its first entry to its head, and that it contains the anchor. */
+/** Verifies the chain from its first entry to its head, and verifies that the chain contains the anchor. */
 export async function verifyAudit({ read }: Database, sealer: Digest, anchor?: Anchor): Promise<AuditVerdict> {
-  // Read first, so that entries added during the check come after this head and are ignored.
+  // Read the head first, so that entries added during the check come after it and are ignored.
   const head = await read.selectFrom('auditHead').selectAll().executeTakeFirstOrThrow()
   const broken = (sequence: number, reason: string): AuditVerdict => ({ whole: false, sequence, reason })
   let position: Anchor = { sequence: 0, hash: '' }

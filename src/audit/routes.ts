@@ -10,7 +10,7 @@ import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 import { AuditEntryView, AuditQuery } from './schemas.ts'
 
-/** Filters of the audit log. */
+/** Audit log filters. */
 export interface AuditFilter {
   event?: string
   clientId?: string
@@ -21,12 +21,14 @@ export interface AuditFilter {
   to?: string
 }
 
-/** Filter combinations with an index in log order; other ones, and time ranges, may scan any number of entries. */
+/**
+ * Filter combinations with an index in log order; other combinations, and time ranges, may scan any number of entries.
+ */
 const indexed = new Set(['', 'event', 'clientId', 'subject', 'target', 'event clientId'])
 
 /**
- * One page of the audit log, newest first. Throws INVALID_INPUT for an invalid instant. Without a requester, at the command
- * line, the query has no time limit.
+ * Returns one page of the audit log, newest first. Throws INVALID_INPUT for an invalid instant. If there is no requester,
+ * as on the command line, the query has no time limit.
  */
 export function auditPage({ read, scan, engine }: Database, query: PageQuery & AuditFilter, requester?: ScanRequester) {
   const { event, clientId, subject, target } = query
@@ -55,7 +57,7 @@ export function auditPage({ read, scan, engine }: Database, query: PageQuery & A
   })
 }
 
-/** The representation of an entry, without its null members. */
+/** Returns the representation of an entry, without its null members. */
 export function auditView({ details, ...row }: AuditRow): Record<string, unknown> {
   const entry = { ...row, details: details && JSON.parse(details) }
   return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))
@@ -68,7 +70,7 @@ function sequenceOf(value: unknown): number {
 
 const path = '/api/audit'
 
-/** GET /api/audit: the audit log, newest first, read-only. */
+/** Serves GET /api/audit: the audit log, newest first, read-only. */
 export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (app, { db }) => {
   const about = {
     tags: ['administration'],

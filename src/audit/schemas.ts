@@ -5,7 +5,7 @@ import { auditEvents } from './chain.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 
-/** One entry of the audit log. */
+/** One audit log entry. */
 export const AuditEntryView = partialSchema(
   Type.Object({
     sequence: Type.Integer({ description: 'Number of the entry, from 1 without gaps' }),
@@ -32,7 +32,7 @@ const bound = (description: string, example: string) =>
     Type.String({ maxLength: 40, description, examples: [example], ...documentedRules({ format: 'date-time' }) }),
   )
 
-/** The query parameters of the audit log. */
+/** Query parameters for the audit log. */
 export const AuditQuery = Type.Object({
   ...{ limit: PageLimit, cursor: CursorText, fields: Fields },
   event: equal('event', 'client.created'),
