@@ -10,13 +10,13 @@ const authorityDays = 3_650
 const leafDays = 397
 const p256 = { name: 'ECDSA', namedCurve: 'P-256' }
 
-/** A subject alternative name of a certificate. */
+/** A certificate's subject alternative name. */
 export interface SubjectName {
   type: 'dns' | 'ip'
   value: string
 }
 
-/** A self-signed CA certificate that may only sign server certificates (RFC 5280 §4.2.1.9). */
+/** Creates a self-signed CA certificate that may only sign server certificates (RFC 5280 §4.2.1.9). */
 export async function authorityCertificate(key: KeyObject, now: number): Promise<X509Certificate> {
   const name = new x509.Name('CN=Plinth local authority')
   return signed({ key, subject: name, issuer: name, signer: key, now, days: authorityDays }, [
@@ -26,7 +26,7 @@ export async function authorityCertificate(key: KeyObject, now: number): Promise
   ])
 }
 
-/** A new key and a certificate for these names, signed by the authority. */
+/** Creates a key and a certificate for these names, signed by the authority. */
 export async function newLeaf(authority: Pair, names: SubjectName[], now: number): Promise<Pair> {
   const key = newKey()
   const subject = new x509.Name('CN=localhost')

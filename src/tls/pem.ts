@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import { createPrivateKey, createPublicKey, generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
-/** A private key and a certificate for its public half. */
+/** A private key and a certificate for the matching public key. */
 export interface Pair {
   key: KeyObject
   certificate: X509Certificate
@@ -13,19 +13,19 @@ export function newKey(): KeyObject {
   return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
 }
 
-/** A private key as PKCS #8 PEM. */
+/** Encodes a private key as PKCS #8 PEM. */
 export function pem(key: KeyObject): string {
   return key.export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
-/** The public half of a key as SPKI. */
+/** Returns a key's public half as SPKI. */
 export function publicBytes(key: KeyObject): Uint8Array<ArrayBuffer> {
   return new Uint8Array(createPublicKey(key).export({ type: 'spki', format: 'der' }))
 }
 
 /**
- * Parses a certificate and its private key. Throws an Error that names the file that cannot be parsed, or both files if
- * they do not match.
+ * Parses a certificate and its private key. Throws an Error that identifies the file that cannot be parsed, or both files
+ * if they do not match.
  */
 export function checkedPair(certFile: string, certText: string, keyFile: string, keyText: string): Pair {
   const certificate = parsed(certFile, 'PEM certificate', () => new X509Certificate(certText))
@@ -34,12 +34,12 @@ export function checkedPair(certFile: string, certText: string, keyFile: string,
   return { key, certificate }
 }
 
-/** Parses a PEM private key; the error names the file. */
+/** Parses a PEM private key; errors contain the file name. */
 export function parsedKey(file: string, text: string): KeyObject {
   return parsed(file, 'unencrypted PEM private key', () => createPrivateKey(text))
 }
 
-/** Reads a text file; the error names it. */
+/** Reads a text file; errors contain the file name. */
 export function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8')
