@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { Expected, setting, split } from './setting.ts'
 
-/** A URL setting that must match `form`; it is not normalized. */
+/** Defines a URL setting that must match `form`; the URL is not normalized. */
 export const url = (about: string, form: RegExp, expected: string) =>
   setting(
     (value) => {
@@ -12,7 +12,10 @@ export const url = (about: string, form: RegExp, expected: string) =>
     about,
   )
 
-/** An `https://host[:port]` without a path: the service is at the root of its origin. http only to this machine. */
+/**
+ * Defines an origin setting: `https://host[:port]` without a path, because the service is at the root of its origin. http
+ * is allowed only for this machine.
+ */
 export const origin = (allowLoopback: boolean, about: string) =>
   setting(
     (value) => {
@@ -27,7 +30,10 @@ export const origin = (allowLoopback: boolean, about: string) =>
     about,
   )
 
-/** An issuer identifier (RFC 8414 §2), returned unchanged, since tokens repeat it exactly; http only to this machine. */
+/**
+ * Defines an issuer identifier setting (RFC 8414 §2). The value is returned unchanged, because tokens repeat it exactly.
+ * http is allowed only for this machine.
+ */
 export const issuer = (allowLoopback: boolean, about: string) =>
   setting(
     (value) => {
@@ -43,17 +49,19 @@ export const issuer = (allowLoopback: boolean, about: string) =>
     about,
   )
 
-/** Loopback hosts, as URLs contain them. */
+/** Matches loopback hosts as they appear in URLs. */
 export const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
-/** Whether a text is an Origin as browsers send it: scheme, host, and a port unless it is the scheme's default. */
+/**
+ * Returns whether a text is an Origin as browsers send it: scheme, host, and a port unless it is the scheme's default.
+ */
 function isOrigin(text: string, allowLoopback: boolean): boolean {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || url.origin !== text || !/^[a-z0-9.:[\]-]+$/.test(url.hostname)) return false
   return url.protocol === 'https:' || (allowLoopback && url.protocol === 'http:' && loopback.test(url.hostname))
 }
 
-/** Origins as browsers send them: https, and if allowed http on loopback addresses. */
+/** Defines a list of origins as browsers send them: https or, if allowed, http on loopback addresses. */
 export const origins = (allowLoopback: boolean, fallback: string, about: string) =>
   setting(
     (value) => {
@@ -77,7 +85,7 @@ const isCidr = (entry: string): boolean => {
   )
 }
 
-/** IP addresses and CIDRs; `/0` ranges only if `canBeAll`. */
+/** Defines a list of IP addresses and CIDRs; `/0` ranges are valid only if `canBeAll`. */
 export const cidrs = (fallback: string, about: string, canBeAll = true) =>
   setting(
     (value) => {

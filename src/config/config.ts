@@ -13,7 +13,7 @@ import { userSettings } from './users.ts'
 import { versionSettings } from './versions.ts'
 import { webhookSettings } from './webhooks.ts'
 
-/** All settings of this release, in groups by the part that uses them. */
+/** Returns all settings of this release, grouped by the component that uses them. */
 const groupsOf = (profile: Profile) => ({
   service: serviceSettings,
   http: httpSettings(profile),
@@ -30,15 +30,15 @@ type Groups = ReturnType<typeof groupsOf>
 type Settings = { readonly [Group in keyof Groups]: Values<Groups[Group]> }
 
 export interface Config extends Settings, Readonly<Profile> {
-  /** Unknown names that look like settings of this service, for a warning. */
+  /** Unknown names that look like settings of this service and are reported in a warning. */
   readonly unknown: readonly string[]
-  /** Cost of checking a password. Not a setting: only tests, which check many, lower it. */
+  /** The cost of password hashing. Not a setting: only tests, which check many passwords, lower it. */
   readonly passwordCost?: PasswordCost
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Parses the environment into a frozen value. Throws `ConfigError`, which names every invalid setting. */
+/** Parses the environment into a frozen value. Throws a `ConfigError` that lists every invalid setting. */
 export function readConfig(env: Environment): Config {
   const errors: string[] = []
   const read = <T>(setting: Named<T>) => readSetting(setting, env, errors)
@@ -61,7 +61,7 @@ const frozenValues = (group: Readonly<Record<string, Named<unknown>>>, read: (se
 
 const rowsOf = (groups: Groups): Named<unknown>[] => Object.values(groups).flatMap((group) => Object.values(group))
 
-/** Settings read by commands that are clients of a service. */
+/** Settings read by commands that act as clients of a service. */
 const commandSettings = ['PLINTH_CLIENT_ID', 'PLINTH_CLIENT_SECRET']
 
 const namesOf = (groups: Groups) => ['PLINTH_PROFILE', ...commandSettings, ...rowsOf(groups).map(({ name }) => name)]
@@ -78,7 +78,7 @@ const profileSetting = (env: Environment) =>
 
 const isSecret = (name: string) => /SECRET$|KEY$/.test(name)
 
-/** A printable value: hides secrets and passwords in URLs. */
+/** Returns a printable value: hides secrets, and passwords in URLs. */
 const printable = (name: string, value: string) =>
   isSecret(name) ? '…' : value.replace(/(:\/\/[^/:@]*:)[^@]*@/, '$1…@')
 
@@ -94,7 +94,7 @@ function readSetting<T>({ name, parse, fallback }: Named<T>, env: Environment, e
   }
 }
 
-/** Settings that are valid alone but not together. */
+/** Returns an error for each combination of settings that are valid alone but not together. */
 function contradictions(config: Settings & Profile): string[] {
   const errors: string[] = []
   const both = (one: unknown, other: unknown, names: string) => {
@@ -114,7 +114,7 @@ function contradictions(config: Settings & Profile): string[] {
   return [...errors, ...transportErrors(config)]
 }
 
-/** Plain HTTP is allowed behind a proxy that terminates TLS, and in development for this machine only. */
+/** Allows plain HTTP only behind a proxy that terminates TLS or, in development, for clients on this machine. */
 function transportErrors({ http, production, plain }: Settings & Profile) {
   const errors: string[] = []
   const { tls, host, trustedProxies } = http
@@ -135,11 +135,11 @@ function transportErrors({ http, production, plain }: Settings & Profile) {
   return errors
 }
 
-/** The URL at which clients reach the service. */
+/** Returns the URL at which clients reach the service. */
 export const baseUrlOf = ({ http: { baseUrl, authUrl, port }, plain }: Config): string =>
   baseUrl ?? authUrl ?? `${plain ? 'http' : 'https'}://localhost:${port}`
 
-/** A warning for each unknown name that looks like a setting. */
+/** Returns a warning for each unknown name that looks like a setting. */
 export function unknownSettings(config: Config): string[] {
   const names = namesOf(groupsOf(config))
   return config.unknown.map((name) => {
@@ -148,7 +148,7 @@ export function unknownSettings(config: Config): string[] {
   })
 }
 
-/** Each setting with its effective value, secrets hidden. */
+/** Returns each setting with its effective value; secrets are hidden. */
 export function describeSettings(config: Config, env: Environment) {
   return [profileSetting(env), ...rowsOf(groupsOf(config))].map(({ name, fallback, about }) => {
     const text = env[name]?.trim()
@@ -156,7 +156,7 @@ export function describeSettings(config: Config, env: Environment) {
   })
 }
 
-/** Every secret that is set, by the name of its setting. */
+/** Returns every secret that is set, with the name of its setting. */
 export const secretsOf = (config: Config): [name: string, value: string][] =>
   Object.entries(groupsOf(config)).flatMap(([group, settings]) =>
     Object.entries(settings).flatMap(([key, { name }]): [string, string][] => {

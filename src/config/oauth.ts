@@ -4,7 +4,10 @@ import { integer, named, optional, type Profile, scopeList, text } from './setti
 
 const loopback = '127.0.0.0/8,::1/128'
 
-/** Tokens of the service, of a trusted issuer and of a shared secret; the client that exists after the start. */
+/**
+ * Defines the settings for issued tokens, for tokens from a trusted issuer or signed with a shared secret, and for the
+ * bootstrap client.
+ */
 export const oauthSettings = ({ production }: Profile) => ({
   accessTokenSeconds: named(
     'PLINTH_ACCESS_TOKEN_TTL',

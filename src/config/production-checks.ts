@@ -19,18 +19,18 @@ export function refuseUnsafeProcess({ production }: Config): void {
   if (production && reasons.length > 0) throw new ConfigError(`${reasons.join('\n')}\nRefused in production`)
 }
 
-/** The names of the secrets that are short or easy to guess. */
+/** Returns the names of the secrets that are short or easy to guess. */
 export const guessableSecrets = (config: Config): string[] =>
   secretsOf(config).flatMap(([name, value]) => (isGuessable(value) ? [name] : []))
 
 const minLength = 32
 const ofSamples = /secret|passw|change.?me|example|sample/i
-/** Up to 16 characters, repeated. */
+/** Matches a sequence of up to 16 characters that is repeated. */
 const periodic = /^(.{1,16})\1+.{0,15}$/s
 
 function isGuessable(value: string): boolean {
   const codes = [...value].map((sign) => sign.codePointAt(0) as number)
   const steps = codes.filter((code, at) => at > 0 && Math.abs(code - (codes[at - 1] as number)) <= 1)
-  // In random hex digits, every fifth is adjacent to the one before it.
+  // In random hex digits, one digit in five is adjacent to its predecessor.
   return value.length < minLength || ofSamples.test(value) || periodic.test(value) || steps.length > codes.length * 0.75
 }

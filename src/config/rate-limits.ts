@@ -3,11 +3,11 @@ import { Expected, named, optional, type Profile, setting, type Values } from '.
 
 const rateForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4})$/
 const paceForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4}):([1-9]\d{0,8})$/
-/** The path is the database number. */
+/** Matches a Redis URL, whose path is the database number. */
 const redisForm = /^rediss?:\/\/[^/?#]+(\/\d{0,4})?(\?.*)?$/
 const maxWindowSeconds = 86_400
 
-/** `6000/60`: requests per window in seconds; `off` is null. */
+/** Defines a rate such as `6000/60`: 6,000 requests per 60-second window. `off` becomes null. */
 const rate = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -22,7 +22,7 @@ const rate = (fallback: string, about: string) =>
     about,
   )
 
-/** `200/1:400`: requests per period in seconds, after a burst; `off` is null. */
+/** Defines a rate with a burst, such as `200/1:400`: 200 requests per second after a burst of 400. `off` becomes null. */
 const pace = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -37,7 +37,7 @@ const pace = (fallback: string, about: string) =>
     about,
   )
 
-/** Requests per calendar month; `off` is null. */
+/** Defines a number of requests per calendar month. `off` becomes null. */
 const quota = (fallback: string, about: string) =>
   setting(
     (value) => {
@@ -49,7 +49,10 @@ const quota = (fallback: string, about: string) =>
     about,
   )
 
-/** Rate limits; in development ten times as high, so that a client's tests do not hit them. */
+/**
+ * Defines the rate limit settings; in development, limits are ten times as high, so that a client's tests do not reach
+ * them.
+ */
 export const rateLimitSettings = ({ production }: Profile) => {
   const of = (calls: number) => `${production ? calls : 10 * calls}/60`
   return {
@@ -77,7 +80,7 @@ export const rateLimitSettings = ({ production }: Profile) => {
   }
 }
 
-/** The limits as the policy takes them; null if all are off. */
+/** Returns the limits in the format that the policy expects, or null if all are off. */
 export function limitRules({ redisUrl, ...limits }: Values<ReturnType<typeof rateLimitSettings>>) {
   if (Object.values(limits).every((limit) => limit === null)) return null
   const { quotaRequests: requests, quotaReports: reports, ...rules } = limits

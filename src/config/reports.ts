@@ -1,6 +1,9 @@
 import { integer, named, optional, text } from './setting.ts'
 
-/** Lifetime and fonts of reports, and how many long responses about them an account may have open per node. */
+/**
+ * Settings for the lifetime and fonts of reports, and for how many long report responses an account may have open per
+ * node.
+ */
 export const reportSettings = {
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Lifetime of a report file, seconds')),
   taskSeconds: named('PLINTH_TASK_TTL', integer(60, 31_536_000, 2_592_000, 'Lifetime of a task, seconds')),

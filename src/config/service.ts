@@ -2,7 +2,7 @@ import { choice, named, optional, text, words } from './setting.ts'
 
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
-/** What the process serves and logs. */
+/** Settings for what the process serves and logs. */
 export const serviceSettings = {
   definitionFile: named(
     'PLINTH_DEFINITION',

@@ -1,41 +1,41 @@
 /** A setting: a parser that throws `Expected` on an invalid value, and a default. */
 export interface Setting<T> {
   parse: (text: string) => T
-  /** As text, parsed like any other value; null if the setting may stay unset. */
+  /** The default as text, which is parsed like any other value; null if the setting may stay unset. */
   fallback: string | null
-  /** One line for the table of settings. */
+  /** One line for the settings table. */
   about: string
 }
 
-/** Thrown by parsers: the message completes the sentence "expected …". */
+/** Thrown by parsers; the message completes the sentence "expected …". */
 export class Expected extends Error {}
 
-/** A setting with a default. */
+/** Creates a setting with a default. */
 export const setting = <T>(parse: (text: string) => T, fallback: string, about: string): Setting<T> => ({
   parse,
   fallback,
   about,
 })
 
-/** A setting under the name of its environment variable. */
+/** Adds the environment variable name to a setting. */
 export const named = <T>(name: string, setting: Setting<T>): Named<T> => ({ name, ...setting })
 
 export type Named<T> = Setting<T> & { name: string }
 
-/** The values of a group of settings. */
+/** The values of a settings group. */
 export type Values<Group> = { readonly [Key in keyof Group]: Group[Key] extends Setting<infer T> ? T : never }
 
-/** What defaults depend on. */
+/** The properties on which defaults depend. */
 export interface Profile {
   production: boolean
   /** Whether the service speaks plain HTTP to clients on this machine, without a proxy. */
   plain: boolean
 }
 
-/** The same setting without a default: null when it is unset. */
+/** Removes a setting's default, so that the value is null when unset. */
 export const optional = <T>({ parse, about }: Setting<T>): Setting<T | null> => ({ parse, fallback: null, about })
 
-/** One of the given words. */
+/** Defines a setting whose value is one of the given words. */
 export const choice = <const W extends string>(words: readonly W[], fallback: W, about: string) =>
   setting(
     (text) => {
@@ -72,7 +72,7 @@ export const text = (fallback: string, about: string, pattern = /^.+$/s, expecte
     about,
   )
 
-/** The parts of a comma-separated value. */
+/** Splits a comma-separated value. */
 export const split = (value: string) =>
   value
     .split(',')
@@ -94,7 +94,9 @@ export const words = <const W extends string>(allowed: readonly W[], fallback: s
 
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 
-/** Scopes (RFC 6749 §3.3), comma-separated; whether the service has them is checked at startup. */
+/**
+ * Defines a comma-separated list of scopes (RFC 6749 §3.3); whether the service has these scopes is checked at startup.
+ */
 export const scopeList = (about: string) =>
   setting(
     (value) => {
@@ -110,7 +112,7 @@ export const scopeList = (about: string) =>
 
 const maxDelaySeconds = 7 * 86_400
 
-/** Delays in seconds before each attempt, the first usually 0. */
+/** Defines the delays in seconds before each attempt; the first delay is usually 0. */
 export const delays = (fallback: string, about: string) =>
   setting(
     (value) => {

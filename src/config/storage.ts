@@ -5,7 +5,7 @@ import { named, optional, text, type Values } from './setting.ts'
 const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
 const keyForm = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
 
-/** Where data is stored, and the key that encrypts secrets in it. */
+/** Settings for where data is stored, and for the key that encrypts secrets in that data. */
 export const storageSettings = {
   dataDir: named('PLINTH_DATA_DIR', text('./data', 'Folder of the database, results, keys and certificates')),
   databaseUrl: named(
@@ -34,10 +34,10 @@ export const storageSettings = {
 
 type Storage = Values<typeof storageSettings>
 
-/** The SQLite file or PostgreSQL server to use. */
+/** Returns the URL of the SQLite file or PostgreSQL server. */
 export const databaseUrlOf = ({ databaseUrl, dataDir }: Storage): string =>
   databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
 
-/** Storage of report files, as `file:` or `s3:` URL. */
+/** Returns the `file:` or `s3:` URL where report files are stored. */
 export const resultsUrlOf = ({ resultsUrl, dataDir }: Storage): string =>
   resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`

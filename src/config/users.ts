@@ -1,6 +1,6 @@
 import { named, optional, text } from './setting.ts'
 
-/** Branding of the login pages, and e-mail. */
+/** Settings for e-mail and for the branding of the login pages. */
 export const userSettings = {
   productName: named(
     'PLINTH_PRODUCT_NAME',

@@ -1,7 +1,7 @@
 import { instantOf } from '../http/headers/instant.ts'
 import { Expected, named, type Setting } from './setting.ts'
 
-/** Lifecycle of a version as the operator plans it. */
+/** A version's lifecycle as planned by the operator. */
 export interface VersionPlan {
   status: 'active' | 'deprecated' | 'retired'
   /** Fixed-width ISO text. */
@@ -21,7 +21,9 @@ const isVersion = (value: unknown): boolean => typeof value === 'string' && /^v(
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The lifecycle of each version as a JSON object; whether the versions exist is checked with the definition. */
+/**
+ * Defines a JSON object with the lifecycle of each version; whether the versions exist is checked with the definition.
+ */
 const versionPlans = (about: string): Setting<VersionPlans> => ({
   parse: (text) => {
     const value = parsed(text)
@@ -64,7 +66,10 @@ function dateOf(name: string, plan: Record<string, unknown>, member: string): st
   return instant
 }
 
-/** A deprecated version needs its dates for its response headers; an active one has neither a sunset nor a successor. */
+/**
+ * Rejects incomplete plans: a deprecated version needs the dates for its response headers; an active version has neither
+ * a sunset nor a successor.
+ */
 function refuseHalf(name: string, { status, deprecatedAt, sunsetAt, successor }: VersionPlan): void {
   if (status === 'active' && (deprecatedAt ?? sunsetAt ?? successor) !== undefined) {
     throw new Expected(`no dates and no successor of ${name}, which is active`)
@@ -72,13 +77,13 @@ function refuseHalf(name: string, { status, deprecatedAt, sunsetAt, successor }:
   if (status === 'deprecated' && (deprecatedAt === undefined || sunsetAt === undefined)) {
     throw new Expected(`deprecatedAt and sunsetAt of ${name}, which is deprecated`)
   }
-  // RFC 9745 §4.
+  // RFC 9745 §4: the sunset must not be earlier than the deprecation.
   if (deprecatedAt !== undefined && sunsetAt !== undefined && sunsetAt < deprecatedAt) {
     throw new Expected(`a sunsetAt of ${name} that is not before its deprecatedAt`)
   }
 }
 
-/** Lifecycle settings of the API versions. */
+/** Lifecycle settings for API versions. */
 export const versionSettings = {
   plans: named('PLINTH_VERSIONS', versionPlans('Lifecycle of each API version, as JSON; all are active by default')),
 }

@@ -4,7 +4,10 @@ import { delays, flag, integer, named, type Profile } from './setting.ts'
 const retries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
 
-/** Delivery of webhooks: retry schedule, timeout, rate of an endpoint, waiting deliveries, allowed networks. */
+/**
+ * Defines the webhook delivery settings: retry schedule, timeout, rate per endpoint, pending deliveries, allowed
+ * networks.
+ */
 export const webhookSettings = ({ production }: Profile) => ({
   schedule: named('PLINTH_WEBHOOK_SCHEDULE', delays(retries, 'Seconds before each attempt of a delivery')),
   timeoutSeconds: named('PLINTH_WEBHOOK_TIMEOUT', integer(1, 120, 15, 'Seconds in which an endpoint must respond')),
