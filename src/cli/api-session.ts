@@ -19,7 +19,7 @@ export interface Session {
 
 /**
  * Connects to the service at `baseUrl` (default: the URL in these settings) as the given client (default:
- * PLINTH_CLIENT_ID with PLINTH_CLIENT_SECRET). Trusts the system's CAs and the local one in the data folder.
+ * PLINTH_CLIENT_ID with PLINTH_CLIENT_SECRET). Trusts the system's CAs and the local CA in the data folder.
  */
 export async function openSession(config: Config, options: SessionOptions, signal: AbortSignal): Promise<Session> {
   const id = options.clientId ?? process.env.PLINTH_CLIENT_ID
@@ -50,7 +50,7 @@ export async function openSession(config: Config, options: SessionOptions, signa
   }
 }
 
-/** Runs `work` in its own session; Ctrl-C and SIGTERM end it with their exit code. */
+/** Runs `work` in its own session; Ctrl-C and SIGTERM end the session with the corresponding exit code. */
 export async function withSession(config: Config, options: SessionOptions, work: (call: Call) => Promise<void>) {
   const { signal, release } = interruptible()
   try {

@@ -8,7 +8,7 @@ import type { AuditRow } from '../storage/tables/administration.ts'
 import type { Stores } from '../stores.ts'
 import { print, withStores } from './print.ts'
 
-/** `plinth audit …`: reads the audit log, like /api/audit, and verifies its integrity. */
+/** Creates `plinth audit …`, which reads the audit log, like GET /api/audit, and verifies its integrity. */
 export function auditCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
   const audit = new Command('audit')

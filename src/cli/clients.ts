@@ -22,7 +22,7 @@ interface SettingsOptions {
   introspectsOthers?: boolean
 }
 
-/** `plinth clients …`: the counterpart of /api/clients; a running service applies changes at once. */
+/** Creates `plinth clients …`, the counterpart of /api/clients; a running service applies changes at once. */
 export function clientsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   const using = withStores(configuration)
   const withScopes = async (work: (stores: Stores, known: Scopes) => Promise<void>) => {
@@ -95,13 +95,13 @@ function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
 
 type CreateOptions = SettingsOptions & { id?: string; public?: boolean }
 
-/** Default grants: a client with a redirect URI logs users in; any other acts on its own behalf. */
+/** Returns the default grants: a client with a redirect URI logs users in; any other client acts on its own behalf. */
 function defaultGrants({ redirectUri, trusted }: SettingsOptions): string[] {
   const grants = [...(redirectUri ? ['authorization_code'] : []), ...(trusted ? ['password'] : [])]
   return grants.length > 0 ? [...grants, 'refresh_token'] : ['client_credentials']
 }
 
-/** Thrown for a new client without scopes: there is no default, so the error lists the available ones. */
+/** Thrown for a new client without scopes; there are no default scopes, so the error lists the available scopes. */
 class MissingScopes extends Error {
   override name = 'MissingScopes'
   readonly exitCode = 2
@@ -112,7 +112,7 @@ class MissingScopes extends Error {
   }
 }
 
-/** The client described by the options. Throws if the name or the scopes are missing. */
+/** Builds a client from the options. Throws if the name or the scopes are missing. */
 function newClientOf({ id, public: isPublic, ...options }: CreateOptions, known: Scopes): NewClient {
   const { name, scopes = [], grants = defaultGrants(options), ...settings } = settingsOf(options)
   if (name === undefined) throw new Error('Pass a name for the client: --name <name>')

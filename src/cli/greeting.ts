@@ -20,7 +20,9 @@ export interface Started {
 
 type Row = [label: string, text: string]
 
-/** The startup message in development: the service's address, its first client and administrator, and next steps. */
+/**
+ * Returns the startup message for development: the service's address, its first client and administrator, and next steps.
+ */
 export async function greeting(started: Started, out: Output, env: NodeJS.ProcessEnv): Promise<string> {
   const { service, config, loaded } = started
   const { baseUrl, dataDir, authorityFile } = service
@@ -41,7 +43,7 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
   return `\n${lines.join('\n')}\n\n`
 }
 
-/** A row about the transport unless it is the default, HTTPS. */
+/** Returns a row about the transport, unless the transport is the default, HTTPS. */
 function transport({ http: { tls, host, port, trustedProxies }, plain }: Config): Row[] {
   if (plain) return [['Transport', 'plain HTTP, for this machine only']]
   return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
@@ -60,14 +62,14 @@ export async function logStart({ service, config, loaded, version }: Started): P
 
 const createCommand = 'plinth clients create --name NAME --scope SCOPES'
 
-/** How to get a first token with the new client; without one, how to register a client. */
+/** Explains how to get a first token with the new client or, if there is no new client, how to register one. */
 function nextStep({ baseUrl, authorityFile }: Service, client: FirstClient | null): string {
   if (client === null) return `register clients: npx ${createCommand}`
   const trust = authorityFile ? ` --cacert ${shortPath(authorityFile)}` : ''
   return `get a token\n\n  curl${trust} -u ${client.id}:${client.secret} -d grant_type=client_credentials ${baseUrl}/oauth/token`
 }
 
-/** The path relative to the current folder if it lies inside it. */
+/** Returns the path relative to the current folder if the path is inside that folder. */
 function shortPath(path: string): string {
   const short = relative(process.cwd(), resolve(path))
   return short.startsWith('..') || isAbsolute(short) ? path : short

@@ -15,7 +15,7 @@ const about = `Manage API keys, and rotate the signing keys of tokens
 An API key (create, list, revoke) determines whose limits a request counts against. It grants no access: requests still need
 an access token. Signing keys (rotate) sign access tokens and ID tokens.`
 
-/** `plinth keys …`: manages API keys like /api/keys, and rotates signing keys. */
+/** Creates `plinth keys …`, which manages API keys, like /api/keys, and rotates signing keys. */
 export function keysCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
   const keys = new Command('keys').description(about)

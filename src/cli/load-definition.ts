@@ -5,19 +5,19 @@ import { builtIn } from '../catalog/service.ts'
 import { type Definition, isDefinition } from '../definition/service.ts'
 import { DefinitionError } from '../startup-errors.ts'
 
-/** A definition and its file; null for the built-in one. */
+/** A definition and its file; the file is null for the built-in definition. */
 export interface LoadedDefinition {
   definition: Definition
   file: string | null
 }
 
-/** Default file names of a definition. */
+/** Default file names for a definition. */
 const defaultFiles = ['service.ts', 'service.js']
 
 /**
- * The file of the definition: the named one, else the one that `plinth` in the folder's package.json names, else its
- * service.ts or service.js; null if there is none. `isFound` is true for a file that was found, not named. Throws
- * `DefinitionError` if `plinth` in package.json is invalid.
+ * Finds the definition file: the given file, else the file specified by `plinth` in the folder's package.json, else the
+ * folder's service.ts or service.js; null if there is none. `isFound` is true if the file was found rather than given.
+ * Throws a `DefinitionError` if `plinth` in package.json is invalid.
  */
 export function findDefinition(named: string | null, folder: string): { file: string | null; isFound: boolean } {
   if (named !== null) return { file: named, isFound: false }
@@ -26,7 +26,7 @@ export function findDefinition(named: string | null, folder: string): { file: st
   return { file: file && resolve(folder, file), isFound: file !== null }
 }
 
-/** The file named by `plinth` in a package.json, if any. */
+/** Returns the file that `plinth` in a package.json specifies, if any. */
 function namedByPackage(path: string): string | null {
   if (!existsSync(path)) return null
   const { plinth } = contentOf(path)
@@ -44,8 +44,8 @@ function contentOf(path: string): { plinth?: unknown } {
 }
 
 /**
- * Loads the definition from a file, or returns the built-in one. Throws `DefinitionError` if the file does not exist, cannot
- * be loaded, or has a default export that is not a `service()`.
+ * Loads the definition from a file, or returns the built-in definition. Throws a `DefinitionError` if the file does not
+ * exist, cannot be loaded, or has a default export that is not a `service()`.
  */
 export async function loadDefinition(file: string | null | undefined): Promise<Definition> {
   if (file === null || file === undefined) return builtIn
@@ -71,7 +71,7 @@ async function load(path: string): Promise<{ default?: unknown }> {
   }
 }
 
-/** The error's stack without the frames of Node's module loader. */
+/** Returns an error's stack without the frames in Node's module loader. */
 function ownStack(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const [message, ...frames] = (error.stack ?? error.message).split(/\n(?= {4}at )/)

@@ -5,8 +5,8 @@ import { migrate } from '../storage/migrate.ts'
 import { openDatabase } from '../storage/open.ts'
 
 /**
- * Migrates the schema and prints what was done; with `plan`, rolls everything back. If a table contradicts its definition,
- * throws `TableMismatch`, whose message says what to do.
+ * Migrates the schema and prints the changes; with `plan`, rolls everything back. If a table contradicts its definition,
+ * throws a `TableMismatch`, whose message says what to do.
  */
 export async function runMigrations(config: Config, { tables }: Definition, { plan = false }): Promise<void> {
   const db = await openDatabase(databaseUrlOf(config.storage))

@@ -7,7 +7,10 @@ export const print = (text: string): void => void process.stdout.write(`${text}\
 /** Prints indented JSON. */
 export const printJson = (value: unknown): void => print(JSON.stringify(value, null, 2))
 
-/** Wraps a command that works on the database itself, also while a service runs: opens the stores and closes them. */
+/**
+ * Opens the stores for a command that works directly on the database, even while a service runs, and closes them
+ * afterwards.
+ */
 export const withStores =
   (configuration: () => Config) =>
   async (work: (stores: Stores) => Promise<void>): Promise<void> => {
@@ -18,7 +21,7 @@ export const withStores =
 /** Parses a list separated by spaces or commas. */
 export const parseList = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
 
-/** All settings: name, effective value, description. Secrets are hidden. */
+/** Formats all settings: name, effective value, description. Secrets are hidden. */
 export function settingsTable(config: Config, env: Readonly<Record<string, string | undefined>>): string {
   const rows = describeSettings(config, env)
   const width = Math.max(...rows.map(({ name }) => name.length))

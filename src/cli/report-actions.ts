@@ -19,7 +19,7 @@ interface RunOptions extends SessionOptions {
   filter?: ReportFilters
 }
 
-/** Requests a report, shows its progress, and saves it. */
+/** Requests a report, shows its progress, and saves the result. */
 export const run = (config: Config, reportType: string, options: RunOptions): Promise<void> =>
   withSession(config, options, (call) => createReport(call, reportType, options))
 

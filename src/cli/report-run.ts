@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { type ApiResponse, type Call, jsonOf } from './demo/api.ts'
 import type { ShowProgress } from './demo/screen.ts'
 
-/** The representation of a report task. */
+/** A report task as returned by the API. */
 export interface ReportTask {
   taskId: string
   status: 'pending' | 'in_progress' | 'completed' | 'failed'
@@ -18,11 +18,11 @@ export interface ReportTask {
   error?: { errorCode: string; message: string }
 }
 
-/** Requests a report; returns its task. */
+/** Requests a report and returns its task. */
 export const requestReport = async (call: Call, request: object): Promise<ReportTask> =>
   jsonOf<ReportTask>(await call('POST', '/api/reports', { json: request }))
 
-/** Follows a task's event stream until it completes and shows its progress; throws if it fails. */
+/** Follows a task's event stream and shows the progress until the task completes; throws if the task fails. */
 export async function follow(call: Call, taskId: string, showProgress: ShowProgress): Promise<ReportTask> {
   let lastEventId = ''
   for (;;) {
@@ -58,7 +58,7 @@ async function* events(body: ApiResponse['body']): AsyncIterable<{ id: string; t
   }
 }
 
-/** Saves the result in `file`. If it does not match Repr-Digest (RFC 9530), throws and leaves no file. */
+/** Saves the result in `file`. If the result does not match Repr-Digest (RFC 9530), throws and leaves no file. */
 export async function save(
   call: Call,
   { resultUrl, sizeBytes = 0 }: ReportTask,

@@ -6,7 +6,7 @@ import type { ReportFilters } from './report-actions.ts'
 
 const statuses = ['pending', 'in_progress', 'completed', 'failed']
 
-/** `plinth report run|list|cancel`: a client of a local or remote service. */
+/** Creates `plinth report run|list|cancel`, a client for a local or remote service. */
 export function reportCommand(configuration: () => Config): Command {
   const report = new Command('report')
   const actions = () => import('./report-actions.ts')

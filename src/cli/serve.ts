@@ -8,7 +8,10 @@ import type { LoadedDefinition } from './load-definition.ts'
 const stopLimitMs = 24_000
 const parentCheckMs = 500
 
-/** Serves a definition until SIGTERM, Ctrl-C or the exit of the `npm` that started it; then drains and exits with 0. */
+/**
+ * Serves a definition until SIGTERM, Ctrl-C or the exit of the `npm` that started the process; then drains and exits with
+ * 0.
+ */
 export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
   refuseUnsafeProcess(config)
   const service = await startService(config, loaded.definition, version)
@@ -27,7 +30,7 @@ export async function serve(config: Config, loaded: LoadedDefinition, version: s
   else process.stdout.write(await greeting(started, process.stdout, process.env))
 }
 
-/** npm does not forward SIGTERM, so a service started by `npm start` stops when its parent process exits. */
+/** Stops a service started by `npm start` when its parent process exits, because npm does not forward SIGTERM. */
 function stopWithParent(close: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return
   const parent = process.ppid

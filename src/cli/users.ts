@@ -34,7 +34,7 @@ interface Named {
   admin?: boolean
 }
 
-/** `plinth users invite|set-password|list`; a running service applies changes at once. */
+/** Creates `plinth users invite|set-password|list`; a running service applies changes at once. */
 export function usersCommand(configuration: () => Config): Command {
   const using = async (work: (stores: Stores, config: Config) => Promise<void>) => {
     const config = configuration()
@@ -84,7 +84,7 @@ async function invite(stores: Stores, config: Config, email: string, options: Na
 
 type User = NewUser & { id?: number }
 
-/** The user with this e-mail address, or the new user to add if a name is given. Throws if there is neither. */
+/** Returns the user with this e-mail address or, if a name is given, a new user to add. Throws if there is neither. */
 async function userOf(db: Database, email: string, { name }: Named): Promise<User> {
   const find = db.read
     .selectFrom('users')
@@ -96,7 +96,7 @@ async function userOf(db: Database, email: string, { name }: Named): Promise<Use
   return newUser({ name, email })
 }
 
-/** Runs `work` for a user in one transaction; adds a new user first. */
+/** Runs `work` for a user in one transaction, which first adds the user if necessary. */
 async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userId: number) => Promise<T>): Promise<T> {
   const { id } = user
   if (id !== undefined) return db.write((tx) => work(tx, id))
@@ -137,7 +137,7 @@ const check = inputValidator(declaration.body, 'body')
 /** A user to add. */
 export type NewUser = { name: string; email: string }
 
-/** Validates and trims a new user like POST /users. Throws an error that names each violation. */
+/** Validates a new user and trims the fields, like POST /users. Throws an error that lists each violation. */
 export function newUser(input: NewUser): NewUser {
   const user = { ...input }
   const result = check(user)
@@ -146,7 +146,7 @@ export function newUser(input: NewUser): NewUser {
   throw new Error(errors.map(({ field, message }) => `The ${field} ${message}`).join('; '))
 }
 
-/** Returns a function that adds users like POST /users, with the `user.created` event; `close` it after use. */
+/** Returns `add`, which adds users like POST /users, with the `user.created` event, and `close`, to be called after use. */
 export async function userAdder(db: Database, now: () => number) {
   const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
   const queue = await openQueue({ db, now, random: Math.random, onError })
@@ -164,7 +164,7 @@ export async function userAdder(db: Database, now: () => number) {
   return { add, close: () => queue.stop(0) }
 }
 
-/** Reads one line without echo: from a terminal, after a prompt, or from a pipe. */
+/** Reads one line: from a terminal, after a prompt and without echo, or from a pipe. */
 async function readSecret(prompt: string): Promise<string> {
   const { stdin, stderr } = process
   if (stdin.isTTY) stderr.write(prompt)

@@ -13,7 +13,7 @@ const about = `List the API versions, and the clients that still call deprecated
 PLINTH_VERSIONS sets the lifecycle of each version. Only calls of deprecated versions are counted; every service saves its
 counts every few seconds.`
 
-/** `plinth versions`: the counterpart of GET /api/versions. */
+/** Creates `plinth versions`, the counterpart of GET /api/versions. */
 export function versionsCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   return new Command('versions')
     .description(about)

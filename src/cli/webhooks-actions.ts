@@ -5,7 +5,7 @@ import { type SessionOptions, withSession } from './api-session.ts'
 import { type Call, jsonOf } from './demo/api.ts'
 import { print, printJson } from './print.ts'
 
-/** The representation of a webhook. */
+/** A webhook as returned by the API. */
 export interface Registration {
   id: string
   event: string
@@ -36,7 +36,7 @@ export const listWebhooks = (config: Config, options: SessionOptions & { json?: 
 const registrations = async (call: Call): Promise<Registration[]> =>
   jsonOf<Registration[]>(await call('GET', '/api/webhooks?limit=200'))
 
-/** Sends the example of an event to a webhook, waits for the outcome, and prints it. */
+/** Sends an example event to a webhook, waits for the outcome, and prints the outcome. */
 export const trigger = (config: Config, event: string, options: SessionOptions & { webhook?: string }): Promise<void> =>
   withSession(config, options, async (call) => {
     const id = options.webhook ?? (await subscribed(call, event)).id
@@ -49,7 +49,7 @@ export const trigger = (config: Config, event: string, options: SessionOptions &
     print(`${event}  ${eventId}  to ${id}: ${outcome}`)
   })
 
-/** The newest active webhook that subscribes to an event. */
+/** Returns the newest active webhook that subscribes to an event. */
 async function subscribed(call: Call, event: string): Promise<Registration> {
   const patterns = patternsOf(event)
   const found = (await registrations(call)).find((one) => one.status === 'active' && patterns.includes(one.event))

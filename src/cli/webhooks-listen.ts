@@ -43,7 +43,7 @@ interface Receiving extends ListenOptions {
 }
 
 async function receive(config: Config, { signal, defer, ...options }: Receiving): Promise<void> {
-  // The path cannot be guessed, so every request to it claims to come from the service.
+  // The path cannot be guessed, so every request to it is treated as a call from the service.
   const path = `/${randomUUID()}`
   const secret = Promise.withResolvers<string>()
   secret.promise.catch(() => {})
@@ -80,14 +80,14 @@ async function register(config: Config, options: ListenOptions, url: string, sig
 
 const removalMs = 10_000
 
-/** Uses a new session, because the first one is aborted and its token may have expired. */
+/** Removes the webhook in a new session, because the first session is aborted and its token may have expired. */
 async function unregister(config: Config, options: SessionOptions, id: string): Promise<void> {
   const { call, close } = await openSession(config, options, AbortSignal.timeout(removalMs))
   await call('DELETE', `/api/webhooks/${id}`).finally(close)
   print(`Removed ${id}`)
 }
 
-/** Verifies a call, forwards it and prints a line about it; returns the status with which to respond. */
+/** Verifies a call, forwards it, and prints a line about it; returns the status for the response. */
 async function verifyAndForward(
   request: IncomingMessage,
   secret: string,
@@ -109,7 +109,7 @@ async function verifyAndForward(
   return status
 }
 
-/** Header fields for one hop only: of the connection (RFC 9110 §7.6.1), of framing, and Host. */
+/** Header fields that apply to one hop only: connection fields (RFC 9110 §7.6.1), framing fields, and Host. */
 const hopByHop = /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|expect)$/
 
 async function send(agent: Agent, forward: string, headers: IncomingMessage['headers'], body: Buffer) {

@@ -8,7 +8,7 @@ the development profile. Each call is verified, printed as one line and forwarde
 service gets the status that the forwarding target returns. Ctrl-C or SIGTERM removes the webhook; the exit code is then 0,
 and 1 after an error.`
 
-/** `plinth webhooks list|listen|trigger`: a client of a local or remote service. */
+/** Creates `plinth webhooks list|listen|trigger`, a client for a local or remote service. */
 export function webhooksCommand(configuration: () => Config): Command {
   const webhooks = new Command('webhooks')
   asClient(webhooks.command('list'))

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, buildConnector } from 'undici'
 
-/** The service's listener and its public origin. */
+/** The address of the service's listener, and the service's public origin. */
 export interface Address {
   origin: string
   host: string
@@ -25,15 +25,15 @@ export interface CallOptions {
   withinMs?: number
 }
 
-/** Sends one request; rejects on a connection error, resolves with a response of any status. */
+/** Sends one request. Rejects on a connection error; resolves with any response, regardless of its status. */
 export type Send = (method: 'GET' | 'POST' | 'DELETE', path: string, options?: CallOptions) => Promise<ApiResponse>
 
-/** An HTTP client of the service, which verifies its certificate. */
+/** Creates an HTTP client for the service; the client verifies the service's certificate. */
 export function client({ origin, host, port, ca }: Address, signal: AbortSignal): { send: Send; close: () => void } {
   const connect = buildConnector({ timeout: 5_000, ...(ca && { ca }) })
   const agent = new Agent({
     connections: 16,
-    // The origin may belong to a proxy or not resolve to this machine, so connect to the listener itself.
+    // The origin may belong to a proxy or may not resolve to this machine, so connect to the listener itself.
     connect: (target, done) => connect({ ...target, hostname: host, port: String(port) }, done),
   })
   const send: Send = async (method, path, { json, form, headers, withinMs = 30_000 } = {}) => {
@@ -53,12 +53,12 @@ export function client({ origin, host, port, ca }: Address, signal: AbortSignal)
   return { send, close: () => void agent.destroy() }
 }
 
-/** Sends one request that must succeed; waits and retries when the service asks it to. */
+/** Sends one request and throws if it fails; waits and retries if the service asks for a retry. */
 export type Call = Send
 
 const maxAttempts = 8
 
-/** The same client with common headers; retries after 429 and 503, and throws on any other error response. */
+/** Wraps `send`: adds common headers, retries after 429 and 503, and throws on any other error response. */
 export function caller(send: Send, signal: AbortSignal, common: Record<string, string>): Call {
   return async (method, path, options = {}) => {
     for (let attempt = 1; ; attempt++) {
@@ -72,18 +72,18 @@ export function caller(send: Send, signal: AbortSignal, common: Record<string, s
   }
 }
 
-/** The delay from Retry-After (RFC 9110 §10.2.3), seconds only. */
+/** Returns the delay from Retry-After (RFC 9110 §10.2.3) if it is in seconds. */
 export function retryAfterMs({ headers }: ApiResponse): number | undefined {
   const seconds = Number(headers['retry-after'])
   return Number.isFinite(seconds) ? Math.max(seconds, 0) * 1_000 : undefined
 }
 
-/** The JSON body of a response. */
+/** Parses a response's JSON body. */
 export async function jsonOf<T>({ body }: ApiResponse): Promise<T> {
   return JSON.parse(Buffer.concat(await body.toArray()).toString()) as T
 }
 
-/** The members of the service's error formats. */
+/** The members that the service's error formats use. */
 interface ErrorBody {
   detail?: string
   message?: string

@@ -2,14 +2,14 @@ import { domains, familyNames, givenNames, streets, towns } from './names.ts'
 import { genres, slots } from './titles.ts'
 import { departments, makers, wordLines } from './words.ts'
 
-/** The sample data, in the form that POST accepts for each resource; `name`, `title` and `email` are unique. */
+/** The sample data, in the format that POST accepts for each resource; `name`, `title` and `email` are unique. */
 export interface Catalogue {
   products: { name: string; price: number }[]
   books: { title: string; author: string; genre: string }[]
   users: { name: string; email: string; address: string; phone: string }[]
 }
 
-/** The seed of the catalogue that `plinth demo` loads; the data must not change between releases. */
+/** The seed for the catalogue that `plinth demo` loads; the data must not change between releases. */
 export const demoSeed = 20_261_121
 
 const counts = { products: 2_000, books: 500, users: 500 }
@@ -17,7 +17,7 @@ const authorCount = 140
 
 type Random = () => number
 
-/** 2,000 products, 500 books and 500 users; the same for the same seed. */
+/** Generates 2,000 products, 500 books and 500 users; the same seed always gives the same data. */
 export function catalogue(seed = demoSeed): Catalogue {
   const random = generator(seed)
   const authors = distinct(authorCount, ({ author }) => author, writer(random))
@@ -28,7 +28,7 @@ export function catalogue(seed = demoSeed): Catalogue {
   }
 }
 
-/** Mulberry32, a small generator with the same results on every machine; numbers in [0, 1). */
+/** Creates a Mulberry32 generator, which is small and gives the same numbers, in [0, 1), on every machine. */
 export function generator(seed: number): Random {
   let state = seed | 0
   return () => {
@@ -62,7 +62,7 @@ const product = (random: Random) => () => {
 
 const endings = [0.99, 0.99, 0.95, 0.95, 0.9, 0.5, 0.49, 0]
 
-/** A price near `usual` with typical cents, rounded to the two decimals that the schema allows. */
+/** Draws a price near `usual` with typical cents, rounded to the two decimals that the schema allows. */
 function priced(random: Random, usual: number): number {
   const whole = Math.max(Math.floor(usual * (0.85 + 0.3 * random())), 1)
   return Number((whole + pick(random, endings)).toFixed(2))
@@ -70,7 +70,7 @@ function priced(random: Random, usual: number): number {
 
 const person = (random: Random) => ({ given: pick(random, givenNames), family: pick(random, familyNames) })
 
-/** Draws an author with one genre, so that the books of an author belong together. */
+/** Draws an author with one genre, so that all books by an author belong together. */
 const writer = (random: Random) => () => {
   const { given, family } = person(random)
   const initial = random() < 0.2 ? ` ${pick(random, [...'ABCDEGHJKLMRST'])}.` : ''
@@ -96,7 +96,7 @@ const user = (random: Random) => () => {
   }
 }
 
-/** A name as it appears in an e-mail address: ASCII letters only, in lower case. */
+/** Converts a name to the form used in e-mail addresses: ASCII letters only, in lower case. */
 const plain = (name: string) =>
   name
     .normalize('NFKD')

@@ -21,7 +21,7 @@ interface Stage {
   defer: Defer
 }
 
-/** Runs the main flow on a service of its own; throws if a step fails. Always stops the service and removes its data. */
+/** Runs the main flow against its own service; throws if a step fails. Always stops the service and removes its data. */
 export async function demo(version: string): Promise<void> {
   const { defer, close } = closing()
   const interruption = interruptible()
@@ -58,7 +58,7 @@ async function play(stage: Stage): Promise<void> {
   next(stage, await report(stage, call, own.service.dataDir))
 }
 
-/** Requests a report, follows it, receives its webhook, and downloads it. */
+/** Requests a report, follows its progress, receives its webhook, and downloads the result. */
 async function report({ out, signal, defer }: Stage, call: Call, folder: string): Promise<Download> {
   const { secret } = await jsonOf<{ secret: string }>(await call('GET', '/api/webhooks/secret'))
   const hook = await receiver(secret)

@@ -19,8 +19,8 @@ export function closing(): { defer: Defer; close: () => Promise<void> } {
 const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGPIPE: 141 }
 
 /**
- * A signal that Ctrl-C, SIGTERM or a closed standard output aborts, with the exit code as its reason; a second Ctrl-C exits
- * at once.
+ * Returns a signal that Ctrl-C, SIGTERM or a closed standard output aborts, with the exit code as the reason; a second
+ * Ctrl-C exits at once.
  */
 export function interruptible(): { signal: AbortSignal; release: () => void } {
   const controller = new AbortController()
@@ -29,7 +29,7 @@ export function interruptible(): { signal: AbortSignal; release: () => void } {
     controller.abort(exitCodes[name])
   }
   process.on('SIGINT', stop).on('SIGTERM', stop)
-  // Stays registered, because every later write fails as well.
+  // The listener stays registered, because every later write fails as well.
   process.stdout.on('error', () => controller.abort(exitCodes.SIGPIPE))
   return { signal: controller.signal, release: () => void process.off('SIGINT', stop).off('SIGTERM', stop) }
 }

@@ -6,7 +6,7 @@ type Item = Record<string, unknown>
 
 const concurrency = 32
 
-/** Creates every item of the catalogue through the API; returns their number. */
+/** Creates every catalogue item through the API; returns the number of items. */
 export async function load(call: Call, catalogue: Catalogue, showProgress: ShowProgress): Promise<number> {
   const items = Object.entries<Item[]>({ ...catalogue }).flatMap(([resource, list]) =>
     list.map((item) => [resource, item] as const),

@@ -11,14 +11,14 @@ export interface Received {
 
 export interface Receiver {
   url: string
-  /** Rejects when a call has an invalid signature. */
+  /** Rejects if a call has an invalid signature. */
   received: Promise<Received>
   close: () => void
 }
 
 /** Listens on a free loopback port for the one call that the demo expects; `secret` starts with `whsec_`. */
 export async function receiver(secret: string): Promise<Receiver> {
-  // The path cannot be guessed, so every request to it claims to come from the service.
+  // The path cannot be guessed, so every request to it is treated as a call from the service.
   const path = `/${randomUUID()}`
   const { promise, resolve, reject } = Promise.withResolvers<Received>()
   promise.catch(() => {})
@@ -45,7 +45,9 @@ async function verify(request: IncomingMessage, secret: string, accept: (call: R
 
 const toleranceSeconds = 300
 
-/** Why a call is invalid according to Standard Webhooks 1.0, or null; does every check that a receiver should. */
+/**
+ * Returns why a call is invalid according to Standard Webhooks 1.0, or null; performs every check that a receiver should.
+ */
 export function invalidReason(
   secret: string,
   headers: IncomingHttpHeaders,

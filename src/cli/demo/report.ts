@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type ApiResponse, type Call, jsonOf, retryAfterMs } from './api.ts'
 import type { ShowProgress } from './screen.ts'
 
-/** The representation of a report task. */
+/** A report task as returned by the API. */
 export interface DemoTask {
   taskId: string
   status: 'pending' | 'in_progress' | 'completed' | 'failed'
@@ -16,7 +16,7 @@ export interface DemoTask {
   error?: { errorCode: string; message: string }
 }
 
-/** Requests a CSV report of all products; returns the path of its task. */
+/** Requests a CSV report of all products; returns the path of the report task. */
 export async function requestReport(call: Call, webhookUrl: string): Promise<string> {
   const json = { reportType: 'products', format: 'csv', webhookUrl }
   const response = await call('POST', '/api/reports', { json })
@@ -24,7 +24,7 @@ export async function requestReport(call: Call, webhookUrl: string): Promise<str
   return String(response.headers.location)
 }
 
-/** Polls the task until it completes, at the interval that Retry-After names, and at once when `notified` resolves. */
+/** Polls the task until it completes, at the interval specified by Retry-After, and at once when `notified` resolves. */
 export async function followReport(
   call: Call,
   statusPath: string,
@@ -48,7 +48,7 @@ export interface Download {
   firstLines: string[]
 }
 
-/** Saves the result of a task in `folder`. If it does not match Repr-Digest (RFC 9530), throws and leaves no file. */
+/** Saves a task's result in `folder`. If the result does not match Repr-Digest (RFC 9530), throws and leaves no file. */
 export async function downloadReport(call: Call, { taskId, resultUrl }: DemoTask, folder: string): Promise<Download> {
   const file = join(folder, `report-products-${taskId.replace(/[^\w-]/g, '')}.csv`)
   const part = `${file}.part`

@@ -1,11 +1,11 @@
 import { type Output, terminalOf } from '../../logging/terminal.ts'
 
-/** Shows the current progress of a step: a text, and the completed share from 0 to 1 if known. */
+/** Shows the current progress of a step: a text and, if known, the completed fraction from 0 to 1. */
 export type ShowProgress = (words: string, share?: number) => void
 
 /** Output of the demo's steps. */
 export interface Screen {
-  /** Runs one step and shows its progress, then the text that `outcome` returns for the result. */
+  /** Runs one step and shows its progress, then shows the text that `outcome` returns for the result. */
   step: <T>(
     label: string,
     work: (showProgress: ShowProgress) => Promise<T>,
@@ -21,7 +21,10 @@ const barWidth = 24
 const redrawMs = 80
 const spinner = [...'⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏']
 
-/** Draws check marks and a progress bar on a terminal; elsewhere, prints one plain line per finished step. */
+/**
+ * Creates a screen that draws check marks and a progress bar on a terminal; elsewhere, it prints one line per finished
+ * step.
+ */
 export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
   const { live, paint } = terminalOf(out, env)
   const print = (text: string) => void out.write(`${text}\n`)
@@ -49,7 +52,7 @@ export function screen(out: Output, env: NodeJS.ProcessEnv): Screen {
 
 const quietLine: { showProgress: ShowProgress; end: () => void } = { showProgress: () => {}, end: () => {} }
 
-/** One line that is redrawn in place and cleared at the end. */
+/** Creates a line that is redrawn in place and cleared at the end. */
 function liveLine(out: Output, format: (sign: string, text: string) => string): typeof quietLine {
   let text = ''
   let frame = 0

@@ -19,7 +19,7 @@ const host = '127.0.0.1'
 
 /**
  * Starts a service on a free port with a temporary data folder. Ignores the environment, so that the user's configuration
- * does not matter.
+ * has no effect.
  */
 export async function ownService(
   version: string,
@@ -39,7 +39,7 @@ export async function ownService(
   return { service, send }
 }
 
-/** Settings for quiet logs, a quick stop, and none of the limits that loading the catalogue would exceed. */
+/** Returns settings for quiet logs and a quick stop, without the limits that loading the catalogue would exceed. */
 const settings = (dataDir: string, port: number) => ({
   PLINTH_PROFILE: 'development',
   PLINTH_DATA_DIR: dataDir,

@@ -1,4 +1,4 @@
-/** Words for invented book titles: a `{slot}` of a pattern is filled from the list with that name. */
+/** Words for invented book titles; a `{slot}` in a pattern is filled from the list of the same name. */
 export const slots: Readonly<Record<string, readonly string[]>> = {
   adjective: [
     ...['Silent', 'Borrowed', 'Glass', 'Forgotten', 'Crimson', 'Distant', 'Hollow', 'Patient', 'Second', 'Unwritten'],

@@ -1,4 +1,4 @@
-/** A department of the sample shop: its products with their typical prices, and the available finishes. */
+/** A department in the sample shop: products with typical prices, and the available finishes. */
 export interface Department {
   things: readonly (readonly [name: string, usualPrice: number])[]
   finishes: readonly string[]
@@ -108,7 +108,7 @@ export const makers: readonly string[] = [
   ...['Rosendal', 'Saltmarsh', 'Thornbury', 'Ullswater', 'Værk', 'Westray', 'Yarrow & Sons'],
 ]
 
-/** Product lines of a brand, each with a factor of the typical price. */
+/** Product lines that every brand has, each with the factor by which the typical price is multiplied. */
 export const wordLines: readonly (readonly [name: string, share: number])[] = [
   ['Classic', 1],
   ['Everyday', 0.75],
