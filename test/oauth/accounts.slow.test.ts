@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     const service = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
     const tokenOf = (url: string) => new URL(url).searchParams.get('token') as string
 
-    it('T-AUTH-04 the link has 256 random bits, of which only the SHA-256 is stored', async () => {
+    it('T-AUTH-04 have links with 256 random bits, of which only the SHA-256 is stored', async () => {
       const { userId } = await user()
       const { url, expiresAt } = await service().invite(userId, undefined, operator)
       assert.match(url, /^https:\/\/localhost:8443\/oauth\/invitation\?token=[\w-]{43}$/)
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       assert.ok(!JSON.stringify(rows).includes(tokenOf(url)))
     })
 
-    it('T-AUTH-04 only one of ten concurrent requests sets the password', async () => {
+    it('T-AUTH-04 let only one of ten concurrent requests set the password', async () => {
       const { email, userId } = await user()
       const token = tokenOf((await service().invite(userId, undefined, operator)).url)
       const all = await Promise.all(Array.from({ length: 10 }, () => service().accept(token, good, {})))
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.ok(await hasher.verify(good, (await accountByEmail(db, email))?.passwordHash ?? null))
     })
 
-    it('T-AUTH-04 rejects a guessed token, a replaced link, and a link after half an hour', async () => {
+    it('T-AUTH-04 reject a guessed token, a replaced link, and a link older than half an hour', async () => {
       const { userId } = await user()
       const first = tokenOf((await service().invite(userId, undefined, operator)).url)
       const second = tokenOf((await service().invite(userId, undefined, operator)).url)
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('returns the reason for an unacceptable password, and the link stays valid', async () => {
+    it('return the reason if a password is unacceptable; the link stays valid', async () => {
       const { email, userId } = await user()
       const token = tokenOf((await service().invite(userId, undefined, operator)).url)
       for (const password of ['short', 'password1234', email, 'x'.repeat(300)]) {
@@ -102,11 +102,11 @@ forEachEngine((engine) => {
       assert.equal(await service().accept(token, good, {}), 'set')
     })
 
-    it('RESOURCE_NOT_FOUND for an unknown user', async () => {
+    it('throw RESOURCE_NOT_FOUND for an unknown user', async () => {
       await assert.rejects(service().invite(999_999, undefined, operator), { code: 'RESOURCE_NOT_FOUND' })
     })
 
-    it('T-AUTH-07 a changed role revokes all access granted before', async () => {
+    it('T-AUTH-07 revoke all existing access if they change the user’s role', async () => {
       const { userId } = await account()
       const row = { kind: 'Grant', payload: '{}', grantId: null, uid: null, userCode: null, consumedAt: null }
       await db.write((tx) =>
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       })
     const roomy = { ...tryLimits, perMinuteAndNetwork: 1_000_000 }
 
-    it('returns the account for the correct password, ignoring the case of the address', async () => {
+    it('returns the account for the correct password; the case of the address does not matter', async () => {
       const { email, userId, password } = await account()
       for (const text of [email, email.toUpperCase(), ` ${email} `]) {
         const result = await loginWith(roomy)({ email: text, password, address: '192.0.2.1' })
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.doesNotMatch(JSON.stringify(rows), /hunter2|mistake|@example/)
     })
 
-    it('T-AUTH-03 same result for a wrong password, an unknown address, an account without a password and overlong input', async () => {
+    it('T-AUTH-03 returns the same result for a wrong password, an unknown address, an account without a password, and overlong input', async () => {
       const { email } = await account()
       const { email: invited } = await user()
       const tries = [
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('T-AUTH-01 five free attempts, then a delay that doubles; reset after a success', async () => {
+    it('T-AUTH-01 allows five attempts, then imposes a delay that doubles; a success resets the count', async () => {
       const { email, password } = await account()
       const login = loginWith(roomy)
       const attempt = (text: string) => login({ email, password: text, address: '192.0.2.3' })
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await attempt('wrong'), { waitSeconds: 0 })
     })
 
-    it('T-AUTH-01 strangers cannot lock out a user on a known device', async () => {
+    it('T-AUTH-01 does not let strangers lock a user out of a known device', async () => {
       const { email, password } = await account()
       const login = loginWith(roomy)
       const first = await login({ email, password, address: '192.0.2.4' })
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
       assert.ok(!('account' in (await login(borrowed))), 'the device token of one account is not valid for another')
     })
 
-    it('T-AUTH-01 of 1,000 attempts from 1,000 networks, 100 an hour reach the password check of an account', async () => {
+    it('T-AUTH-01 checks only 100 passwords an hour for an account, out of 1,000 attempts from 1,000 networks', async () => {
       const { email } = await account()
       let hashed = 0
       const counting = { ...hasher, verify: async () => ++hashed < 0 }
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       assert.equal(hashed, 101)
     })
 
-    it('T-AUTH-01 20 attempts a minute per network across all accounts; an IPv6 network is a /64', async () => {
+    it('T-AUTH-01 allows 20 attempts a minute per network across all accounts; an IPv6 network is a /64', async () => {
       const login = loginWith()
       const attempt = (n: number, address: string) => login({ email: `spray${n}@example.com`, password: 'x', address })
       for (let n = 0; n < 20; n++) assert.deepEqual(await attempt(n, `2001:db8:9:9::${n}`), { waitSeconds: 0 })
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await attempt(22, '2001:db8:9:9::1'), { waitSeconds: 0 })
     })
 
-    it('a successful login rehashes the password at the current cost', async () => {
+    it('rehashes the password at the current cost if it is correct', async () => {
       const { email, password } = await account()
       const dearer = passwords(randomBytes, { ...quickCost, passes: 3 })
       assert.ok('account' in (await loginWith(roomy, dearer)({ email, password, address: '192.0.2.5' })))
@@ -275,7 +275,7 @@ describe('passwords', () => {
     assert.deepEqual([isOutdated(one), defaultCost.memory], [false, 65_536])
   })
 
-  it('T-AUTH-02 four hashes at once, 32 waiting, SERVICE_UNAVAILABLE beyond that; recovers afterwards', async () => {
+  it('T-AUTH-02 are hashed four at a time while 32 wait; any more get SERVICE_UNAVAILABLE until a hash finishes', async () => {
     const { verify } = passwords(randomBytes, { memory: 8_192, passes: 2, parallelism: 1 })
     const all = await Promise.allSettled(Array.from({ length: 50 }, () => verify('x', null)))
     const refused = all.filter((result) => result.status === 'rejected')

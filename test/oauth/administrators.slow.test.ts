@@ -11,7 +11,7 @@ const administrator = `${writer} admin`
 forEachEngine((engine) => {
   const service = appOn(engine)
   let people = 0
-  /** Creates a user with an account of this role; without a password if `invited`. */
+  /** Creates a user whose account has this role, and has no password if `invited`. */
   const account = async (role: Role, { invited = false } = {}) => {
     const email = `person${++people}@example.com`
     const id = await service.db.write(async (tx) => {
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
     ]
     for (const [what, method, body, detail] of changes) {
       for (const invited of [false, true]) {
-        it(`403 for ${what} without the scope admin, ${invited ? 'invited' : 'with a password'}; no change`, async () => {
+        it(`403 for ${what} without the admin scope, ${invited ? 'even if only invited' : 'if active'}; nothing changes`, async () => {
           const { id, email } = await account('admin', { invited })
           const response = await ask(method, `/users/${id}`, writer, body)
           assert.deepEqual(outcome(response), [403, 'ACCESS_DENIED'])
@@ -62,14 +62,14 @@ forEachEngine((engine) => {
         })
       }
 
-      it(`403 for ${what} takes precedence over 412; 412 with the scope`, async () => {
+      it(`403 for ${what} without the admin scope even if the tag is outdated; 412 with the scope`, async () => {
         const { id } = await account('admin')
         const outdated = { 'if-match': '"7"' }
         assert.equal((await ask(method, `/users/${id}`, writer, body, outdated)).statusCode, 403)
         assert.equal((await ask(method, `/users/${id}`, administrator, body, outdated)).statusCode, 412)
       })
 
-      it(`2xx for ${what} with the scopes users:write and admin, and for ordinary users without admin`, async () => {
+      it(`2xx for ${what} with the scopes users:write and admin; ordinary users require only users:write`, async () => {
         await account('admin')
         for (const [role, scopes] of [
           ['admin', administrator],
@@ -82,19 +82,19 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 without the scope admin for other fields: PATCH of the name, PUT with the same address', async () => {
+    it('200 without the admin scope for other changes: PATCH with a new name, PUT with the same address', async () => {
       const { id, email } = await account('admin')
       assert.equal((await ask('PATCH', `/users/${id}`, writer, { name: 'New' })).statusCode, 200)
       const whole = { name: 'Newer', email: ` ${email} `, phone: '+1' }
       assert.equal((await ask('PUT', `/users/${id}`, writer, whole)).statusCode, 200)
     })
 
-    it('403 with only the scope admin, which does not include users:write', async () => {
+    it('403 with only the admin scope, which does not include users:write', async () => {
       const { id } = await account('admin')
       assert.deepEqual(outcome(await ask('DELETE', `/users/${id}`, 'admin')), [403, 'ACCESS_DENIED'])
     })
 
-    it('audits the 403', async () => {
+    it('audits the 403 response', async () => {
       const { id } = await account('admin')
       await ask('DELETE', `/v2/users/${id}`, writer)
       await service.audit.flush()
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       return account('admin')
     }
 
-    it('409 LAST_ADMINISTRATOR for DELETE, after 412 for an outdated tag; the account is unchanged', async () => {
+    it('409 LAST_ADMINISTRATOR for DELETE, but 412 if the tag is outdated; the account is unchanged', async () => {
       const { id } = await last()
       const outdated = { 'if-match': '"7"' }
       assert.equal((await ask('DELETE', `/users/${id}`, administrator, undefined, outdated)).statusCode, 412)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await roles().execute(), [{ userId: id }])
     })
 
-    it('409 LAST_ADMINISTRATOR for another role; no invitation is created', async () => {
+    it('409 LAST_ADMINISTRATOR for a role change; no invitation is created', async () => {
       const { id } = await last()
       assert.deepEqual(outcome(await demote(id)), [409, 'LAST_ADMINISTRATOR'])
       assert.deepEqual(await roles().execute(), [{ userId: id }])
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await invited.execute(), [])
     })
 
-    it('409 while the other administrators have no password; those can be removed', async () => {
+    it('409 if no other administrator has a password; administrators without a password can be removed', async () => {
       const { id } = await last()
       const waiting = await account('admin', { invited: true })
       assert.equal((await ask('DELETE', `/users/${id}`, administrator)).statusCode, 409)
@@ -136,7 +136,7 @@ forEachEngine((engine) => {
       assert.equal((await ask('DELETE', `/users/${waiting.id}`, administrator)).statusCode, 204)
     })
 
-    it('204 and 201 if another administrator remains', async () => {
+    it('204 for DELETE and 201 for a role change if another administrator remains', async () => {
       const [one, other] = [await last(), await account('admin')]
       const third = await account('admin')
       assert.equal((await ask('DELETE', `/users/${one.id}`, administrator)).statusCode, 204)
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.equal(response.statusCode, 200)
     })
 
-    it('one administrator remains when the last two are deleted or demoted concurrently', async () => {
+    it('remains when the last two administrators are deleted or demoted concurrently', async () => {
       const remove = (id: number) => ask('DELETE', `/users/${id}`, administrator)
       for (const [first, second] of [
         [remove, remove],

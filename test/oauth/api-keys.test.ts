@@ -12,7 +12,7 @@ import { clock, sealer } from './support.ts'
 
 const path = '/api/keys'
 
-describe('the text of an API key (S-12)', () => {
+describe('the API key format (S-12)', () => {
   it('has the prefix plk_, 256 random bits, and a checksum that detects a changed character', () => {
     const key = newApiKey()
     assert.match(key, /^plk_[\w-]{49}$/)
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
   const create = async (body: object = {}) => (await send('POST', path, { name: 'Batch', ...body })).json()
 
   describe('POST /api/keys', () => {
-    it('201 with the key, which is returned only here and stored only as a SHA-256', async () => {
+    it('201 with the key, which no other response contains and which is stored only as a SHA-256', async () => {
       const limits = { rate: '1200/60', quota: 5_000, expiresAt: '2027-01-01T01:00:00+01:00' }
       const response = await send('POST', path, { name: 'Batch', ...limits })
       const { id, key, ...shown } = response.json()
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       [422, ['expiresAt'], { expiresAt: '2030-02-30T00:00:00Z' }],
     ]
     for (const [status, fields, body] of wrong) {
-      it(`${status} naming ${fields} for ${JSON.stringify(body)}`, async () => {
+      it(`${status} with errors in ${fields} for ${JSON.stringify(body)}`, async () => {
         const response = await send('POST', path, { name: 'Batch', ...body })
         assert.equal(response.statusCode, status)
         assert.deepEqual(
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('200 for GET with an ETag and for PATCH, where null resets a limit; 412 when the tag is outdated', async () => {
+  it('200 with an ETag for GET; 200 for PATCH, where null resets a limit, but 412 if the tag is outdated', async () => {
     const { id } = await create({ rate: '10/1' })
     const url = `${path}/${id}`
     assert.equal((await send('GET', url)).headers.etag, '"1"')
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
     assert.ok((await send('GET', path)).json().some((key: { id: string }) => key.id === id))
   })
 
-  it('204 for DELETE, then 404; with an audit entry', async () => {
+  it('204 and an audit entry for DELETE, then 404', async () => {
     const { id } = await create()
     assert.equal((await send('DELETE', `${path}/${id}`)).statusCode, 204)
     for (const method of ['GET', 'PATCH', 'DELETE']) {
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
     )
   })
 
-  it('401 with only an API key, which grants no access', async () => {
+  it('401 for a request with only an API key, which grants no access', async () => {
     const { key } = await create()
     const headers = { 'x-api-key': key }
     assert.equal((await service.send({ url: '/users', scopes: null, headers })).statusCode, 401)
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
     }
     const store = (now: () => number) => ({ db, sealer, now, random: randomBytes, actor: operator })
 
-    it('identifies the key and its limits, synchronously if cached, and records its last use', async () => {
+    it('identifies the key and its limits, synchronously if cached, and records when the key was last used', async () => {
       const { read, flush, now, pass } = reader()
       const { apiKey, key } = await createApiKey(store(now), { name: 'Reader', rate: '5/1', quota: 9 })
       const identity = { id: apiKey.id, rate: '5/1', quota: 9 }
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       assert.equal((await findApiKey(db, apiKey.id))?.lastUsedAt, new Date(now()).toISOString())
     })
 
-    it('is ignored if unknown, mistyped, expired, or revoked half a minute ago', async () => {
+    it('is ignored if the key is unknown, mistyped, expired, or was revoked half a minute ago', async () => {
       const { read, now, pass } = reader()
       assert.equal(read('plk_nonsense'), null)
       assert.equal(await read(newApiKey()), null)
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       assert.equal(await read(revoked.key), null)
     })
 
-    it('200 with a valid, an invalid and no key; a key that was sent is looked up', async () => {
+    it('200 with a valid key, with an invalid key and without a key; any key sent is looked up', async () => {
       const lookedUp: string[] = []
       const { read } = reader()
       const { key } = await create({ rate: '1/1' })

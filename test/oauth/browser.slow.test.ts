@@ -22,7 +22,7 @@ onSqlite((engine) => {
     let appUrl: string
     before(async () => {
       chrome = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] })
-      // The app has an origin of its own, as in production.
+      // The app has its own origin, as in production.
       app = createServer((_request, response) => response.end('back at the app')).listen(0, '127.0.0.1')
       await once(app, 'listening')
       appUrl = `http://127.0.0.1:${(app.address() as AddressInfo).port}`
@@ -65,7 +65,7 @@ onSqlite((engine) => {
       await page.getByRole('button', { name: 'Sign in' }).click()
     }
 
-    it('logs in, consents, returns to the app, which gets a token for the API, and logs out', async () => {
+    it('logs in, consents, returns to the app with a code for an API token, and logs out', async () => {
       const { config, url, tokens } = await begun()
       await using(async (page) => {
         await page.goto(url)
@@ -90,7 +90,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('can log in and deny consent by keyboard only', async () => {
+    it('can log in and deny consent using only the keyboard', async () => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
@@ -107,7 +107,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('returns to the app with access_denied after Cancel', async () => {
+    it('returns to the app with access_denied after clicking Cancel', async () => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
@@ -116,7 +116,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('is not asked for consent by a first-party app, and is redirected at once the second time', async () => {
+    it('is not asked to consent to a first-party app, and is redirected at once on the second visit', async () => {
       const { url, tokens } = await begun({ firstParty: true, secret: null })
       await using(async (page) => {
         await page.goto(url)
@@ -127,7 +127,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('sees a page that explains that the login took too long', async () => {
+    it('sees an explanation if the login took too long', async () => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
@@ -138,7 +138,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('sees pages that fit a phone 320 pixels wide, in light and dark mode', async () => {
+    it('sees pages that fit a 320-pixel screen, in light and dark mode', async () => {
       const { url } = await begun()
       for (const colorScheme of ['light', 'dark'] as const) {
         const context = await chrome.newContext({

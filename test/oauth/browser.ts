@@ -1,6 +1,6 @@
 import { type Agent, request } from 'undici'
 
-/** A response, and the URL that sent it. */
+/** A response and its URL. */
 export interface Visit {
   status: number
   headers: Record<string, string | string[] | undefined>
@@ -74,11 +74,11 @@ export function browser({ agent, baseUrl }: { agent: Agent; baseUrl: string }) {
 
 export type Browser = ReturnType<typeof browser>
 
-/** The action of the form on a page that ends with this segment; '' if there is none. */
+/** Returns the form action on a page that ends with this segment; '' if there is none. */
 export const formAction = ({ text }: Visit, ending: string): string =>
   new RegExp(`action="([^"]*/${ending})"`).exec(text)?.[1] ?? ''
 
-/** The URI to which the user is redirected. */
+/** Returns the URI to which the user is redirected. */
 export const sentTo = ({ headers, text }: Visit): URL => {
   if (headers.location === undefined)
     throw new Error(`The response is not a redirect: ${text.replace(/<style>.*<\/style>/s, '')}`)

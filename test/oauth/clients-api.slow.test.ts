@@ -47,7 +47,7 @@ forEachEngine((engine) => {
   const token = (id: string, secret: string) => server.token({ client_id: id, client_secret: secret })
 
   describe('POST /api/clients', () => {
-    it('201 with Location, ETag and a working secret, stored only as a digest', async () => {
+    it('201 with Location, ETag and a working secret, which is stored only as a digest', async () => {
       const response = await send('POST', '/v1/api/clients', machine)
       const { id, secret, createdAt, updatedAt, ...rest } = response.json()
       assert.equal(response.statusCode, 201)
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       assert.deepEqual([secret, type, responseTypes], [undefined, 'public', ['code']])
     })
 
-    it('409 DUPLICATE_RESOURCE for an id in use, even by a revoked client', async () => {
+    it('409 DUPLICATE_RESOURCE for an id in use, even if by a revoked client', async () => {
       const { id } = await create({ ...machine, id: 'only-once' })
       await send('DELETE', `/api/clients/${id}`)
       const response = await send('POST', '/api/clients', { ...machine, id })
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       ].map((uri): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['redirectUris'], { ...web, redirectUris: [uri] }]),
     ]
     for (const [status, code, fields, change] of wrong) {
-      it(`${status} ${code} naming ${fields} for ${JSON.stringify(change).slice(0, 90)}`, async () => {
+      it(`${status} ${code} with errors in ${fields} for ${JSON.stringify(change).slice(0, 90)}`, async () => {
         const response = await send('POST', '/api/clients', { ...machine, ...change })
         assert.deepEqual([response.statusCode, response.json().errorCode], [status, code])
         const named = response.json().errors.map(({ field }: { field: string }) => field)
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/clients', () => {
-    it('200 newest first, page by page, without secrets or revoked clients', async () => {
+    it('200 with clients newest first, page by page, without secrets or revoked clients', async () => {
       const created: string[] = []
       for (let n = 0; n < 5; n++) {
         service.clock.now += 1
@@ -141,7 +141,7 @@ forEachEngine((engine) => {
       assert.deepEqual(seen, expected)
     })
 
-    it('400 for a cursor of another list', async () => {
+    it('400 for a cursor from a different list', async () => {
       const link = String((await send('GET', '/api/audit?limit=1')).headers.link)
       const cursor = /cursor=([\w-]+)>; rel="next"/.exec(link)?.[1]
       assert.equal((await send('GET', `/api/clients?cursor=${cursor}`)).statusCode, 400)
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/clients/{id}', () => {
-    it('200 with ETag, 304 if unchanged, and only the requested fields', async () => {
+    it('200 with an ETag and only the requested fields; 304 if unchanged', async () => {
       const { id } = await create()
       const url = `/api/clients/${id}`
       const response = await send('GET', url)
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send('GET', `${url}?fields=name`)).json(), { name: 'Partner' })
     })
 
-    it('404 for an unknown id, and an identical one for a revoked client', async () => {
+    it('404 for an unknown id, identical to the response for a revoked client', async () => {
       const { id } = await create()
       await send('DELETE', `/api/clients/${id}`)
       const [gone, never] = [await send('GET', `/api/clients/${id}`), await send('GET', '/api/clients/nobody')]
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
   })
 
   describe('PATCH /api/clients/{id}', () => {
-    it('200 with the changes and a new ETag; new tokens follow the changes', async () => {
+    it('200 with the changes and a new ETag; new tokens reflect the changes', async () => {
       const { id, secret } = await create()
       const response = await send('PATCH', `/api/clients/${id}`, { scopes: ['books:write'], name: 'New' })
       assert.deepEqual([response.statusCode, response.headers.etag], [200, '"2"'])
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, response.json().id, response.json().type], [200, id, 'confidential'])
     })
 
-    it('introspectsOthers can be set, read and reset, and is audited; 422 for a public client', async () => {
+    it('200 for setting, reading and resetting introspectsOthers, with audit entries; 422 for a public client', async () => {
       const { id } = await create({ ...machine, introspectsOthers: true })
       assert.equal((await send('GET', `/api/clients/${id}`)).json().introspectsOthers, true)
       for (const [value, shown] of [
@@ -201,14 +201,14 @@ forEachEngine((engine) => {
       assert.equal((await send('PATCH', `/api/clients/${open.id}`, { introspectsOthers: true })).statusCode, 422)
     })
 
-    it('412 when the tag is outdated; nothing changes', async () => {
+    it('412 if the tag is outdated; nothing changes', async () => {
       const { id } = await create()
       const response = await send('PATCH', `/api/clients/${id}`, { name: 'New' }, { 'if-match': '"9"' })
       assert.deepEqual([response.statusCode, response.json().errorCode], [412, 'PRECONDITION_FAILED'])
       assert.equal((await send('GET', `/api/clients/${id}`)).json().name, 'Partner')
     })
 
-    it('exactly one of 20 concurrent requests with the same tag succeeds (T-RACE)', async () => {
+    it('200 for exactly one of 20 concurrent requests with the same tag (T-RACE)', async () => {
       const { id } = await create()
       const patch = (n: number) => send('PATCH', `/api/clients/${id}`, { name: `Racer ${n}` }, { 'if-match': '"1"' })
       const responses = await Promise.all(Array.from({ length: 20 }, (_, n) => patch(n)))
@@ -216,7 +216,7 @@ forEachEngine((engine) => {
       assert.equal(responses.filter(({ statusCode }) => statusCode === 412).length, 19)
     })
 
-    it('422 if the result would be invalid, and 400 for null where a value is required', async () => {
+    it('422 if the result would be invalid; 400 for null where a value is required', async () => {
       const { id } = await create(web)
       assert.equal((await send('PATCH', `/api/clients/${id}`, { redirectUris: null })).statusCode, 422)
       assert.equal((await send('PATCH', `/api/clients/${id}`, { name: null })).statusCode, 400)
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
   })
 
   describe('POST /api/clients/{id}/rotate-secret', () => {
-    it('200 with a new secret, never cached; the old one stops working at once', async () => {
+    it('200 with a new secret, never cached; the old secret stops working at once', async () => {
       const { id, secret } = await create()
       for (const [presented, status] of [
         [secret, 200],
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       assert.equal((await token(id, secret)).status, 401)
     })
 
-    it('422 for a public client, 404 for an unknown one', async () => {
+    it('422 for a public client, 404 for an unknown client', async () => {
       const { id } = await create({ ...web, type: 'public' })
       assert.equal((await send('POST', `/api/clients/${id}/rotate-secret`)).statusCode, 422)
       assert.equal((await send('POST', '/api/clients/nobody/rotate-secret')).statusCode, 404)
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('a POST repeated with its Idempotency-Key has one effect, one audit entry and one secret', async () => {
+  it('a POST repeated with the same Idempotency-Key creates one client, one audit entry and one secret', async () => {
     const once = (url: string, body?: object) => send('POST', url, body, { 'idempotency-key': `key of ${url}` })
     const [first, again] = [await once('/api/clients', machine), await once('/api/clients', machine)]
     assert.deepEqual([again.headers['idempotent-replayed'], again.json()], ['true', first.json()])
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
     )
   })
 
-  it('audits every change with its actor, in an intact log', async () => {
+  it('audits every change with its actor; the log stays intact', async () => {
     const { id } = await create()
     await send('PATCH', `/api/clients/${id}`, { name: 'New' })
     await send('PATCH', `/api/clients/${id}`, { name: 'Newer' }, { 'if-match': '"1"' })
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
     assert.ok((await verifyAudit(db, sealer)).whole)
   })
 
-  it('428 for a change without If-Match if the service requires it', async () => {
+  it('428 for a change without If-Match if the service requires If-Match', async () => {
     const strict = await testApp(db, { sealer, requireIfMatch: true })
     const { id } = await create()
     const [method, url, scopes] = ['DELETE', `/api/clients/${id}`, 'admin'] as const

@@ -22,7 +22,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('createClient', () => {
-    it('generates an id of 128 random bits and a secret of 256, and stores only a digest', async () => {
+    it('generates a 128-bit id and a 256-bit secret, and stores only a digest of the secret', async () => {
       const { client, secret } = await createClient(db, sealer, builtIn.scopes, machine)
       assert.match(client.id, /^cli_[\w-]{22}$/)
       assert.match(secret ?? '', /^[\w-]{43}$/)
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       assert.equal(client.secretHash, null)
     })
 
-    it('DUPLICATE_RESOURCE for an id in use', async () => {
+    it('throws DUPLICATE_RESOURCE for an id in use', async () => {
       await createClient(db, sealer, builtIn.scopes, { ...machine, id: 'taken' })
       await assert.rejects(createClient(db, sealer, builtIn.scopes, { ...machine, id: 'taken' }), {
         code: 'DUPLICATE_RESOURCE',
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       ['secret', { secret: 'naïve' }, /ASCII/],
     ]
     for (const [field, change, message] of wrong) {
-      it(`VALIDATION_ERROR naming ${field} for ${JSON.stringify(change)}`, async () => {
+      it(`throws VALIDATION_ERROR with an error in ${field} for ${JSON.stringify(change)}`, async () => {
         const error = await createClient(db, sealer, builtIn.scopes, { ...machine, ...change }).catch(
           (caught: unknown) => caught,
         )
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
   describe('revokeClient', () => {
     const change = () => ({ db, sealer, actor: operator })
 
-    it('revokes once; the client is listed but no longer found, and revoking again throws RESOURCE_NOT_FOUND', async () => {
+    it('revokes once: the client is listed but no longer found, and revoking again throws RESOURCE_NOT_FOUND', async () => {
       const { client } = await createClient(db, sealer, builtIn.scopes, machine)
       await revokeClient({ ...change(), now: () => 1_000 }, client.id)
       await assert.rejects(revokeClient(change(), client.id), { code: 'RESOURCE_NOT_FOUND' })
@@ -97,13 +97,13 @@ forEachEngine((engine) => {
       assert.equal(listed?.revokedAt, '1970-01-01T00:00:01.000Z')
     })
 
-    it('RESOURCE_NOT_FOUND for an unknown client', async () => {
+    it('throws RESOURCE_NOT_FOUND for an unknown client', async () => {
       await assert.rejects(revokeClient(change(), 'nobody'), { code: 'RESOURCE_NOT_FOUND' })
     })
   })
 
   describe('ensureBootstrapClient', () => {
-    it('creates one client with every scope; its secret follows the setting, even after a revocation', async () => {
+    it('creates one client with every scope and keeps its secret equal to the setting, even after a revocation', async () => {
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'first secret')
       await revokeClient({ db, sealer, actor: operator }, 'bootstrap')
       await ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', 'second secret')
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.equal(client?.secretHash, sealer.digest('second secret', clientSecretContext('bootstrap')))
     })
 
-    it('VALIDATION_ERROR for an empty secret', async () => {
+    it('throws VALIDATION_ERROR for an empty secret', async () => {
       await assert.rejects(ensureBootstrapClient(db, sealer, builtIn.scopes, 'bootstrap', ''), {
         code: 'VALIDATION_ERROR',
       })
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
 describe('isRedirectUri', () => {
   const right = ['https://app.example/cb?x=1', 'http://127.0.0.1:4000/', 'http://[::1]/cb', 'com.example.app:/cb']
   for (const uri of ['https://[::1]/', 'https://bücher.example/cb', 'https://192.0.2.1:8443/', 'https://localhost/cb'])
-    it(`true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
+    it(`returns true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
   const wrong = [
     'http://app.example/',
     'http://127.0.0.1.evil.example/',
@@ -142,10 +142,10 @@ describe('isRedirectUri', () => {
     `http://127.0.0.1/${char}`,
   ])
   for (const uri of [...hosts, ...control])
-    it(`false for ${JSON.stringify(uri)}`, () => assert.equal(isRedirectUri(uri), false))
-  for (const uri of right) it(`true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
-  for (const uri of [...wrong, ...odd]) it(`false for "${uri}"`, () => assert.equal(isRedirectUri(uri), false))
-  it('isNativeUri is true only for loopback and private-use URIs', () => {
+    it(`returns false for ${JSON.stringify(uri)}`, () => assert.equal(isRedirectUri(uri), false))
+  for (const uri of right) it(`returns true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
+  for (const uri of [...wrong, ...odd]) it(`returns false for "${uri}"`, () => assert.equal(isRedirectUri(uri), false))
+  it('isNativeUri returns true only for loopback and private-use URIs', () => {
     assert.deepEqual(right.map(isNativeUri), [false, true, true, true])
   })
 })

@@ -8,7 +8,7 @@ import { authService, codeFlow } from './real.ts'
 forEachEngine((engine) => {
   const auth = authService(engine)
 
-  describe('openid-client, unmodified', () => {
+  describe('the unmodified openid-client', () => {
     const kinds: [string, (secret: string) => openid.ClientAuth, boolean][] = [
       ['a public client with PKCE', () => openid.None(), true],
       ['a secret in the form', (secret) => openid.ClientSecretPost(secret), false],

@@ -18,7 +18,7 @@ const baseUrl = 'https://plinth.test'
 const origin = 'https://app.example.com'
 
 forEachEngine((engine) => {
-  describe('the authorization server, called from a page of an allowed origin', () => {
+  describe('the authorization server, called from an allowed origin', () => {
     let db: Database
     let service: TestApp
     let payload: string
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('sends each header once, whether a policy or the provider sets it', async () => {
+    it('sends each header once, regardless of whether a policy or the provider sets it', async () => {
       await service.app.listen({ host: '127.0.0.1', port: 0 })
       const { port } = service.app.server.address() as AddressInfo
       for (const [status, what, sent] of requests) {

@@ -9,7 +9,7 @@ import { sealer } from '../../src/storage/encryption.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  describe('the client of the API reference', () => {
+  describe('the API reference’s client', () => {
     let db: Database
     const seals = sealer(Buffer.alloc(32, 1), randomBytes)
     before(async () => {
@@ -26,12 +26,12 @@ forEachEngine((engine) => {
       assert.equal(await found(), undefined)
     })
 
-    it('does not exist if the base URL has a host that clients may not register', async () => {
+    it('does not exist if clients may not register the host in the base URL', async () => {
       assert.equal(await keep(true, 'https://my_host:8443'), null)
       assert.equal(await found(), undefined)
     })
 
-    it('is public, has every scope and redirects only to /docs; nodes that start together create it once', async () => {
+    it('is public, has every scope and redirects only to /docs; nodes that start together create it only once', async () => {
       assert.deepEqual(await Promise.all([keep(true), keep(true)]), ['docs', 'docs'])
       const client = await found()
       assert.deepEqual(
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(client?.grants, ['authorization_code', 'refresh_token'])
     })
 
-    it('is unchanged on the next start, and updated for a new base URL and new scopes', async () => {
+    it('is unchanged by the next start, and updated for a new base URL and new scopes', async () => {
       assert.equal(await keep(true), 'docs')
       assert.equal((await found())?.revision, 1)
       const { admin: _, ...fewer } = builtIn.scopes
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       assert.ok(!client?.scopes.includes('admin'))
     })
 
-    it('is revoked on a start in production, and never registered again', async () => {
+    it('is revoked when the service starts in production, and never registered again', async () => {
       assert.equal(await keep(false), null)
       assert.equal(await found(), undefined)
       assert.equal(await keep(true), null)

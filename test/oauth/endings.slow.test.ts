@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     return text && JSON.parse(text)
   }
 
-  /** Gets tokens for a new user, which the service has already verified and cached. */
+  /** Gets tokens for a new user and uses the access token, so that the service has verified and cached it. */
   const begun = async () => {
     const [app, who, one] = [await auth.client(), await auth.person(), auth.browser()]
     const config = await auth.relyingParty(app)
@@ -54,18 +54,19 @@ forEachEngine((engine) => {
     await assert.rejects(openid.refreshTokenGrant(config, refresh), { error: 'invalid_grant' })
   }
 
-  describe('401 for a token in use from the next request on after', () => {
+  describe('401 from the next request on for a token in use, after', () => {
     const endings: Record<string, (one: Begun) => Promise<unknown>> = {
-      'its revocation': ({ config, access }) => openid.tokenRevocation(config, access),
-      'the revocation of its refresh token': ({ config, refresh }) => openid.tokenRevocation(config, refresh),
-      'the reuse of its code': reuseCode,
-      'the reuse of its refresh token': reuseRefreshToken,
-      'a logout of the user': logOut,
-      'a new password of the user': (one) => setPassword(one, one.who),
-      'a new role of the user': ({ who }) => asAdmin('POST', `/api/users/${who.userId}/invitation`, { role: 'admin' }),
-      'the deletion of the user': ({ who }) => asAdmin('DELETE', `/users/${who.userId}`),
-      'the deletion of the user under a version prefix': ({ who }) => asAdmin('DELETE', `/v2/users/${who.userId}`),
-      'the revocation of its client': ({ app }) => asAdmin('DELETE', `/api/clients/${app.id}`),
+      'it is revoked': ({ config, access }) => openid.tokenRevocation(config, access),
+      'its refresh token is revoked': ({ config, refresh }) => openid.tokenRevocation(config, refresh),
+      'its code is reused': reuseCode,
+      'its refresh token is reused': reuseRefreshToken,
+      'the user logs out': logOut,
+      'the user sets a new password': (one) => setPassword(one, one.who),
+      'the user is given a new role': ({ who }) =>
+        asAdmin('POST', `/api/users/${who.userId}/invitation`, { role: 'admin' }),
+      'the user is deleted': ({ who }) => asAdmin('DELETE', `/users/${who.userId}`),
+      'the user is deleted under a version prefix': ({ who }) => asAdmin('DELETE', `/v2/users/${who.userId}`),
+      'its client is revoked': ({ app }) => asAdmin('DELETE', `/api/clients/${app.id}`),
     }
     for (const [what, end] of Object.entries(endings)) {
       it(what, async () => {
@@ -77,7 +78,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('its revocation, for a client-credentials token', async () => {
+    it('a client-credentials token is revoked', async () => {
       const config = await auth.openidClient({ grants: ['client_credentials'] })
       const { access_token } = await openid.clientCredentialsGrant(config, { scope: 'users:read' })
       assert.equal(await auth.statusFor(access_token), 200)
@@ -86,13 +87,13 @@ forEachEngine((engine) => {
     })
   })
 
-  it('403 from the next request on after its client loses the scope', async () => {
+  it('403 from the next request on after a token’s client loses the scope', async () => {
     const { app, access } = await begun()
     await asAdmin('PATCH', `/api/clients/${app.id}`, { scopes: ['openid', 'books:write'], grants: codeGrants })
     assert.equal(await auth.statusFor(access), 403)
   })
 
-  it('200 after its client gets a new secret, because tokens stay valid', async () => {
+  it('200 after a token’s client gets a new secret, because its tokens stay valid', async () => {
     const { app, access } = await begun()
     await asAdmin('POST', `/api/clients/${app.id}/rotate-secret`)
     assert.equal(await auth.statusFor(access), 200)

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       return { config, first: tokens.refresh_token as string, tokens }
     }
 
-    it('200 with a new refresh token, an access token of the same scope and an ID token', async () => {
+    it('200 with a new refresh token, an access token with the same scope, and an ID token', async () => {
       const { config, first, tokens } = await begun()
       const next = await openid.refreshTokenGrant(config, first)
       assert.notEqual(next.refresh_token, first)
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       assert.equal(await auth.statusFor(next.access_token), 200)
     })
 
-    it('200 with a narrower scope on request, 400 invalid_scope for a wider one', async () => {
+    it('200 with a narrower scope on request, 400 invalid_scope for a wider scope', async () => {
       const { config, first } = await begun()
       await assert.rejects(
         openid.refreshTokenGrant(config, first, { scope: 'users:read books:write' }),
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       assert.equal(decodeJwt(next.access_token).scope, 'users:read')
     })
 
-    it('T-OA-06 200 with the same working successor when repeated within the grace period', async () => {
+    it('T-OA-06 200 with the same working successor if repeated within the grace period', async () => {
       const { config, first } = await begun()
       const successors = await Promise.all(Array.from({ length: 20 }, () => openid.refreshTokenGrant(config, first)))
       assert.equal(new Set(successors.map(({ refresh_token }) => refresh_token)).size, 1)
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       assert.ok((await openid.refreshTokenGrant(config, again.refresh_token as string)).refresh_token)
     })
 
-    it('T-OA-06 400 for reuse after the grace period, which revokes the whole family', async () => {
+    it('T-OA-06 400 for reuse after the grace period; the whole family is revoked', async () => {
       const { config, first } = await begun()
       const second = await openid.refreshTokenGrant(config, first)
       await passGrace(auth.db)
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       assert.ok((await openid.refreshTokenGrant(config, first)).refresh_token)
     })
 
-    it('a refresh token expires after 14 days, its family 90 days after the login', async () => {
+    it('400 for a refresh token after 14 days, and for its whole family 90 days after the login', async () => {
       const { config, first } = await begun()
       const lifeOf = async () => {
         const rows = await auth.db.read
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
       assert.ok(iiat <= iat)
     })
 
-    it('issues no refresh token to a client without that grant', async () => {
+    it('issues no refresh token to a client without the refresh_token grant', async () => {
       const config = await auth.openidClient({ grants: ['authorization_code'] })
       const { tokens } = await codeFlow(config, auth.browser(), auth.user)
       assert.equal(tokens.refresh_token, undefined)
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       openid.genericGrantRequest(config, 'password', parameters)
     const trusted = { grants: ['password', 'refresh_token'], redirectUris: [], trusted: true }
 
-    it('200 for a trusted client, with tokens that work and refresh', async () => {
+    it('200 for a trusted client, with tokens that work and can be refreshed', async () => {
       const config = await auth.openidClient(trusted)
       const tokens = await ask(config, { ...credentials(), scope: 'openid users:read offline_access' })
       assert.equal(await auth.statusFor(tokens.access_token), 200)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.equal(next.claims()?.name, auth.user.name)
     })
 
-    it('200 without the scopes that the user cannot grant; the response lists the granted ones', async () => {
+    it('200 without the scopes that the user cannot grant; the response lists the granted scopes', async () => {
       const config = await auth.openidClient(trusted)
       const tokens = await ask(config, { ...credentials(), scope: 'users:read users:write admin' })
       assert.equal(tokens.scope, 'users:read')
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.equal(tokens.scope, 'users:write admin')
     })
 
-    it('T-AUTH-03 the same 400 for a wrong password, an unknown user and a user without a password', async () => {
+    it('T-AUTH-03 identical 400 for a wrong password, an unknown user and a user without a password', async () => {
       const config = await auth.openidClient(trusted)
       const { addUser } = await import('../../src/oauth/users/accounts.ts')
       await auth.db.write((tx) => addUser(tx, 'No Password', 'none@example.com', Date.now()))
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 unauthorized_client for an untrusted client, 400 without a password', async () => {
+    it('400 unauthorized_client for an untrusted client; 400 without a password', async () => {
       await assert.rejects(ask(await auth.openidClient(), credentials()), refused('unauthorized_client'))
       const config = await auth.openidClient(trusted)
       await assert.rejects(ask(config, { username: auth.user.email }), refused('invalid_request'))
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
     })
 
     for (const type of ['id_token', 'token', 'id_token token', 'code id_token', 'magic']) {
-      it(`unsupported_response_type for "${type}" if the client lacks that grant`, async () => {
+      it(`unsupported_response_type for "${type}" if the client does not have the implicit grant`, async () => {
         const app = await auth.client()
         const { searchParams, hash } = sentTo(await auth.browser().visit(authorize(app.id, { response_type: type })))
         const error = searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error')
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('unauthorized_client for a code if the client lacks the code grant', async () => {
+    it('unauthorized_client for a code if the client does not have the code grant', async () => {
       const app = await auth.client({ grants: ['implicit'] })
       const back = sentTo(await auth.browser().visit(authorize(app.id, { response_type: 'code' })))
       assert.equal(back.searchParams.get('error'), 'unauthorized_client')
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
       return (await codeFlow(config, auth.browser(), auth.user, { scope })).tokens.access_token
     }
 
-    it('200 with the claims of the scopes, not cacheable', async () => {
+    it('200 with the claims for the granted scopes, not cacheable', async () => {
       const token = await tokenFor('openid email')
       for (const answer of [await ask('GET', token), await ask('POST', token), await ask('POST', token, 'a=b')]) {
         assert.deepEqual([answer.status, answer.body], [200, { sub: auth.user.sub, email: auth.user.email }])
@@ -233,7 +233,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await ask('GET', await tokenFor('openid'))).body, { sub: auth.user.sub })
     })
 
-    it('401 without a token, 403 without openid, 401 for a token without a user', async () => {
+    it('401 without a token, 403 without the openid scope, 401 for a token not issued to a user', async () => {
       const { error_description: _, ...rest } = (await ask('GET', '')).body as Record<string, string>
       assert.deepEqual([(await ask('GET', '')).status, rest], [401, {}])
       const { status, headers } = await ask('GET', await tokenFor('users:read'))
@@ -271,14 +271,14 @@ forEachEngine((engine) => {
     const refresh = (config: openid.Configuration, { refresh_token }: openid.TokenEndpointResponse) =>
       openid.refreshTokenGrant(config, refresh_token as string)
 
-    it('revocation of the refresh token revokes every token of the grant', async () => {
+    it('revoking the refresh token revokes every token of the grant', async () => {
       const { config, tokens } = await flow()
       await openid.tokenRevocation(config, tokens.refresh_token as string)
       await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
       assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, false)
     })
 
-    it('T-AUTH-07 a new password ends logins and revokes tokens', async () => {
+    it('T-AUTH-07 setting a new password ends logins and revokes tokens', async () => {
       const changing = await auth.person()
       const { config, tokens, one, app } = await flow(auth.browser(), changing)
       const { setPasswordHash } = await import('../../src/oauth/users/accounts.ts')
@@ -296,7 +296,7 @@ forEachEngine((engine) => {
       assert.equal(back.searchParams.get('error'), 'login_required')
     })
 
-    it('deletion of the user revokes all tokens', async () => {
+    it('deleting the user revokes all tokens', async () => {
       const leaving = await auth.person()
       const { config, tokens } = await flow(auth.browser(), leaving)
       await auth.db.write((tx) => tx.deleteFrom('users').where('id', '=', leaving.userId).execute())
@@ -311,7 +311,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('logout by the app asks the user, redirects back to the app and revokes the tokens', async () => {
+    it('logging out through the app prompts the user, redirects back to the app and revokes the tokens', async () => {
       const { config, tokens, one } = await flow()
       const url = openid.buildEndSessionUrl(config, {
         post_logout_redirect_uri: 'https://app.example/bye',
@@ -327,7 +327,7 @@ forEachEngine((engine) => {
       await assert.rejects(refresh(config, tokens), refused('invalid_grant'))
     })
 
-    it('logout does not revoke access granted with offline_access', async () => {
+    it('logging out does not revoke access granted with offline_access', async () => {
       const app = await auth.client()
       const config = await auth.relyingParty(app)
       const one = auth.browser()
@@ -339,10 +339,10 @@ forEachEngine((engine) => {
       assert.ok((await refresh(config, tokens)).access_token)
     })
 
-    describe('logout without a login', () => {
+    describe('logging out without being logged in', () => {
       const bye = 'https://app.example/bye'
 
-      it('200 with a page that says so, without a script', async () => {
+      it('200 with a script-free page that says so', async () => {
         for (const query of ['', `?${new URLSearchParams({ post_logout_redirect_uri: bye })}`]) {
           const page = await auth.browser().once(`${auth.baseUrl}/oauth/logout${query}`)
           assert.equal(page.status, 200)
@@ -352,7 +352,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('303 to the registered URI, with the state', async () => {
+      it('303 to a registered URI, with the state', async () => {
         const { config, tokens, app } = await flow()
         const hinted = { id_token_hint: tokens.id_token as string, post_logout_redirect_uri: bye, state: 'a&b' }
         const back = await auth.browser().once(openid.buildEndSessionUrl(config, hinted).href)
@@ -371,7 +371,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('T-OA-12 logout requested by another site has no effect until the user confirms', async () => {
+    it('T-OA-12 a logout requested by another site has no effect until the user confirms it', async () => {
       const { config, tokens, one } = await flow()
       await one.visit('/oauth/logout')
       for (const form of [{ logout: 'yes' }, { logout: 'yes', xsrf: 'guessed' }] as Record<string, string>[]) {
@@ -387,7 +387,7 @@ forEachEngine((engine) => {
     assert.equal(await auth.statusFor(access_token), 200)
   })
 
-  it('shows the login page first, and issues a code at once to a logged-in user', async () => {
+  it('shows the login page first; for a logged-in user, issues a code at once', async () => {
     const app = await auth.client({ firstParty: true })
     const one = auth.browser()
     const query = { response_type: 'code', client_id: app.id, redirect_uri: redirectUri, scope: 'openid', state: 'x' }

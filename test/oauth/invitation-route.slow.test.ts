@@ -10,7 +10,7 @@ import { authService, password, person, type Real, realServer } from './real.ts'
 
 const boot = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret of the tests' }
 
-/** The members used here of the responses to creating and inviting a user. */
+/** The members that these tests read from the responses to creating and inviting a user. */
 interface UserOrInvitation {
   id: number
   email: string
@@ -72,13 +72,13 @@ forEachEngine((engine) => {
       assert.equal((await visit(body.url)).status, 404)
     })
 
-    it('T-AUTH-04 the link has the service’s own origin', async () => {
+    it('T-AUTH-04 201 with a link to the service’s own origin', async () => {
       const { id } = await newUser()
       const { body } = await call(auth, 'admin', `/v1/api/users/${id}/invitation`, { role: 'admin' })
       assert.ok(body.url.startsWith(`${auth.baseUrl}/oauth/invitation?token=`))
     })
 
-    it('a new e-mail address invalidates the link sent to the old one; other changes do not', async () => {
+    it('a new e-mail address invalidates the link sent to the old address; other changes do not', async () => {
       const { id, email } = await newUser()
       const patch = (change: object) => call(auth, 'users:write', `/users/${id}`, change, {}, 'PATCH')
       const { body } = await call(auth, 'admin', `/api/users/${id}/invitation`)
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
       assert.equal((await visit(again.body.url)).status, 200)
     })
 
-    it('an invitation created during an address change is for the new address, or invalid', async () => {
+    it('an invitation created during an address change goes to the new address or is invalid', async () => {
       for (let round = 0; round < 8; round++) {
         const { id, email } = await newUser()
         const [invited, patched] = await Promise.all([
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 without the scope admin, 404 for an unknown user, 422 for an unknown role, 400 for a malformed id', async () => {
+    it('403 without the admin scope, 404 for an unknown user, 422 for an unknown role, 400 for a malformed id', async () => {
       const { id } = await newUser()
       assert.equal((await call(auth, 'users:write', `/api/users/${id}/invitation`)).status, 403)
       for (const id of [999_999, 9_999_999_999]) {
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('415 for a body that is not a form and 413 for one that is too large, both as pages', async () => {
+  it('415 for a body that is not a form and 413 for a body that is too large, both as pages', async () => {
     const { visit } = auth.browser()
     const json = await visit('/oauth/invitation', {}, { 'content-type': 'application/json' })
     assert.equal(json.status, 415)
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** A mail server (RFC 5321) that stores messages, or rejects every recipient. */
+/** Starts a mail server (RFC 5321) that stores messages, or rejects every recipient. */
 async function mailServer(refuses = false) {
   const mails: string[] = []
   const server = createServer((socket) => {
@@ -161,7 +161,7 @@ async function mailServer(refuses = false) {
 
 onSqlite((engine) => {
   for (const refuses of [false, true]) {
-    it(refuses ? 'sent: false if the mail server rejects it' : 'sent: true, with the link in the mail', async () => {
+    it(refuses ? 'sent: false if the mail is rejected' : 'sent: true, with the link in the mail', async () => {
       const mail = await mailServer(refuses)
       const smtp = {
         PLINTH_SMTP_URL: mail.url,

@@ -49,7 +49,7 @@ onSqlite((engine) => {
 
   describe('the algorithm is bound to the key (RFC 8725 §3.1)', () => {
     for (const [alg, { privateKey }] of Object.entries(pairs)) {
-      it(`accepts ${alg} with a key of that type`, async () => {
+      it(`accepts ${alg} with a matching key`, async () => {
         assert.ok('caller' in (await verifier(publicKeys)(await signed({}, { alg, kid: alg }, privateKey))))
       })
       for (const kid of Object.keys(pairs).filter((name) => name !== alg)) {
@@ -59,7 +59,7 @@ onSqlite((engine) => {
       }
     }
 
-    it('T-JWT-06 AUTH_TOKEN_INVALID for ES256 with r and s of zero, and for a truncated signature', async () => {
+    it('T-JWT-06 AUTH_TOKEN_INVALID for ES256 with r and s set to zero, and for a truncated signature', async () => {
       const input = `${encoded({ alg: 'ES256', typ: 'JWT', kid: 'ES256' })}.${encoded(fields)}`
       for (const bytes of [64, 63, 0]) {
         const token = `${input}.${Buffer.alloc(bytes).toString('base64url')}`
@@ -68,19 +68,19 @@ onSqlite((engine) => {
     })
 
     for (const [what, { publicKey }] of Object.entries(unfit)) {
-      it(`T-JWT-06 algorithmOf is undefined for ${what}`, () => assert.equal(algorithmOf(publicKey), undefined))
+      it(`T-JWT-06 algorithmOf returns undefined for ${what}`, () => assert.equal(algorithmOf(publicKey), undefined))
     }
   })
 
   describe('HS256', () => {
     const hs256 = (key: string, header = {}) => hmac(key, header)
 
-    it('T-JWT-02 AUTH_TOKEN_INVALID without a shared secret, and with another one', async () => {
+    it('T-JWT-02 AUTH_TOKEN_INVALID without a shared secret, and with a different shared secret', async () => {
       assert.deepEqual(await verifier(publicKeys)(hs256(secret)), invalid)
       assert.deepEqual(await verifier(publicKeys, `${secret}!`)(hs256(secret)), invalid)
     })
 
-    it('accepts a token signed with the shared secret, with the scopes of its client', async () => {
+    it('accepts a token signed with the shared secret, with its client’s scopes', async () => {
       const verification = await verifier(publicKeys, secret)(hs256(secret))
       assert.ok('caller' in verification)
       assert.deepEqual([...verification.caller.scopes], ['reports:read', 'books:write'])
@@ -94,7 +94,7 @@ onSqlite((engine) => {
       ['JWK', JSON.stringify(own.publicKey.export({ format: 'jwk' }))],
     ]
     for (const [what, key] of forms) {
-      it(`T-JWT-02 AUTH_TOKEN_INVALID if keyed with the public key as ${what}, even with a shared secret configured`, async () => {
+      it(`T-JWT-02 AUTH_TOKEN_INVALID if signed with the public key as ${what}, even if a shared secret is configured`, async () => {
         assert.deepEqual(await verifier(publicKeys, secret)(hmac(key, { kid: 'RS256' })), invalid)
       })
     }
@@ -104,15 +104,15 @@ onSqlite((engine) => {
     const jwk = (key: KeyObject, more: object = {}) => ({ ...key.export({ format: 'jwk' }), kid: 'k', ...more })
     const rows: [what: string, key: object | null, usable: boolean][] = [
       ['an RSA key', jwk(own.publicKey), true],
-      ['an RSA key for signatures by RS256', jwk(own.publicKey, { use: 'sig', alg: 'RS256' }), true],
+      ['an RSA key for RS256 signatures', jwk(own.publicKey, { use: 'sig', alg: 'RS256' }), true],
       ['a key with key_ops verify', jwk(own.publicKey, { key_ops: ['verify'] }), true],
-      ['T-JWT-06 a key for encryption', jwk(own.publicKey, { use: 'enc' }), false],
-      ['a key for another algorithm', jwk(own.publicKey, { alg: 'RS512' }), false],
+      ['an encryption key (T-JWT-06)', jwk(own.publicKey, { use: 'enc' }), false],
+      ['a key for a different algorithm', jwk(own.publicKey, { alg: 'RS512' }), false],
       ['a key with key_ops encrypt', jwk(own.publicKey, { key_ops: ['encrypt'] }), false],
-      ['T-JWT-06 an RSA key of 1024 bits', jwk(unfit['RSA of 1024 bits'].publicKey), false],
-      ['a key without kid', jwk(own.publicKey, { kid: undefined }), false],
+      ['a 1024-bit RSA key (T-JWT-06)', jwk(unfit['RSA of 1024 bits'].publicKey), false],
+      ['a key without a kid', jwk(own.publicKey, { kid: undefined }), false],
       ['a symmetric key', { kty: 'oct', k: 'AAAA', kid: 'k' }, false],
-      ['a point off its curve', { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA', kid: 'k' }, false],
+      ['an EC key whose point is not on the curve', { kty: 'EC', crv: 'P-256', x: 'AAAA', y: 'AAAA', kid: 'k' }, false],
       ['a key of an unknown type', { kty: 'XYZ', kid: 'k' }, false],
       ['null', null, false],
     ]

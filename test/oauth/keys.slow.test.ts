@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     assert.deepEqual(second.cookieKeys, first.cookieKeys)
   })
 
-  it('creates one key in ten concurrent starts after the last key was deleted', async () => {
+  it('creates one key during ten concurrent starts after the last key was deleted', async () => {
     await signingKeys(sources())
     await db.write((tx) => tx.deleteFrom('signingKeys').execute())
     const starts = await Promise.all(Array.from({ length: 10 }, () => signingKeys(sources())))
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
     assert.equal(starts[0]?.jwks.keys.length, 1)
   })
 
-  it('creates 2048-bit RS256 keys, identified by their thumbprint; the public half contains nothing private', async () => {
+  it('creates 2048-bit RS256 keys, identified by their thumbprint; the public half has no private members', async () => {
     const { jwks, publicKeys } = await signingKeys(sources())
     const [key] = jwks.keys
     assert.equal(key?.alg, 'RS256')
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     assert.ok(!stored.includes(jwks.keys[0]?.d as string) && !stored.includes(cookieKeys[0] as string))
   })
 
-  it('throws an error that names the AAD if the master key differs', async () => {
+  it('throws an error that contains the AAD if the master key is different', async () => {
     const stranger = makeSealer(Buffer.alloc(32, 8), randomBytes)
     await assert.rejects(signingKeys({ ...sources(), sealer: stranger }), /signing_keys:\S+ cannot be decrypted/)
   })

@@ -29,8 +29,8 @@ function expectedOf(row: Row, caller: Caller): number {
 }
 
 /**
- * Routes under a version prefix have the same scopes as the bare paths (test/openapi/openapi.slow.test.ts), so each caller
- * requests only a third of them.
+ * Routes under a version prefix have the same scopes as the bare paths (test/openapi/openapi.slow.test.ts), so each
+ * caller requests only a third of the prefixed routes.
  */
 const isAsked = ({ url }: LiveRoute, at: number, caller: Caller) =>
   !/^\/v\d+\//.test(url) || at % 3 === callers.indexOf(caller) % 3
@@ -96,12 +96,12 @@ forEachEngine((engine) => {
     assert.ok(response.statusCode === 201 || response.statusCode === 202, response.body)
     return response.json()
   }
-  /** Ends the previous rows' reports, because the matrix creates more than a client may have pending. */
+  /** Ends the previous rows' reports, because the matrix creates more reports than a client may have pending. */
   const task = async (): Promise<string> => {
     await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('status', '=', 'pending').execute())
     return (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
   }
-  /** Deletes the previous rows' webhooks, because the matrix creates more than an owner may have. */
+  /** Deletes the previous rows' webhooks, because the matrix creates more webhooks than an owner may have. */
   const webhook = async (): Promise<string> => {
     await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', 'alpha').execute())
     return (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
     })
 
     for (const caller of callers) {
-      it(`every route returns the status in its row: ${caller}`, async () => {
+      it(`every route returns the status in its row for the caller: ${caller}`, async () => {
         const wrong: string[] = []
         for (const [at, route] of liveRoutes(service.app).entries()) {
           const row = rowOf(route)
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('404 for another owner’s resources, identical to that for unknown ones', async () => {
+    it('404 for another owner’s resources, identical to the response for unknown resources', async () => {
       const varying = /"(requestId|timestamp|instance)":"[^"]*"/g
       let compared = 0
       for (const route of liveRoutes(service.app)) {
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 with the scope admin alone outside administration; 200 with audit:read alone for the audit log', async () => {
+    it('403 for the admin scope alone outside administration; 200 for audit:read alone on the audit log', async () => {
       const admin = await signed({ sub: 'gamma', client_id: 'gamma', scope: 'admin', jti: 'admin alone' })
       const task = await fixtures.task()
       for (const path of ['/users', '/api/reports', `/api/reports/${task}`, '/api/webhooks']) {
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
     })
   })
 
-  /** A route for each kind of authorization requirement. */
+  /** One route for each kind of authorization requirement. */
   const classes = ['/users', '/api/reports', '/api/webhooks', '/api/clients', '/api/audit', '/api/event-types']
   const writes: [method: string, path: string][] = [
     ['POST', '/users'],
@@ -223,12 +223,12 @@ forEachEngine((engine) => {
   ]
   const protectedClasses = [...classes.map((path): [string, string] => ['GET', path]), ...writes]
 
-  describe('401 on every class of protected route', () => {
+  describe('401 from every kind of protected route', () => {
     const listed = Object.entries(attacks)
     it(`for each of ${listed.length} invalid tokens (T-JWT-01 … T-JWT-09)`, async () => {
       for (const [attack, forged] of listed) {
         const token = await forged()
-        // An empty token counts as absent, and an overlong one exceeds the limit on header size.
+        // An empty token counts as absent, and an overlong token exceeds the header size limit.
         if (token === '' || token.length > 12_000) continue
         for (const [method, path] of protectedClasses) {
           const response = await send(method, path, token)
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('T-JWT-10 400 for a token in the header and in the query', async () => {
+    it('T-JWT-10 but 400 for a token in both the header and the query', async () => {
       const response = await send('GET', `/users?access_token=${tokens.owner}`, tokens.owner)
       assert.deepEqual([response.statusCode, response.json().errorCode], [400, 'INVALID_INPUT'])
       assert.match(String(response.headers['www-authenticate']), /error="invalid_request"/)
@@ -290,7 +290,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  it('audits denied access without the token, the first of its kind at once', async () => {
+  it('audits denied access without the token; records the first denial of each kind at once', async () => {
     const watched = await openDatabase(db.url)
     await send('GET', '/api/clients', tokens.other)
     await send('GET', '/api/clients', tokens.other)

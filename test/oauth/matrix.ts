@@ -1,6 +1,6 @@
-/** Creates resources for a route's requests, new ones for each request because some requests delete them. */
+/** Creates resources for a route's requests. Each request gets new resources, because some requests delete them. */
 export interface Fixtures {
-  /** Each creates a resource as the owner and returns its id. */
+  /** Each function creates a resource as the owner and returns its id. */
   user: () => Promise<number>
   product: () => Promise<number>
   book: () => Promise<number>
@@ -16,26 +16,26 @@ export interface Fixtures {
   fresh: () => number
 }
 
-/** The statuses for callers with every API scope, and with `admin` in addition. */
+/** The expected statuses for callers with every API scope, and for callers that also have `admin`. */
 interface Expected {
-  /** The client and subject that created it. */
+  /** The client and subject that created the resource. */
   owner: number
   /** Another client with the same scopes. */
   other: number
-  /** A client with the scope `admin` as well. */
+  /** A client that also has the `admin` scope. */
   admin: number
-  /** Without a token; default 401. */
+  /** A caller without a token; default 401. */
   none?: number
-  /** With a valid token without API scopes; default 403. */
+  /** A caller with a valid token without API scopes; default 403. */
   scopeless?: number
-  /** With an expired or a tampered token; default 401. */
+  /** A caller with an expired or tampered token; default 401. */
   wrong?: number
 }
 
 export interface Row extends Expected {
   /** The path parameters. */
   id?: (fixtures: Fixtures) => Promise<string | number | string[]>
-  /** A well-formed unknown id, for which the response must equal that for another owner's. */
+  /** A well-formed unknown id. The response for it must equal the response for another owner's id. */
   missing?: string | string[]
   body?: (fixtures: Fixtures) => object
 }
@@ -43,7 +43,7 @@ export interface Row extends Expected {
 const all = (status: number): Expected => ({ owner: status, other: status, admin: status })
 /** Every caller except one with an invalid token. */
 const everybody = (status: number): Expected => ({ ...all(status), none: status, scopeless: status })
-/** The owner and administrators; for others the resource does not exist. */
+/** The owner and administrators; for all other callers, the resource does not exist. */
 const owned = (status: number): Expected => ({ owner: status, other: 404, admin: status })
 const admins = (status: number): Expected => ({ owner: 403, other: 403, admin: status })
 /** The authorization server ignores access tokens. */
@@ -70,8 +70,8 @@ const interaction = { id: async () => 'nothing' }
 const keys = { id: (made: Fixtures) => made.key() }
 
 /**
- * Authorization matrix (API1 and API5 of the OWASP API Security Top 10): one row per route. HEAD has the row of GET, and a
- * version prefix changes nothing.
+ * Authorization matrix (API1 and API5 in the OWASP API Security Top 10): one row per route. HEAD has the same row as GET,
+ * and a version prefix changes nothing.
  */
 export const matrix: Record<string, Row> = {
   'GET /': everybody(200),
@@ -168,7 +168,7 @@ export const matrix: Record<string, Row> = {
   'POST /oauth/interaction/:uid/cancel': { ...itself(400), ...interaction },
   'GET /oauth/invitation': itself(404),
   'POST /oauth/invitation': itself(404),
-  // Requires the scope openid and a token issued to a user.
+  // Requires the openid scope and a token issued to a user.
   'GET /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
   'POST /oauth/userinfo': { ...all(403), none: 401, scopeless: 401 },
 }

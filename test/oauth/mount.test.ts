@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       end_session_endpoint: `${issuer}/oauth/logout`,
     }
 
-    it(`200 at GET ${openid} with every URL under the issuer`, async () => {
+    it(`200 for GET ${openid} with every URL under the issuer`, async () => {
       const found = (await (await fetch(server.base + openid)).json()) as Record<string, unknown>
       const isUrl = ([, value]: [string, unknown]) => typeof value === 'string' && URL.canParse(value)
       assert.deepEqual(Object.fromEntries(Object.entries(found).filter(isUrl)), urls)
@@ -74,17 +74,17 @@ forEachEngine((engine) => {
       })
     }
 
-    it('the same document for a target in absolute form', async () => {
+    it('the same document for a request target in absolute form', async () => {
       const found = await raw(`http://evil.example${openid}`, ['Host', 'evil.example'])
       assert.deepEqual(found, await (await fetch(server.base + openid)).json())
     })
 
-    it('the same document at GET /.well-known/oauth-authorization-server (RFC 8414)', async () => {
+    it('the same document for GET /.well-known/oauth-authorization-server (RFC 8414)', async () => {
       const found = await (await fetch(`${server.base}/.well-known/oauth-authorization-server`)).json()
       assert.deepEqual(found, await (await fetch(server.base + openid)).json())
     })
 
-    it('200 at GET /.well-known/oauth-protected-resource (RFC 9728)', async () => {
+    it('200 for GET /.well-known/oauth-protected-resource (RFC 9728)', async () => {
       assert.deepEqual(await (await fetch(`${server.base}/.well-known/oauth-protected-resource`)).json(), {
         resource: issuer,
         authorization_servers: [issuer],
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('the same client authentication methods at all three endpoints that use them', async () => {
+    it('the same client authentication methods for all three endpoints that require authentication', async () => {
       const { base } = server
       const metadata = (await (await fetch(base + openid)).json()) as Record<string, unknown>
       for (const endpoint of ['token', 'revocation', 'introspection']) {
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('sends the headers of earlier hooks on every response, successful or not', async () => {
+  it('sends the headers set by earlier hooks on every response, successful or not', async () => {
     const bad = await server.post('/oauth/token', {})
     for (const response of [await fetch(server.base + openid), bad]) {
       assert.equal(response.headers.get('strict-transport-security'), 'max-age=31536000')
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
     assert.equal(((await response.json()) as { message: string }).message, 'refused before')
   })
 
-  it('adds no CORS headers, whatever the Origin', async () => {
+  it('adds no CORS headers, regardless of the Origin', async () => {
     const origin = { origin: 'https://evil.example' }
     const responses = [
       await fetch(server.base + openid, { headers: origin }),
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for the media type with a charset', async () => {
+    it('200 for the form media type with a charset', async () => {
       assert.equal((await send(`${new URLSearchParams(credentials)}`, `${urlencoded}; charset=UTF-8`)).status, 200)
     })
 
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
   describe('GET /oauth/authorize', () => {
     const wrong = `/oauth/authorize?response_type=code&client_id=x&state=${encodeURIComponent('<script>"&\'')}`
 
-    it('400 as a page that escapes everything', async () => {
+    it('400 with a page that escapes all input', async () => {
       const response = await fetch(server.base + wrong, { headers: { accept: 'text/html' } })
       const html = await response.text()
       assert.equal(response.status, 400)
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       assert.ok(cookies.length > 0 && cookies.every((cookie) => /; secure; httponly/.test(cookie)))
     })
 
-    it('400 as JSON for a non-browser client', async () => {
+    it('400 with JSON for a non-browser client', async () => {
       const response = await fetch(server.base + wrong, { headers: { accept: 'application/json' } })
       assert.equal(response.status, 400)
       assert.equal(((await response.json()) as { error: string }).error, 'invalid_client')

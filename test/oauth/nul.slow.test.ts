@@ -25,13 +25,13 @@ forEachEngine((engine) => {
   }
 
   describe('U+0000, which cannot be stored', () => {
-    it('400 at the authorization endpoint as a client_id', async () => {
+    it('400 as a client_id at the authorization endpoint', async () => {
       const { statusCode, body } = await auth.send('/oauth/authorize?client_id=a%00b&response_type=code')
       await body.dump()
       assert.equal(statusCode, 400)
     })
 
-    it('401 invalid_client at the token endpoint as a client_id', async () => {
+    it('401 invalid_client as a client_id at the token endpoint', async () => {
       const fields = { grant_type: 'client_credentials', client_id: nul, client_secret: nul }
       const { status, text } = await auth.postForm('/oauth/token', fields)
       assert.deepEqual([status, JSON.parse(text).error], [401, 'invalid_client'])
@@ -51,13 +51,13 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 and inactive at introspection, 200 at revocation, as a token', async () => {
+    it('200 as a token at introspection, which reports it as inactive, and at revocation', async () => {
       const introspected = await auth.postForm('/oauth/introspect', { ...machine, token: nul })
       assert.deepEqual([introspected.status, JSON.parse(introspected.text)], [200, { active: false }])
       assert.equal((await auth.postForm('/oauth/revoke', { ...machine, token: nul })).status, 200)
     })
 
-    it('422 with the login page again as an e-mail address, as for any wrong one', async () => {
+    it('422 with the login page as an e-mail address, like any wrong address', async () => {
       const { id } = await auth.client()
       const one = auth.browser()
       const query = { client_id: id, response_type: 'code', scope: 'openid', redirect_uri: redirectUri }
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(responses.map(({ status }) => status)), new Set([404]), JSON.stringify(responses))
     })
 
-    it('200 with an empty list as a filter of the audit log', async () => {
+    it('200 with an empty list as an audit log filter', async () => {
       for (const name of ['event', 'clientId', 'subject', 'target']) {
         const { status, body } = await callApi('GET', `/api/audit?${name}=%00`)
         assert.deepEqual([status, body], [200, '[]'])

@@ -17,7 +17,7 @@ const rotated = generateKeyPairSync('ed25519')
 const jwkOf = ({ publicKey }: typeof theirs, kid: string) => ({ ...publicKey.export({ format: 'jwk' }), kid })
 const invalid = { refused: 'AUTH_TOKEN_INVALID' }
 
-/** Starts a minimal OpenID Connect issuer: the discovery document and the keys. */
+/** Starts a minimal OpenID Connect issuer that serves its discovery document and its keys. */
 async function outsider() {
   const served = { issuer: '', jwksUri: '', keys: [jwkOf(theirs, 'theirs')] as object[], status: 200, hits: 0, pad: 0 }
   const server: Server = createServer((request, response) => {
@@ -61,7 +61,7 @@ onSqlite((engine) => {
   const token = (change = {}, header = {}, key = theirs.privateKey) =>
     signed({ iss: idp.base, sub: '1', ...change }, { alg: 'ES256', kid: 'theirs', ...header }, key)
 
-  it('returns a caller prefixed with the issuer, limited to the allowed scopes', async () => {
+  it('returns a caller that is prefixed with the issuer and limited to the allowed scopes', async () => {
     const { verify } = verifier()
     const verification = await verify(await token({ scope: 'reports:read admin books:write openid' }))
     assert.deepEqual(verification, {
@@ -89,20 +89,20 @@ onSqlite((engine) => {
   })
 
   const wrong: [what: string, change: object, header?: object][] = [
-    ['T-JWT-08 another audience', { aud: 'https://other.example' }],
-    ['T-JWT-08 an ID token, which is for a client', { aud: 'alpha', scope: undefined }],
-    ['T-JWT-08 an issuer with the trusted one as a prefix', { iss: `${fields.iss}.evil` }],
-    ['T-JWT-08 scope as an array', { scope: ['reports:read'] }],
-    ['T-JWT-08 no scope', { scope: undefined }],
-    ['T-JWT-08 no subject', { sub: undefined }],
-    ['T-JWT-08 another typ', {}, { typ: 'logout+jwt' }],
-    ['T-JWT-09 no exp', { exp: undefined }],
-    ['T-JWT-09 exp as text', { exp: `${fields.exp}` }],
-    ['T-JWT-09 nbf in the future', { nbf: fields.iat + 31 }],
-    ['T-JWT-09 iat in the future', { iat: fields.iat + 31 }],
-    ['T-JWT-09 no iat', { iat: undefined }],
-    ['T-JWT-09 iat as text', { iat: `${fields.iat}` }],
-    ['T-JWT-03 an unknown kid', {}, { kid: 'unknown' }],
+    ['a different audience (T-JWT-08)', { aud: 'https://other.example' }],
+    ['an ID token, which is for a client (T-JWT-08)', { aud: 'alpha', scope: undefined }],
+    ['an issuer that starts with the trusted issuer (T-JWT-08)', { iss: `${fields.iss}.evil` }],
+    ['scope as an array (T-JWT-08)', { scope: ['reports:read'] }],
+    ['no scope (T-JWT-08)', { scope: undefined }],
+    ['no subject (T-JWT-08)', { sub: undefined }],
+    ['a different typ (T-JWT-08)', {}, { typ: 'logout+jwt' }],
+    ['no exp (T-JWT-09)', { exp: undefined }],
+    ['exp as a string (T-JWT-09)', { exp: `${fields.exp}` }],
+    ['nbf in the future (T-JWT-09)', { nbf: fields.iat + 31 }],
+    ['iat in the future (T-JWT-09)', { iat: fields.iat + 31 }],
+    ['no iat (T-JWT-09)', { iat: undefined }],
+    ['iat as a string (T-JWT-09)', { iat: `${fields.iat}` }],
+    ['an unknown kid (T-JWT-03)', {}, { kid: 'unknown' }],
   ]
   for (const [what, change, header] of wrong) {
     it(`AUTH_TOKEN_INVALID for ${what}`, async () => {
@@ -124,13 +124,13 @@ onSqlite((engine) => {
       assert.deepEqual(await verify(await sent(all.replace('{', twice))), invalid, twice)
   })
 
-  it('AUTH_TOKEN_INVALID for the issuer’s token signed with our key, and for ours signed with its key', async () => {
+  it('AUTH_TOKEN_INVALID for the issuer’s token signed with our key, and for our token signed with the issuer’s key', async () => {
     const { verify } = verifier()
     assert.deepEqual(await verify(await signed({ iss: idp.base })), invalid)
     assert.deepEqual(await verify(await token({ iss: issuer })), invalid)
   })
 
-  it('AUTH_TOKEN_EXPIRED 30 seconds after its expiry', async () => {
+  it('AUTH_TOKEN_EXPIRED 30 seconds after the token expires', async () => {
     const { verify, pass } = verifier()
     const sent = await token()
     assert.ok('caller' in (await verify(sent)))
@@ -138,7 +138,7 @@ onSqlite((engine) => {
     assert.deepEqual(await verify(sent), { refused: 'AUTH_TOKEN_EXPIRED' })
   })
 
-  describe('the keys of the issuer', () => {
+  describe('the issuer’s keys', () => {
     it('T-JWT-03 are fetched once for 1,000 tokens with unknown kids, and again after 30 seconds', async () => {
       const { verify, pass } = verifier()
       const unknown = (n: number) => token({}, { kid: `k${n}` })
@@ -152,7 +152,7 @@ onSqlite((engine) => {
       assert.equal(idp.served.hits, 4)
     })
 
-    it('are refreshed after a rotation; tokens of a withdrawn key are rejected half a minute later', async () => {
+    it('are refreshed after a rotation; tokens signed with a withdrawn key are rejected half a minute later', async () => {
       const { verify, pass } = verifier()
       const old = await token()
       assert.ok('caller' in (await verify(old)))
@@ -183,11 +183,11 @@ onSqlite((engine) => {
     const failures: [what: string, change: () => object, reason: RegExp][] = [
       ['an error response', () => ({ status: 500 }), /responded with 500/],
       ['a redirect, which is not followed', () => ({ status: 302 }), /responded with 302/],
-      ['a document of another issuer', () => ({ issuer: 'https://evil.example' }), /names another issuer/],
+      ['a document from a different issuer', () => ({ issuer: 'https://evil.example' }), /names another issuer/],
       ['a missing jwks_uri', () => ({ jwksUri: 1 }), /has no jwks_uri/],
       ['a response that is too large', () => ({ pad: 300_000 }), /more than 262144 bytes/],
       ['a jwks_uri in a private network', () => ({ jwksUri: 'http://10.0.0.1/keys' }), /private or reserved/],
-      ['a jwks_uri that is a file', () => ({ jwksUri: 'file:///etc/passwd' }), /absolute https URL/],
+      ['a jwks_uri with a file: URL', () => ({ jwksUri: 'file:///etc/passwd' }), /absolute https URL/],
     ]
     for (const [what, change, reason] of failures) {
       it(what, async () => {
@@ -196,7 +196,7 @@ onSqlite((engine) => {
       })
     }
 
-    it('an issuer address that is not allowed (T-SSRF)', async () => {
+    it('a disallowed issuer address (T-SSRF)', async () => {
       const closed = verifier({ allowHttp: true, allowCidrs: [] })
       assert.match(await unavailable(closed.verify), /private or reserved/)
       assert.equal(idp.served.hits, 0)
@@ -208,7 +208,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('cached keys stay valid for a day while the issuer is down', async () => {
+  it('accepts cached keys for a day while the issuer is down', async () => {
     const { verify, pass } = verifier()
     await verify(await token())
     idp.served.status = 500

@@ -14,7 +14,7 @@ import { onSqlite } from '../support/engines.ts'
 import { realServer } from './real.ts'
 import { branding } from './support.ts'
 
-/** The contrast of two colors (WCAG 2.2), computed independently of the code under test. */
+/** Computes the contrast between two colors (WCAG 2.2) independently of the code under test. */
 function contrast(one: string, other: string): number {
   const light = (color: string) => {
     const channels = [color.slice(1, 3), color.slice(3, 5), color.slice(5, 7)].map((hex) => {
@@ -54,7 +54,7 @@ describe('pages', () => {
     }
   })
 
-  it('name the redirect target in form-action by origin, or by scheme if CSP cannot express its host', () => {
+  it('allow form-action only for the redirect target: its origin, or its scheme if CSP cannot express the host', () => {
     const sources = {
       'https://app.example/cb?x=1': 'https://app.example',
       'https://app.example:8443/cb': 'https://app.example:8443',
@@ -76,7 +76,7 @@ describe('clientAddress', () => {
       headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
     })
 
-  it('returns the address of an untrusted peer, whatever headers it sends', () => {
+  it('returns the address of an untrusted peer, regardless of its headers', () => {
     assert.equal(of('192.0.2.1'), '192.0.2.1')
     assert.equal(of('192.0.2.1', '203.0.113.9'), '192.0.2.1')
   })
@@ -88,7 +88,7 @@ describe('clientAddress', () => {
     for (const nothing of [undefined, '', 'unknown', '10.0.0.3']) assert.equal(of('10.0.0.1', nothing), '10.0.0.1')
   })
 
-  it('accepts ports and brackets; returns the peer if an entry is not an address (T-LIM-02)', () => {
+  it('accepts ports and brackets; returns the peer’s address if an entry is not an address (T-LIM-02)', () => {
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9:5678, 10.0.0.2:80'), '203.0.113.9')
     assert.equal(of('10.0.0.1', '1.1.1.1, [2001:db8::7]:5678, [::1]'), '2001:db8::7')
     for (const hidden of ['unknown', '', '[x]:1', '203.0.113.9:x', 'a'.repeat(8_000)]) {
@@ -98,8 +98,8 @@ describe('clientAddress', () => {
 })
 
 onSqlite((engine) => {
-  describe('logins beyond the rate limit of a network', () => {
-    it('429 as a page, with Retry-After', async () => {
+  describe('logins over a network’s rate limit', () => {
+    it('429 with a page and Retry-After', async () => {
       const real = await realServer(engine, { PLINTH_RATE_LIMIT_TOKEN: '1/60' })
       const headers = { 'content-type': 'application/x-www-form-urlencoded' }
       const login = () => {

@@ -15,7 +15,7 @@ forEachEngine((engine) => {
       ...more,
     })}`
 
-  /** Waits until there are `count` audit entries about a client, and returns them, oldest first. */
+  /** Waits until there are `count` audit entries about a client, and returns those entries, oldest first. */
   const auditEntries = (clientId: string, count: number) =>
     eventually(`${count} entries`, async () => {
       const rows = auth.db.read.selectFrom('auditEntries').selectAll().where('clientId', '=', clientId)
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     assert.doesNotMatch(JSON.stringify(entries), /hunter2|@example/)
   })
 
-  it('audits the password grant with the entries of a login', async () => {
+  it('audits the password grant with the same entries as a login', async () => {
     const app = await auth.client({ grants: ['password'], trusted: true, redirectUris: [] })
     const ask = async (password: string) => {
       const form = { grant_type: 'password', username: auth.user.email, password, scope: 'users:read' }

@@ -13,7 +13,7 @@ const sharedSecret = 'a shared secret of thirty-two bytes, or more'
 
 forEachEngine((engine) => {
   const auth = authService(engine, { PLINTH_JWT_SHARED_SECRET: sharedSecret })
-  /** A client that may introspect the tokens of others. */
+  /** A client that may introspect other clients' tokens. */
   let gateway: openid.Configuration
   before(async () => {
     gateway = await auth.openidClient({ grants: ['client_credentials'], redirectUris: [], introspectsOthers: true })
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
   describe('POST /oauth/token with refresh_token', () => {
     const isScopeError = ({ error }: openid.ResponseBodyError) => error === 'invalid_scope'
 
-    it('200 with the scopes that the client still has, and with all of them once they are restored', async () => {
+    it('200 with the scopes that the client still has, and with all granted scopes once they are restored', async () => {
       const { app, config, refresh } = await granted()
       await narrow(app.id, ['users:read', 'reports:read'])
       const next = await openid.refreshTokenGrant(config, refresh)
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal(last.scope, 'openid users:read books:write')
     })
 
-    it('400 invalid_scope if none is left; the token is not consumed', async () => {
+    it('400 invalid_scope if the client has lost all of the scopes; the token is not consumed', async () => {
       const { app, config, refresh } = await granted()
       await narrow(app.id, ['reports:read'])
       await assert.rejects(openid.refreshTokenGrant(config, refresh), isScopeError)
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
     assert.deepEqual([tokens.scope, tokens.id_token], ['users:read', undefined])
   })
 
-  describe('tokens under PLINTH_JWT_SHARED_SECRET', () => {
+  describe('tokens signed with PLINTH_JWT_SHARED_SECRET', () => {
     const signed = (clientId: string, sub: string) =>
       new SignJWT({ client_id: clientId, scope: 'users:read admin', jti: randomUUID() })
         .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('are inactive, and rejected by the API, for an unknown user or client and once revoked', async () => {
+    it('are inactive, and rejected by the API, for an unknown user or client and after revocation', async () => {
       const app = await auth.client()
       const config = await auth.relyingParty(app)
       const revoked = await signed(app.id, auth.user.sub)

@@ -59,7 +59,7 @@ export type Person = Awaited<ReturnType<typeof person>>
 
 export const codeGrants = ['authorization_code', 'refresh_token']
 
-/** Registers a client with every scope, by default with the code and refresh grants. */
+/** Registers a client with every scope and, by default, the code and refresh grants. */
 export async function client({ db, sealer }: Pick<Service, 'db' | 'sealer'>, change: Partial<NewClient> = {}) {
   const wanted = {
     name: 'The App',
@@ -78,7 +78,7 @@ export async function relyingParty(
   { id, secret }: { id: string; secret: string | null },
   authentication?: openid.ClientAuth,
 ): Promise<openid.Configuration> {
-  // undici and openid-client have different types for fetch.
+  // undici and openid-client declare different types for fetch.
   const overTls = (url: string, options: object) => fetch(url, { ...options, dispatcher: real.agent })
   const how = authentication ?? (secret === null ? openid.None() : openid.ClientSecretBasic(secret))
   const options = { [openid.customFetch]: overTls as never }
@@ -116,8 +116,8 @@ export async function codeFlow(config: openid.Configuration, one: Browser, who: 
 }
 
 /**
- * Starts the service before the tests and closes it after them; `user` is a user with a password. The other members are the
- * functions above, bound to the service.
+ * Starts the service before the tests and closes it after them. `user` is a user with a password; the other members are
+ * the functions above, bound to the service.
  */
 export function authService(engine: EngineUnderTest, env: Record<string, string> = {}) {
   const service = {} as Real & { user: Person }
@@ -137,13 +137,13 @@ export function authService(engine: EngineUnderTest, env: Record<string, string>
     /** Registers a client and configures openid-client for it. */
     openidClient: async (change?: Partial<NewClient>) => relyingParty(service, await client(service, change)),
     send,
-    /** Sends a form by POST; reads the response as text. */
+    /** Posts a form and reads the response as text. */
     postForm: async (path: string, form: Form, headers: Record<string, string> = {}) => {
       const all = { 'content-type': 'application/x-www-form-urlencoded', ...headers }
       const response = await send(path, { method: 'POST', headers: all, body: new URLSearchParams(form).toString() })
       return { status: response.statusCode, headers: response.headers, text: await response.body.text() }
     },
-    /** The status of a GET request to the API with the access token. */
+    /** Returns the status of an API GET request made with the access token. */
     statusFor: async (token: string, path = '/users') => {
       const response = await send(path, { headers: { authorization: `Bearer ${token}` } })
       await response.body.dump()

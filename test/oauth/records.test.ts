@@ -21,14 +21,14 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('find', () => {
-    it('returns the latest payload of the id and kind, and nothing for another kind', async () => {
+    it('returns the latest payload for the id and kind, and nothing for a different kind', async () => {
       await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
       await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
       assert.deepEqual(await of('Session').find('r1'), { jti: 'r1', scope: 'b' })
       assert.equal(await of('AuthorizationCode').find('r1'), undefined)
     })
 
-    it('findByUid and findByUserCode return the payload, and nothing for another value', async () => {
+    it('findByUid and findByUserCode return the payload, and nothing for a different value', async () => {
       await of('Session').upsert('s1', { jti: 's1', uid: 'u1' }, 60)
       await of('DeviceCode').upsert('d1', { jti: 'd1', userCode: 'CODE' }, 60)
       assert.equal((await of('Session').findByUid('u1'))?.uid, 'u1')
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
       assert.equal(await of('Session').findByUid('CODE'), undefined)
     })
 
-    it('returns nothing after the expiry; a record without one never expires', async () => {
+    it('returns nothing after a record expires; a record without an expiry never expires', async () => {
       await of('AuthorizationCode').upsert('short', { jti: 'short' }, 60)
       await of('Grant').upsert('endless', { jti: 'endless' })
       time.pass(60)
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
   })
 
   describe('stored data', () => {
-    it('contains the SHA-256 instead of the id, in the payload, too', async () => {
+    it('contains the SHA-256 of the id, and never the id itself, not even in the payload', async () => {
       for (const kind of ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']) {
         const id = `secret-${kind}`
         const payload = { jti: id, returnTo: `/oauth/authorize/${id}`, session: { uid: 'u', cookie: 'cookie id' } }
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('is that of the first of two successors of a refresh token', async () => {
+    it('contains only the first of two successors of a refresh token', async () => {
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 1 }, 60)
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 2 }, 60)
       assert.equal((await of('RefreshToken').find('successor'))?.iat, 1)
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
   })
 
   describe('consume', () => {
-    it('succeeds for exactly one of 50 concurrent calls, invalid_grant for the others', async () => {
+    it('succeeds for exactly one of 50 concurrent calls; the others throw invalid_grant', async () => {
       for (const round of [1, 2, 3, 4, 5]) {
         const id = `code${round}`
         await of('AuthorizationCode').upsert(id, { jti: id }, 60)
@@ -83,14 +83,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('stores the time in seconds', async () => {
+    it('stores the time of use in seconds', async () => {
       await of('AuthorizationCode').upsert('used', { jti: 'used' }, 60)
       await of('AuthorizationCode').consume('used')
       const consumed = Math.floor(time.now() / 1_000)
       assert.deepEqual(await of('AuthorizationCode').find('used'), { jti: 'used', consumed })
     })
 
-    it('T-OA-06 a refresh token can be used again for ten seconds after its first use, and no longer', async () => {
+    it('T-OA-06 allows a refresh token to be used again for ten seconds after its first use, and no longer', async () => {
       await of('RefreshToken').upsert('lost', { jti: 'lost' }, 60)
       const consumed = Math.floor(time.now() / 1_000)
       await of('RefreshToken').consume('lost')
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       await assert.rejects(of('RefreshToken').consume('lost'), { error: 'invalid_grant' })
     })
 
-    it('a code counts as used at once, even on a node whose clock is behind', async () => {
+    it('marks a code as used at once, even on a node whose clock is behind', async () => {
       await of('AuthorizationCode').upsert('skewed', { jti: 'skewed' }, 60)
       await of('AuthorizationCode').consume('skewed')
       time.pass(-5)
@@ -111,13 +111,13 @@ forEachEngine((engine) => {
       time.pass(5)
     })
 
-    it('invalid_grant for an unknown id', async () => {
+    it('throws invalid_grant for an unknown id', async () => {
       await assert.rejects(of('AuthorizationCode').consume('never'), { error: 'invalid_grant' })
     })
   })
 
   describe('revokeByGrantId', () => {
-    it('removes all tokens of that grant, and no others', async () => {
+    it('removes all tokens of the grant, and no others', async () => {
       const kinds = ['AccessToken', 'RefreshToken', 'AuthorizationCode']
       for (const kind of kinds) {
         await of(kind).upsert(`${kind}1`, { jti: `${kind}1`, grantId: 'g1' }, 60)
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
   })
 
   describe('sweepExpired', () => {
-    it('removes every record that expired five minutes ago, and nothing else', async () => {
+    it('removes exactly those records that expired five minutes ago or earlier', async () => {
       const payload = '{}'
       const more = { payload, grantId: null, uid: null, userCode: null, consumedAt: null }
       const expiresAt = new Date(time.now()).toISOString()
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
   })
 
   describe('Client', () => {
-    it('returns the metadata of a registered client, nothing once it is revoked', async () => {
+    it('returns a registered client’s metadata, and nothing once the client is revoked', async () => {
       const { client } = await createClient(db, sealer, builtIn.scopes, {
         name: 'Machine',
         scopes: ['reports:read', 'books:write'],

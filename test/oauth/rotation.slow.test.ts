@@ -35,7 +35,7 @@ forEachEngine((engine) => {
   }
 
   describe('scheduled rotation (T-OA-14, S-04)', () => {
-    it('a key signs for 90 days, its successor is published a day before, and it verifies for 25 more hours', async () => {
+    it('a key signs for 90 days, after being published for one, and then verifies for another 25 hours', async () => {
       const [first] = await kids()
       time.pass(89 * day - 1)
       assert.deepEqual(await byTime(), { published: undefined, retired: [] })
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await kids(), [published?.kid])
     })
 
-    it('cookie keys rotate too, and old cookies stay valid for as long as the old key verifies', async () => {
+    it('cookie keys also rotate; old cookies stay valid for as long as the old key verifies', async () => {
       const cookieKeys = async () => (await keyRing(sources())).current.cookieKeys
       const [first] = await cookieKeys()
       time.pass(89 * day)
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       assert.ok(fresh !== ahead && others.length === 0 && String(fresh).length >= 43)
     })
 
-    it('a service that was down for years still publishes a day ahead', async () => {
+    it('a service that was down for years still publishes the new key a day ahead', async () => {
       const [first] = await kids()
       time.pass(900 * day)
       const { published, retired } = await byTime()
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
   })
 
   describe('plinth keys rotate', () => {
-    it('publishes a key that signs in a day, and no second one while it is pending', async () => {
+    it('publishes a key that signs after a day, and no second key while the first is pending', async () => {
       const [first] = await kids()
       const { published } = await byWish()
       assert.deepEqual(await byWish(), { published: undefined, retired: [] })
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.equal((await kids())[0], published?.kid)
     })
 
-    it('--now: a new key signs at once, a pending one is dropped, and the old one still verifies', async () => {
+    it('--now: a new key signs at once, a pending key is dropped, and the old key still verifies', async () => {
       const [first] = await kids()
       const waiting = await byWish()
       time.pass(1)
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await kids(), [published?.kid, first])
     })
 
-    it('--discard: no other key remains', async () => {
+    it('--discard: removes all other keys', async () => {
       const [first] = await kids()
       const { published, retired } = await byWish({ immediately: true, discard: true })
       assert.deepEqual([retired, await kids()], [[first], [published?.kid]])
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
     })
   })
 
-  /** Two processes of a service: one issues tokens, the other only verifies them. */
+  /** Two processes of one service: one issues tokens, the other only verifies them. */
   async function service() {
     const issuing = await keyRing(sources())
     const verifying = await keyRing(sources())
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
   }
 
   describe('a running service (F-ROT)', () => {
-    it('signs with the new key without a restart; every token verifies with a JWKS fetched a day ago', async () => {
+    it('signs with the new key without a restart; every token verifies with a JWKS fetched a day earlier', async () => {
       const { issuing, token, jwks, close } = await service()
       const old = await token()
       await byWish()
@@ -175,7 +175,7 @@ forEachEngine((engine) => {
       for (const each of [old, fresh]) await jwtVerify(each, cached, { issuer })
     })
 
-    it('a process that has not yet read the new keys rejects no token while keys rotate under load', async () => {
+    it('rejects no token while keys rotate under load, even in a process that has not read the new keys yet', async () => {
       const { issuing, token, verify, close } = await service()
       const verifications: unknown[] = []
       const client = async () => {
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
         await issuing.reload()
       }
       for (let round = 0; round < 3; round++) {
-        // Longer than the interval between lookups of unknown keys, so that the new one is found at once.
+        // Longer than the interval between lookups of unknown keys, so that the new key is found at once.
         time.pass(31)
         const before = [client(), client()]
         await rotate()
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       assert.equal((await kids()).length, 4)
     })
 
-    it('rejects the tokens of a discarded key, cached or not, half a minute later', async () => {
+    it('rejects tokens signed with a discarded key, cached or not, after half a minute', async () => {
       const { issuing, verifying, token, verify, close } = await service()
       const old = await token()
       assert.ok('caller' in (await verify(old)))
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       await close()
     })
 
-    it('T-JWT-03 reads the keys at most once in 30 seconds, whatever kids the tokens name', async () => {
+    it('T-JWT-03 reads the keys at most once in 30 seconds, regardless of the kids in the tokens', async () => {
       const { token, close } = await service()
       const good = await token()
       const [, payload, signature] = good.split('.')

@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.match(jti ?? '', /^[\w-]{21,}$/)
     })
 
-    it('200 for a resource that names this API, with or without a trailing slash', async () => {
+    it('200 for a resource that identifies this API, with or without a trailing slash', async () => {
       const client = await registered()
       for (const resource of [issuer, `${issuer}/`]) {
         const { body } = await server.token({ ...form(client), resource })
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 invalid_target for another resource', async () => {
+    it('400 invalid_target for a different resource', async () => {
       const { status, body } = await server.token({ ...form(await registered()), resource: 'https://other.example' })
       assert.equal(status, 400)
       assert.equal(body.error, 'invalid_target')
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('401 invalid_client, the same for a wrong secret, an unknown client and a revoked one', async () => {
+    it('401 invalid_client, identical for a wrong secret, an unknown client and a revoked client', async () => {
       const [client, revoked] = [await registered(), await registered()]
       assert.equal((await server.token(form(revoked))).status, 200)
       await revokeClient({ db, sealer, actor: operator }, revoked.id)
@@ -111,14 +111,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('401 with a Basic challenge for a wrong secret by Basic', async () => {
+    it('401 with a Basic challenge for a wrong secret sent by HTTP Basic', async () => {
       const { status, headers } = await server.token({}, basic((await registered()).id, 'wrong'))
       assert.equal(status, 401)
       assert.match(headers.get('www-authenticate') ?? '', /^Basic realm="https:\/\/localhost:8443"/)
     })
 
     for (const path of ['/oauth/token', '/oauth/introspect', '/oauth/revoke']) {
-      it(`401 invalid_client at ${path} without client authentication, or with the wrong method (RFC 6749 §5.2)`, async () => {
+      it(`401 invalid_client at ${path} without client authentication or with an unsupported method (RFC 6749 §5.2)`, async () => {
         for (const headers of [undefined, { authorization: 'Bearer x' }, { authorization: 'Digest x' }]) {
           const answer = await server.post(path, { grant_type: 'client_credentials', token: 'x' }, headers)
           const { error } = (await answer.json()) as { error: string }
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       assert.equal((await server.post('/oauth/token', twice)).status, 400)
     })
 
-    it('400 for a public client and for a grant that the client lacks', async () => {
+    it('400 for a public client, and for a grant that the client does not have', async () => {
       const redirectUris = ['https://app.example/cb']
       const app = { scopes: ['openid'], grants: ['authorization_code'], redirectUris }
       const { client } = await createClient(db, sealer, builtIn.scopes, { name: 'App', ...app, secret: null })
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.deepEqual(other.failures, [])
     })
 
-    it('503 temporarily_unavailable if the database cannot write, and the error is reported', async () => {
+    it('503 temporarily_unavailable if the database cannot write; the error is reported', async () => {
       const client = await registered()
       const { access_token: token } = (await server.token(form(client))).body
       const other = await refusing()
@@ -224,14 +224,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('{"active":false} and nothing else for the token of another client (RFC 7662 §2.2)', async () => {
+    it('{"active":false} and nothing else for another client’s token (RFC 7662 §2.2)', async () => {
       const [client, stranger] = [await registered(), await registered({ introspectsOthers: false })]
       const { access_token } = (await server.token(form(client))).body
       assert.deepEqual(await introspect(stranger, access_token), { status: 200, body: { active: false } })
       assert.equal((await introspect(client, access_token)).body.active, true)
     })
 
-    it('introspectsOthers applies as soon as it is set, and until it is unset', async () => {
+    it('introspectsOthers applies from when it is set until it is unset', async () => {
       const [client, gateway] = [await registered(), await registered()]
       const { access_token } = (await server.token(form(client))).body
       const active = async () => (await introspect(gateway, access_token)).body.active
@@ -244,7 +244,7 @@ forEachEngine((engine) => {
       assert.equal(await active(), false)
     })
 
-    it('{"active":false} for anything else, including a bare jti', async () => {
+    it('{"active":false} for any other value, including a bare jti', async () => {
       const client = await registered()
       const { access_token } = (await server.token(form(client))).body
       const [header, payload, signature = ''] = access_token.split('.')
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('401 without the right secret', async () => {
+    it('401 without the correct secret', async () => {
       const client = await registered()
       assert.equal((await introspect({ ...client, secret: 'wrong' }, 'x')).status, 401)
     })
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
       return ((await response.json()) as { active: boolean }).active
     }
 
-    it('200, and the token is inactive; 200 again, and for an unknown token', async () => {
+    it('200, and the token becomes inactive; 200 again if repeated, and for an unknown token', async () => {
       const client = await registered()
       const { access_token } = (await server.token(form(client))).body
       for (const token of [access_token, access_token, 'never']) {
@@ -277,7 +277,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 for the token of another client, which stays active', async () => {
+    it('400 for another client’s token, which stays active', async () => {
       const [client, other] = [await registered(), await registered()]
       const { access_token } = (await server.token(form(client))).body
       const response = await server.post('/oauth/revoke', { ...form(other), token: access_token })
@@ -286,7 +286,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('openid-client, unmodified, discovers the server and gets, introspects and revokes a token', async () => {
+  it('the unmodified openid-client discovers the server, then gets, introspects and revokes a token', async () => {
     const { id, secret } = await registered()
     const local = (url: string, options: object) => fetch(url.replace(issuer, server.base), options)
     const config = await discovery(new URL(issuer), id, secret, undefined, { [customFetch]: local })
@@ -298,14 +298,14 @@ forEachEngine((engine) => {
   })
 
   for (const path of ['/oauth/logout', '/oauth/logout/success']) {
-    it(`200 at GET ${path} with a page that is not cacheable`, async () => {
+    it(`200 for GET ${path} with a page that is not cacheable`, async () => {
       const response = await fetch(server.base + path, { headers: { accept: 'text/html' } })
       assert.equal(response.status, 200)
       assert.equal(response.headers.get('cache-control'), 'no-store')
     })
   }
 
-  it('200 at GET /oauth/jwks with the public key, without any private part', async () => {
+  it('200 for GET /oauth/jwks with the public key and no private members', async () => {
     const response = await fetch(`${server.base}/oauth/jwks`)
     const { keys } = (await response.json()) as { keys: Record<string, unknown>[] }
     const [own] = server.keys.jwks.keys
@@ -315,7 +315,7 @@ forEachEngine((engine) => {
 
   const documents = ['jwks', 'openid-configuration', 'oauth-authorization-server', 'oauth-protected-resource']
   for (const path of documents.map((name) => (name === 'jwks' ? '/oauth/jwks' : `/.well-known/${name}`))) {
-    it(`200 at GET ${path}, cacheable in shared caches only if the request has no credentials`, async () => {
+    it(`200 for GET ${path}, which shared caches may store only if the request has no credentials`, async () => {
       const requests = [{}, { 'x-api-key': 'key' }, { authorization: 'Basic Zm9vOmJhcg==' }]
       const responses = await Promise.all(requests.map((headers) => fetch(server.base + path, { headers })))
       const cached = responses.map(({ status, headers }) => [status, headers.get('cache-control')])

@@ -19,11 +19,11 @@ export function clock(start = Date.now()) {
   return { now, pass: (seconds: number) => (at += seconds * 1_000) }
 }
 
-/** The branding of pages in tests, and a cost at which passwords hash instantly. */
+/** The page branding used in tests, and a cost at which passwords hash instantly. */
 export const branding = { productName: 'Plinth', accentColor: '#2552c8' }
 export const quickCost = { memory: 64, passes: 2, parallelism: 1 }
 
-/** The login, invitations and pages, as the service creates them. */
+/** Creates login, invitations and pages in the same way as the service. */
 export const persons = (db: Database, now = Date.now) =>
   createUserParts({ db, sealer, issuer, now, random: randomBytes, branding, smtp: null, cost: quickCost })
 
@@ -40,7 +40,7 @@ export async function served(db: Database, options: Partial<AuthorizationServerO
   return { keys, provider, failures, ...(await servedBy({ current: provider })) }
 }
 
-/** Same for an existing authorization server. */
+/** Serves an existing authorization server in the same way. */
 export async function servedBy(provider: MountOptions['provider']) {
   const app: FastifyInstance = Fastify()
   app.addHook('onRequest', async (request, reply) => {
@@ -63,7 +63,7 @@ export async function servedBy(provider: MountOptions['provider']) {
 
 export type Answer = Record<string, unknown> & { access_token: string }
 
-/** The Authorization header of RFC 6749 §2.3.1. */
+/** Returns an Authorization header (RFC 6749 §2.3.1). */
 export function basic(id: string, secret: string): Record<string, string> {
   const credentials = [id, secret].map(encodeURIComponent).join(':')
   return { authorization: `Basic ${Buffer.from(credentials).toString('base64')}` }

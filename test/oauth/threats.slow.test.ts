@@ -8,7 +8,7 @@ import { type Browser, formAction, sentTo } from './browser.ts'
 import { authService, codeFlow, codeGrants, redirectUri } from './real.ts'
 import { basic } from './support.ts'
 
-/** Number of rounds of 50 concurrent redemptions; set ROUNDS for more. */
+/** The number of rounds, each with 50 concurrent redemptions; set ROUNDS for more. */
 const rounds = Number(process.env.ROUNDS ?? 10)
 const native = 'http://127.0.0.1/cb'
 const verifier = 'v'.repeat(43)
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     return { status, body: JSON.parse(text) as Record<string, string> }
   }
   const challenge = () => openid.calculatePKCECodeChallenge(verifier)
-  /** A logged-in browser and a client that needs no consent: each visit yields a code. */
+  /** Prepares a logged-in browser and a client that needs no consent, so that each visit yields a code. */
   const ready = async (change: Parameters = {}, wanted = {}) => {
     const app = await auth.client({ firstParty: true, ...wanted })
     const one = auth.browser()
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     return { app, one, begin, code, redeem }
   }
 
-  describe('T-OA-01 400 without a redirect for a redirect_uri that is not registered', () => {
+  describe('T-OA-01 400 without a redirect for an unregistered redirect_uri', () => {
     const registered = 'https://app.example/cb'
     const wrong = [
       'https://app.example/cb/',
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       'x',
       '',
     ]
-    it(`${wrong.length} variants, and a missing one`, async () => {
+    it(`${wrong.length} variants, and a missing redirect_uri`, async () => {
       const app = await auth.client({ redirectUris: [registered] })
       for (const uri of wrong) {
         const page = await auth.browser().visit(authorizeUrl(app.id, { redirect_uri: uri }))
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       assert.deepEqual([without.status, without.headers.location], [400, undefined])
     })
 
-    it('only the port of a loopback address may differ (RFC 8252 §7.3)', async () => {
+    it('but not for a loopback address that differs only in its port (RFC 8252 §7.3)', async () => {
       const app = await auth.client({ redirectUris: [native], secret: null })
       const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
       const statusOf = async (uri: string) =>
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.deepEqual([downgraded.status, downgraded.body.error], [400, 'invalid_grant'])
     })
 
-    it('the verifier of one code does not work for another', async () => {
+    it('invalid_grant for a verifier that belongs to a different code', async () => {
       const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
       const { code, redeem } = await ready(pkce, { secret: null })
       const other = await openid.calculatePKCECodeChallenge('o'.repeat(43))
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(form)))
       assert.equal(answers.filter(({ status }) => status === 200).length, 1)
       const refused = answers.filter(({ status }) => status !== 200)
-      // 503 from an overloaded database is not an answer about the code: the client may retry.
+      // A 503 from an overloaded database says nothing about the code, so the client may retry.
       const isRefusal = ({ status, body }: (typeof refused)[0]) =>
         (status === 400 && body.error === 'invalid_grant') ||
         (status === 503 && body.error === 'temporarily_unavailable')
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('T-OA-05 invalid_grant for a reused code, and its tokens are revoked', async () => {
+  it('T-OA-05 invalid_grant for a reused code, whose tokens are revoked', async () => {
     const { app, code, redeem } = await ready()
     const form = { code: await code() }
     const { body } = await redeem(form)
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-07 a stolen code', () => {
-    it('400 invalid_grant for another client, and for another redirect_uri', async () => {
+    it('400 invalid_grant for a different client, and for a different redirect_uri', async () => {
       const { code, redeem } = await ready()
       const thief = await auth.client()
       const stolen = { client_id: thief.id, client_secret: thief.secret as string, code: await code() }
@@ -226,14 +226,14 @@ forEachEngine((engine) => {
       assert.equal((await redeem({ code: 'never' })).body.error, 'invalid_grant')
     })
 
-    it('400 invalid_request without the redirect_uri of the request (RFC 6749 §4.1.3)', async () => {
+    it('400 invalid_request without the authorization request’s redirect_uri (RFC 6749 §4.1.3)', async () => {
       const { app, code } = await ready()
       const form = { grant_type: 'authorization_code', client_id: app.id, client_secret: app.secret as string }
       const { status, body } = await token({ ...form, code: await code() })
       assert.deepEqual([status, body.error], [400, 'invalid_request'])
     })
 
-    it('401 for a wrong secret, a missing one, and one sent by a public client', async () => {
+    it('401 for a wrong secret, for a missing secret, and for a secret sent by a public client', async () => {
       const { app, code, redeem } = await ready()
       const open = await auth.client({ secret: null })
       const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('T-OA-09 401 for an assertion instead of a secret', async () => {
+  it('T-OA-09 401 for a client assertion instead of a secret', async () => {
     const { id } = await auth.client({ grants: ['client_credentials'], redirectUris: [] })
     const { status } = await token({
       grant_type: 'client_credentials',
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
   describe('T-OA-10 attacks on the pages', () => {
     const session = (one: Browser) => one.jar.get('__Host-plinth_session /')?.value
 
-    it('the session has a new id after each login', async () => {
+    it('the session id changes at each login', async () => {
       const app = await auth.client()
       const one = auth.browser()
       await one.decide(await one.logIn(await one.visit(authorizeUrl(app.id)), auth.user), 'allow')
@@ -276,7 +276,7 @@ forEachEngine((engine) => {
       assert.notEqual(session(one), planted)
     })
 
-    it('400 for an interaction without its cookie, with another interaction’s, and with a forged one', async () => {
+    it('400 for an interaction without its cookie, with another interaction’s cookie, and with a forged cookie', async () => {
       const app = await auth.client()
       const [one, other] = [auth.browser(), auth.browser()]
       const page = await one.visit(authorizeUrl(app.id))
@@ -294,7 +294,7 @@ forEachEngine((engine) => {
       assert.equal(elsewhere.status, 200)
     })
 
-    it('403 for a form from another site, 405 for a login by GET', async () => {
+    it('403 for a form from another site, 405 for a login with GET', async () => {
       const app = await auth.client()
       const one = auth.browser()
       const action = formAction(await one.visit(authorizeUrl(app.id)), 'login')
@@ -366,7 +366,7 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-12 prompt and max_age', () => {
-    it('login_required and consent_required with prompt=none, and a code when neither is needed', async () => {
+    it('login_required and consent_required with prompt=none, but a code if neither is needed', async () => {
       const app = await auth.client()
       const one = auth.browser()
       const none = async () => sentTo(await one.visit(authorizeUrl(app.id, { prompt: 'none' }))).searchParams
@@ -385,7 +385,7 @@ forEachEngine((engine) => {
       assert.ok(sentTo(await one.visit(authorizeUrl(app.id, { max_age: '10000' }))).searchParams.get('code'))
     })
 
-    it('id_token_hint: a code for its user, login_required for any other (OpenID Connect Core §3.1.2.1)', async () => {
+    it('id_token_hint: a code for the user in the hint, login_required for any other (OpenID Connect Core §3.1.2.1)', async () => {
       const app = await auth.client({ firstParty: true })
       const root = await auth.person()
       const one = auth.browser()
@@ -401,7 +401,7 @@ forEachEngine((engine) => {
       assert.ok(sentTo(await right.logIn(await right.visit(hinted()), auth.user)).searchParams.get('code'))
     })
 
-    it('asks for consent again with prompt=consent and for additional scopes, but not for granted ones', async () => {
+    it('asks for consent again with prompt=consent and for additional scopes, but not for granted scopes', async () => {
       const app = await auth.client()
       const one = auth.browser()
       await one.decide(
@@ -415,7 +415,7 @@ forEachEngine((engine) => {
       assert.ok(sentTo(back).searchParams.get('code'))
     })
 
-    it('access_denied when the user denies consent, and when the user cancels the login', async () => {
+    it('access_denied if the user denies consent or cancels the login', async () => {
       const app = await auth.client()
       const one = auth.browser()
       const login = await one.visit(authorizeUrl(app.id))
@@ -425,7 +425,7 @@ forEachEngine((engine) => {
       assert.equal(sentTo(await one.decide(page, 'deny')).searchParams.get('error'), 'access_denied')
     })
 
-    it('scopes that an ordinary user cannot grant are neither shown nor granted', async () => {
+    it('neither shows nor grants scopes that an ordinary user cannot grant', async () => {
       const app = await auth.client()
       const config = await auth.relyingParty(app)
       const one = auth.browser()
@@ -447,7 +447,7 @@ forEachEngine((engine) => {
 
   describe('T-OA-12 consent', () => {
     const scope = 'openid admin users:write'
-    it('is asked for again only for scopes that the user can grant since a promotion', async () => {
+    it('is requested again after a promotion, but only for the scopes that the user can now grant', async () => {
       const bob = await auth.person()
       const app = await auth.client()
       const config = await auth.relyingParty(app)
@@ -462,7 +462,7 @@ forEachEngine((engine) => {
       assert.equal((await codeFlow(config, later, bob, { scope })).tokens.scope, 'openid admin users:write')
     })
 
-    it('is audited with the scopes that were granted or denied, not with all requested ones', async () => {
+    it('is audited with the scopes that were granted or denied, not with all requested scopes', async () => {
       const app = await auth.client()
       const one = auth.browser()
       const page = await one.logIn(await one.visit(authorizeUrl(app.id, { scope })), auth.user)
@@ -479,7 +479,7 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-13 malformed requests', () => {
-    it('404 for dynamic registration, and no endpoint for it in the metadata', async () => {
+    it('404 for dynamic registration, which the metadata does not list', async () => {
       assert.equal((await auth.browser().visit('/oauth/register', {})).status, 404)
       const metadata = JSON.parse((await auth.browser().visit('/.well-known/openid-configuration')).text)
       assert.equal(metadata.registration_endpoint, undefined)
@@ -496,7 +496,7 @@ forEachEngine((engine) => {
       assert.ok(formAction(await one.visit(`${authorizeUrl(app.id)}&unheard=of`), 'login'))
     })
 
-    it('invalid_scope without a known scope, and for a scope that the client may not have', async () => {
+    it('invalid_scope without any known scope, and for a scope that the client may not have', async () => {
       const app = await auth.client({ scopes: ['openid'] })
       for (const scope of ['', 'openid admin', 'nope', 'nope nothing']) {
         const back = sentTo(await auth.browser().visit(authorizeUrl(app.id, { scope })))
@@ -504,7 +504,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('invalid_scope with state and iss for an unknown scope beside known ones, before the login', async () => {
+    it('invalid_scope with state and iss for an unknown scope among known scopes, before the login', async () => {
       const app = await auth.client()
       for (const more of [{}, { prompt: 'none' }, { response_mode: 'fragment' }] as Parameters[]) {
         const url = authorizeUrl(app.id, { scope: 'openid users:read nope users:reed', state: 'a & b', ...more })
@@ -534,7 +534,7 @@ forEachEngine((engine) => {
       assert.deepEqual([status, headers.location], [400, undefined])
     })
 
-    it('an authorization request sent as a form redirects to the same request by GET', async () => {
+    it('303 to the same request as a GET for an authorization request sent as a form', async () => {
       const app = await auth.client()
       const form = Object.fromEntries(new URL(authorizeUrl(app.id), auth.baseUrl).searchParams)
       assert.ok(formAction(await auth.browser().visit('/oauth/authorize', form), 'login'))

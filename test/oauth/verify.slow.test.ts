@@ -16,7 +16,7 @@ import { clock, issuer, sealer } from './support.ts'
 const invalid = { refused: 'AUTH_TOKEN_INVALID' }
 const expired = { refused: 'AUTH_TOKEN_EXPIRED' }
 
-/** Adds users 1 to `count`; a token for any other user is rejected. */
+/** Adds users 1 to `count`; tokens for all other users are rejected. */
 async function addUsers(db: Database, count: number): Promise<void> {
   const at = new Date(start).toISOString()
   const rows = Array.from({ length: count }, (_, n) => {
@@ -26,7 +26,7 @@ async function addUsers(db: Database, count: number): Promise<void> {
   await db.write((tx) => tx.insertInto('users').values(rows).execute())
 }
 
-/** Stores the records that the token endpoint stores for users' tokens with these ids. */
+/** Stores the records that the token endpoint would store for user tokens with these ids. */
 async function record(db: Database, ...ids: string[]): Promise<void> {
   const nothing = { payload: '{}', grantId: null, uid: null, userCode: null, userId: null, consumedAt: null }
   const rows = ids.map((id) => ({
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('only for a token that is otherwise valid: AUTH_TOKEN_INVALID if it is also forged or for another audience', async () => {
+    it('only if the token is otherwise valid; AUTH_TOKEN_INVALID if it is also forged or has a different audience', async () => {
       const past = { exp: iat - 100 }
       const { verify } = verifier()
       assert.deepEqual(await verify(await signed(past)), expired)
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.equal(verify(token), first)
     })
 
-    it('holds no more tokens than its size, evicting the oldest', async () => {
+    it('never holds more tokens than its size, and evicts the oldest token first', async () => {
       const { verify } = verifier({ cacheSize: 2 })
       const tokens = await Promise.all(['1', '2', '3'].map((jti) => signed({ jti })))
       for (const token of tokens) await verify(token)
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
   })
 
   describe('revocation', () => {
-    it('the token of a revoked client is rejected after 30 seconds, or at once if it is not cached', async () => {
+    it('a revoked client’s token is rejected after 30 seconds, or at once if the token is not cached', async () => {
       const { verify, pass, now } = verifier()
       const token = await signed({ client_id: 'gamma', sub: 'gamma' })
       await verify(token)
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await tokenVerifier({ issuer, audience: issuer, keys, db, now })(token), invalid)
     })
 
-    it('the token of a deleted user is rejected after 30 seconds, that of an unknown user at once', async () => {
+    it('a deleted user’s token is rejected after 30 seconds, an unknown user’s token at once', async () => {
       const { verify, pass } = verifier()
       const token = await signed({ sub: '2001', jti: 'of 2001' })
       await record(db, 'of 2001', 'of nobody')
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('a revoked token is rejected, others of the same client are not', async () => {
+    it('a revoked token is rejected; the same client’s other tokens are not', async () => {
       const { verify, pass, now } = verifier()
       const tokens = await Promise.all(['gone', 'kept'].map((jti) => signed({ jti })))
       const adapter = records({ db, now })('ClientCredentials')
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.ok('caller' in (await verify(tokens[1] as string)))
     })
 
-    it('a user token without a record is rejected, however the record was lost', async () => {
+    it('a user token without a record is rejected, regardless of how the record was lost', async () => {
       const { verify, pass } = verifier()
       const token = await signed({ sub: '18', jti: 'of 18' })
       assert.deepEqual(await verify(token), invalid)
@@ -200,16 +200,16 @@ forEachEngine((engine) => {
       assert.ok('caller' in (await verify(await signed({ jti: 'unrecorded' }))))
     })
 
-    it('a revocation record is swept only after the token has expired by every possible clock', async () => {
+    it('a revocation record is swept only after the token has expired according to every node’s clock', async () => {
       const { verify, pass, now } = verifier()
       const adapter = records({ db, now })('ClientCredentials')
       const token = await signed({ jti: 'marked' })
       await adapter.upsert('marked', { jti: 'marked' }, 900)
       await adapter.destroy('marked')
-      // Its lifetime, the tolerated skew, the largest lag of a ready node, and the time for which a slow node stays ready.
+      // The token's lifetime, the tolerated skew, a ready node's largest lag, and how long a slow node stays ready.
       pass(900 + 30 + 30 + 5)
       await sweepExpired(db, now)
-      // On a node that is half a minute behind, just before the token expires.
+      // Now on a node whose clock is half a minute behind, just before the token expires there.
       pass(-36)
       assert.deepEqual(await verify(token), invalid)
       pass(36 + 300)
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await verify(token), expired)
     })
 
-    it('a token is rejected once its grant is gone', async () => {
+    it('a token is rejected once its grant no longer exists', async () => {
       const { verify, pass, now } = verifier()
       const of = records({ db, now })
       const token = await signed({ jti: 'granted' })
@@ -238,8 +238,8 @@ forEachEngine((engine) => {
     await assert.rejects(async () => verify(await signed()), /connection lost/)
   })
 
-  it('T-JWT-07 returns the right caller for each of 1,000 tokens of two clients', async () => {
-    // EC keys sign in a fraction of the time that RSA keys take.
+  it('T-JWT-07 returns the right caller for each of 1,000 tokens issued to two clients', async () => {
+    // Signing with EC keys takes a fraction of the time that RSA keys take.
     const quick = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
     const { verify } = verifier({ keys: { publicKeys: new Map([['quick', quick.publicKey]]) } })
     const header = { alg: 'ES256', kid: 'quick' }
@@ -265,6 +265,6 @@ forEachEngine((engine) => {
   })
 })
 
-it('the public key used for forgeries is the one that verifies', () => {
+it('the public key used for forgeries is the key that verifies tokens', () => {
   assert.ok(createPublicKey(pem).equals(own.publicKey))
 })
