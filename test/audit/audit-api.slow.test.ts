@@ -33,7 +33,7 @@ forEachEngine((engine) => {
   const newest = async (event: string) => (await list(`?event=${event}&limit=1`)).json()[0]
 
   describe('GET /api/audit', () => {
-    it('200 newest first, paginated in both directions, and never from a shared cache', async () => {
+    it('200 with entries newest first, paginated in both directions, and never from a shared cache', async () => {
       for (let n = 0; n < 5; n++) await add(`Key ${n}`)
       const first = await list('?limit=2')
       assert.equal(first.headers['cache-control'], 'private, no-cache')
@@ -53,11 +53,11 @@ forEachEngine((engine) => {
       assert.deepEqual(names(await service.send({ url: prev, scopes: 'audit:read' })), ['Key 4', 'Key 3'])
     })
 
-    it('200 with the scope admin too', async () => {
+    it('200 with the admin scope', async () => {
       assert.equal((await service.send({ url: '/v1/api/audit', scopes: 'admin' })).statusCode, 200)
     })
 
-    it('records the address that a trusted proxy appended', async () => {
+    it('records the client address that a trusted proxy appended', async () => {
       const headers = { 'x-forwarded-for': '203.0.113.1, 198.51.100.7' }
       const payload = { name: 'From afar' }
       await service.send({ method: 'POST', url: '/api/keys', payload, headers, scopes: 'admin' })
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       it(`400 for ${query}`, async () => assert.equal((await list(`?${query}`)).statusCode, 400))
     }
 
-    it('400 for a cursor of another filter', async () => {
+    it('400 for a cursor from a different filter', async () => {
       const cursor = /cursor=([\w-]+)/.exec(String((await list('?limit=1')).headers.link))?.[1]
       assert.equal((await list(`?cursor=${cursor}&event=key.created`)).statusCode, 400)
     })
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('records the creation and deletion of webhooks with only the host of the URL', async () => {
+  it('records the creation and deletion of a webhook with only the host in its URL', async () => {
     const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook/s3cret?token=s3cret' }
     const { id } = (await service.send({ method: 'POST', url: '/api/webhooks', payload })).json()
     await service.send({ method: 'DELETE', url: `/api/webhooks/${id}` })
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     assert.deepEqual(entries[1].details, { event: '*', host: '127.0.0.1:9' })
   })
 
-  it('records a credential sent over plain HTTP without its value, in the service and in the redirect listener', async () => {
+  it('records credentials sent over plain HTTP, without their values, in the service and the redirect listener', async () => {
     const headers = { 'x-forwarded-proto': 'http', authorization: 'Bearer s3cret' }
     assert.equal((await service.send({ url: '/users', headers })).statusCode, 301)
     await service.audit.flush()
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
     assert.deepEqual(reported, [{ address: '127.0.0.1', header: 'x-api-key' }])
   })
 
-  it('records granted, refused and revoked tokens, without any secret or token', async () => {
+  it('records granted, rejected and revoked tokens, without any secret or token', async () => {
     const audit = openAudit({ db, sealer, now: Date.now, onError: assert.fail as never })
     const server = await served(db, { audit })
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }

@@ -30,7 +30,7 @@ forEachEngine((engine) => {
         Array.from({ length: count }, (_, n) => ({ event, at, target: `cli_${n}` })),
       ),
     )
-  /** Changes the log with the rights of the database owner, but without the master key. */
+  /** Changes the log with the database owner's rights, but without the master key. */
   const tamper = async (statement: string) => {
     const guards = {
       sqlite: ['drop trigger audit_entries_no_update', 'drop trigger audit_entries_no_delete'],
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
   }
 
   describe('the audit log (S-17)', () => {
-    it('numbers entries from 1 without gaps, each in the transaction it describes', async () => {
+    it('numbers entries from 1 without gaps, and writes each in the transaction that it describes', async () => {
       const record = auditRecorder(sealer, () => start)
       await db.write((tx) => record(tx, { event: 'key.created', target: 'a', details: { name: 'x' } }))
       const undone = db.write(async (tx) => {
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('forms one valid chain from 80 transactions of two concurrent processes', async () => {
+    it('forms one valid chain from 80 transactions in two concurrent processes', async () => {
       const other = await openDatabase(db.url)
       const record = auditRecorder(sealer, () => start)
       const one = (database: Database, n: number) =>
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await verifyAudit(db, sealer), { whole: false, sequence: 1, reason: 'was altered' })
     })
 
-    it('verify detects a truncated log with a matching head, by an anchor recorded earlier', async () => {
+    it('verify detects a truncated log with a matching head, using an anchor recorded earlier', async () => {
       await add(4)
       const noted = await verifyAudit(db, sealer)
       assert.ok(noted.whole)
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       return { ...audit, clock, faults }
     }
 
-    it('are stored after flush, in order, in one chain', async () => {
+    it('are stored in order and in one chain after a flush', async () => {
       const { note, flush } = buffer()
       for (let n = 0; n < 1_200; n++) note({ event: 'token.granted', clientId: `cli_${n}` })
       await flush()
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyAudit(db, sealer)).whole)
     })
 
-    it('record the first refusal of a kind at once and the others of that minute as a count', async () => {
+    it('record the first refusal of each kind at once, and the others in that minute as a count', async () => {
       const { tally, flush, clock } = buffer()
       const denied = { event: 'access.denied', clientId: 'cli_x', target: 'GET /users' } as const
       for (let n = 0; n < 500; n++) tally({ ...denied, requestId: `r${n}` })
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('record at most 60 kinds of refusals per minute, and count the rest of 10,000', async () => {
+    it('record at most 60 kinds of refusals per minute, and count the rest of 10,000 refusals', async () => {
       const { tally, flush } = buffer()
       for (let n = 0; n < 10_000; n++) tally({ event: 'credential.plaintext', address: `192.0.2.${n}` })
       await flush()
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.event, found.at(-1)?.details], ['audit.overflow', '{"entries":9940}'])
     })
 
-    it('count repeated events of a client, and record each of 1,100 kinds', async () => {
+    it('count a client’s repeated events, and record each of 1,100 kinds', async () => {
       const { repeated, flush } = buffer()
       const granted = (n: number) => ({ event: 'token.granted', clientId: `cli_${n}` }) as const
       for (let n = 0; n < 1_100; n++) repeated({ ...granted(n), requestId: `r${n}` })
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.clientId, found.at(-1)?.details], ['cli_0', '{"more":20}'])
     })
 
-    it('stay queued while the database is unavailable, up to 10,000 entries, and record how many were dropped', async () => {
+    it('stay queued while the database is unavailable, up to 10,000 entries, and record how many more were dropped', async () => {
       let away = true
       const failing: Database = { ...db, write: (unit) => (away ? Promise.reject(new Error('away')) : db.write(unit)) }
       const { note, flush } = buffer(failing)
