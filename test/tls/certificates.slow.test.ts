@@ -34,7 +34,7 @@ const anotherKey = () =>
     publicKeyEncoding: SPKI,
   }).privateKey
 
-/** Asserts that the key matches the leaf, that the CA signed the leaf, and that `cert` is the leaf, then the CA. */
+/** Asserts that the key matches the leaf, that the CA signed the leaf, and that `cert` is the leaf followed by the CA. */
 function assertSound(certificates: Certificates): void {
   const leaf = leafOf(certificates)
   const authority = authorityOf(certificates)
@@ -84,14 +84,14 @@ describe('localCertificates over TLS', () => {
     await assert.rejects(reach('192.0.2.8'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
   })
 
-  it('is rejected by a client that trusts another local CA', async () => {
+  it('is rejected by a client that trusts a different local CA', async () => {
     const other = await localCertificates(emptyFolder(), [], Date.now)
     await assert.rejects(reach('localhost', text(other.authorityFile)), /certificate/)
   })
 })
 
 describe('localCertificates on disk', () => {
-  it('creates the folder with 0700 and the keys with 0600, and leaves no temporary file', async () => {
+  it('creates the folder with mode 0700 and the keys with mode 0600, and leaves no temporary file', async () => {
     const folder = emptyFolder()
     const { authorityFile } = await localCertificates(folder, [], at(START))
     assert.deepEqual(readdirSync(folder).sort(), ['authority.crt', 'authority.key', 'server.pem'])
@@ -117,7 +117,7 @@ describe('localCertificates on disk', () => {
     assert.deepEqual(second, { ...first, created: false })
   })
 
-  it('reuses the leaf with 30 days left and renews it with less; the CA stays the same', async () => {
+  it('reuses a leaf that is valid for 30 more days and renews it after that; the CA stays the same', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const authority = text(first.authorityFile)
@@ -145,8 +145,8 @@ describe('localCertificates on disk', () => {
   const damage: Record<string, (pem: string) => string> = {
     empty: () => '',
     'half-written': (pem) => pem.slice(0, pem.length / 2),
-    'without its key': (pem) => pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
-    "with another leaf's key": (pem) => anotherKey() + pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
+    'missing its key': (pem) => pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
+    "combined with another leaf's key": (pem) => anotherKey() + pem.slice(pem.indexOf('-----BEGIN CERTIFICATE')),
   }
   for (const [name, change] of Object.entries(damage)) {
     it(`replaces a leaf that is ${name}`, async () => {
@@ -160,7 +160,7 @@ describe('localCertificates on disk', () => {
     })
   }
 
-  it('replaces a leaf of another CA', async () => {
+  it('replaces a leaf issued by a different CA', async () => {
     const [folder, other] = [emptyFolder(), emptyFolder()]
     await localCertificates(folder, [], at(START))
     await localCertificates(other, [], at(START))
@@ -193,7 +193,7 @@ describe('localCertificates with a damaged CA', () => {
     ['a leaf instead of the CA', /authority\.crt is not a CA certificate/, leafAsAuthority],
   ]
   for (const [name, message, harm] of damage) {
-    it(`throws an error that names the file, and replaces nothing: ${name}`, async () => {
+    it(`throws an error that identifies the file, and replaces nothing, for ${name}`, async () => {
       const folder = emptyFolder()
       await localCertificates(folder, [], at(START))
       harm(folder)
@@ -207,14 +207,14 @@ describe('localCertificates with a damaged CA', () => {
     })
   }
 
-  it('throws an error that names an expired CA', async () => {
+  it('throws an error that identifies an expired CA', async () => {
     const folder = emptyFolder()
     await localCertificates(folder, [], at(START))
     const expiry = /authority\.crt expired at 2039-12-29T23:00:00\.000Z/
     await assert.rejects(localCertificates(folder, [], at(START + 3650 * DAY_MS)), expiry)
   })
 
-  it('completes a start that was interrupted after writing the CA key, with the same key', async () => {
+  it('completes a start that was interrupted after the CA key was written, and keeps that key', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const before = authorityOf(first).publicKey.export(SPKI)
@@ -270,7 +270,7 @@ describe('localCertificates with hostnames', () => {
 })
 
 describe('localCertificates in several concurrent processes', () => {
-  it('ends with one CA and matching pairs, in each process and on disk', async () => {
+  it('leaves one CA and matching pairs, in each process and on disk', async () => {
     const folder = emptyFolder()
     const module = JSON.stringify(new URL('../../src/tls/certificates.ts', import.meta.url).href)
     const script = `const { localCertificates } = await import(${module})
@@ -287,7 +287,7 @@ describe('localCertificates in several concurrent processes', () => {
     assert.deepEqual(readdirSync(folder).sort(), ['authority.crt', 'authority.key', 'server.pem'])
   })
 
-  it('ends the same if concurrent calls interleave in one process', async () => {
+  it('leaves the same result if concurrent calls interleave in one process', async () => {
     const folder = emptyFolder()
     const calls = Array.from({ length: 8 }, () => localCertificates(folder, [], at(START)))
     for (const certificates of await Promise.all(calls)) assertSound(certificates)
@@ -297,7 +297,7 @@ describe('localCertificates in several concurrent processes', () => {
 
 const noOpenssl = spawnSync('openssl', ['version']).status !== 0
 
-describe('localCertificates read by openssl', { skip: noOpenssl }, () => {
+describe('localCertificates checked with openssl', { skip: noOpenssl }, () => {
   let folder: string
   const printed = async (file: string) => (await run('openssl', ['x509', '-in', file, '-noout', '-text'])).stdout
 
@@ -306,13 +306,13 @@ describe('localCertificates read by openssl', { skip: noOpenssl }, () => {
     await localCertificates(folder, ['plinth.example.test'], Date.now)
   })
 
-  it('verifies the leaf as a server certificate in strict mode', async () => {
+  it('the leaf passes strict verification as a server certificate', async () => {
     const checks = ['-x509_strict', '-purpose', 'sslserver', '-verify_hostname', 'plinth.example.test']
     const files = ['-CAfile', join(folder, 'authority.crt'), join(folder, 'server.pem')]
     assert.match((await run('openssl', ['verify', ...checks, ...files])).stdout, /server\.pem: OK/)
   })
 
-  it('rejects another host name', async () => {
+  it('the leaf fails verification for a different host name', async () => {
     const files = ['-CAfile', join(folder, 'authority.crt'), join(folder, 'server.pem')]
     await assert.rejects(run('openssl', ['verify', '-verify_hostname', 'other.example.test', ...files]), /mismatch/)
   })
@@ -326,7 +326,7 @@ describe('localCertificates read by openssl', { skip: noOpenssl }, () => {
     assert.match(shown, /prime256v1/)
   })
 
-  it('the leaf is for servers only, names the key of the CA, and has 397 days and a positive serial number', async () => {
+  it('the leaf is for servers only, identifies the CA’s key, and has 397 days and a positive serial number', async () => {
     const shown = await printed(join(folder, 'server.pem'))
     assert.match(shown, /Basic Constraints: critical\s+CA:FALSE/)
     assert.match(shown, /Key Usage: critical\s+Digital Signature\n/)
@@ -357,17 +357,17 @@ describe('providedCertificates', () => {
     keyFile = file('own.key', made.key)
   })
 
-  it('returns the files’ texts unchanged', () => {
+  it('returns the contents of the files unchanged', () => {
     assert.deepEqual(providedCertificates(certFile, keyFile), { key: text(keyFile), cert: text(certFile) })
   })
 
-  it('throws an error that names a missing or unreadable file', () => {
+  it('throws an error that identifies a missing or unreadable file', () => {
     assert.throws(() => providedCertificates(join(folder, 'no.crt'), keyFile), /no\.crt cannot be read: ENOENT/)
     assert.throws(() => providedCertificates(certFile, join(folder, 'no.key')), /no\.key cannot be read: ENOENT/)
     assert.throws(() => providedCertificates(folder, keyFile), /cannot be read: EISDIR/)
   })
 
-  it('throws an error that names a file that is not PEM', () => {
+  it('throws an error that identifies a file that is not PEM', () => {
     const notCertificate = /own\.key contains no PEM certificate/
     const der = new X509Certificate(text(certFile)).raw.toString('latin1')
     assert.throws(() => providedCertificates(keyFile, keyFile), notCertificate)
@@ -375,7 +375,7 @@ describe('providedCertificates', () => {
     assert.throws(() => providedCertificates(certFile, certFile), /own\.crt contains no unencrypted PEM private key/)
   })
 
-  it('throws an error that names an encrypted key', () => {
+  it('throws an error that identifies an encrypted key', () => {
     const encrypted = createPrivateKey(text(keyFile))
       .export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'secret' })
       .toString()
@@ -383,7 +383,7 @@ describe('providedCertificates', () => {
     assert.throws(() => providedCertificates(certFile, file('locked.key', encrypted)), refusal)
   })
 
-  it('throws an error that names both files if the key does not match the certificate', () => {
+  it('throws an error that identifies both files if the key does not match the certificate', () => {
     const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' })
     for (const key of [anotherKey(), rsa.toString()]) {
       const refusal = /other\.key is not the private key of .*own\.crt/
