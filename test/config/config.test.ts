@@ -18,18 +18,18 @@ const message = (env: Environment): string => {
   return ''
 }
 
-/** The value of `group.name`. */
+/** Returns the value of `group.name`. */
 const settingOf = (env: Partial<Environment>, key: string): unknown =>
   key.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], readConfig(env))
 
 interface Row {
-  /** Group and name in code. */
+  /** The setting's group and name in code. */
   key: string
   development: unknown
-  /** Only if it differs. */
+  /** The default in production, if different. */
   production?: unknown
   valid: [text: string, value: unknown][]
-  /** Value → expectation named in the message. */
+  /** Invalid values, each with the expectation that the message states. */
   invalid: [text: string, expected: RegExp][]
 }
 
@@ -192,7 +192,7 @@ const rows: Record<string, Row> = {
     ].map((text) => [text, /origins such as https:\/\/app\.example\.com .*is none\)$/]),
   },
   PLINTH_ACCESS_TOKEN_TTL: { key: 'oauth.accessTokenSeconds', development: 900, ...integer(60, 86_400) },
-  // test/version-lives.test.ts covers every rejected plan.
+  // test/version-lives.test.ts covers all rejected plans.
   PLINTH_VERSIONS: {
     key: 'versions.plans',
     development: {},
@@ -332,7 +332,7 @@ describe('readConfig', () => {
       assert.deepEqual(settingOf({ PLINTH_PROFILE: 'production' }, key), production)
       assert.deepEqual(settingOf({ [name]: '  ' }, key), development, 'blank is unset')
       for (const [text, value] of valid) {
-        // An issuer at another origin than the service would be a contradiction.
+        // An issuer whose origin differs from the service's would contradict other settings.
         const base = name === 'PLINTH_AUTH_URL' ? { PLINTH_BASE_URL: text } : {}
         assert.deepEqual(settingOf({ ...base, [name]: text }, key), value)
       }
@@ -427,7 +427,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('rejects an issuer at another origin than the service', () => {
+  it('rejects an issuer whose origin differs from the service’s', () => {
     const elsewhere = { PLINTH_BASE_URL: 'https://api.example.com', PLINTH_AUTH_URL: 'https://id.example.com' }
     const refusal = 'PLINTH_AUTH_URL=https://id.example.com is not valid: expected the origin of PLINTH_BASE_URL'
     assert.equal(message(elsewhere), refusal)
@@ -437,7 +437,7 @@ describe('readConfig', () => {
     const off = { PLINTH_TLS: 'off' }
     const proxied = { ...off, PLINTH_TRUSTED_PROXIES: '10.0.0.7' }
 
-    it('in development on a loopback address serves http://localhost:8080', () => {
+    it('serves http://localhost:8080 in development on a loopback address', () => {
       for (const host of ['127.0.0.1', '::1', 'localhost']) {
         const config = readConfig({ ...off, PLINTH_HOST: host })
         assert.deepEqual([config.plain, config.http.port, baseUrlOf(config)], [true, 8_080, 'http://localhost:8080'])
@@ -448,7 +448,7 @@ describe('readConfig', () => {
       assert.equal(baseUrlOf(named), 'http://plinth.localhost:8080')
     })
 
-    it('behind a trusted proxy keeps an https:// address, whatever the profile', () => {
+    it('keeps an https:// address behind a trusted proxy, regardless of the profile', () => {
       for (const PLINTH_PROFILE of ['development', 'production']) {
         const config = readConfig({ ...proxied, PLINTH_PROFILE })
         assert.deepEqual([config.plain, config.http.port, baseUrlOf(config)], [false, 8_443, 'https://localhost:8443'])
@@ -465,7 +465,7 @@ describe('readConfig', () => {
       assert.match(said, /, or a loopback address as PLINTH_HOST$/)
     })
 
-    it('is rejected with a base URL of the other scheme', () => {
+    it('is rejected if the base URL has the other scheme', () => {
       assert.match(message({ ...off, PLINTH_BASE_URL: 'https://api.example.com' }), /expected http:\/\//)
       for (const env of [{}, proxied]) {
         assert.match(message({ ...env, PLINTH_BASE_URL: 'http://localhost:8080' }), /expected https:\/\//)
@@ -475,7 +475,7 @@ describe('readConfig', () => {
     })
   })
 
-  it('names every invalid setting at once', () => {
+  it('lists every invalid setting at once', () => {
     const said = message({ PLINTH_PORT: 'x', PLINTH_TLS: 'x', PLINTH_LOG_LEVEL: 'x', PLINTH_TLS_KEY_FILE: 'x' })
     assert.deepEqual(
       said.split('\n').map((line) => line.split('=')[0]),
@@ -483,7 +483,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('is frozen, and reports unknown names', () => {
+  it('returns a frozen value, and reports unknown names', () => {
     const read = readConfig({ PLINTH_PROT: '1', OTHER: '2', PLINTH_PROFILE: 'development' })
     assert.deepEqual(read.unknown, ['PLINTH_PROT'])
     assert.ok(Object.isFrozen(read))
@@ -494,19 +494,19 @@ describe('readConfig', () => {
 })
 
 describe('values derived from the settings', () => {
-  it('the database: a file in the data folder, or the given address', () => {
+  it('the database URL: a file in the data folder, or the given URL', () => {
     assert.equal(databaseUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' }).storage), 'file:/x/plinth.db')
     assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' }).storage), 'postgres://db/x')
   })
 
-  it('the folder of results: in the data folder, or the given one', () => {
+  it('the results folder: in the data folder, or the given folder', () => {
     assert.equal(resultsUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' }).storage), 'file:/x/results')
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:/y/z' }).storage), 'file:/y/z')
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:///y/z' }).storage), 'file:///y/z')
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' }).storage), 'file:y')
   })
 
-  it('the table of settings: effective values, secrets hidden', () => {
+  it('the settings table: effective values, with secrets hidden', () => {
     const env = { PLINTH_PORT: '9443', PLINTH_MASTER_KEY: hex, PLINTH_BOOTSTRAP_CLIENT_SECRET: 's' }
     const table = describeSettings(readConfig({ ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b' }), env)
     const value = Object.fromEntries(table.map((row) => [row.name, row.value]))
