@@ -85,7 +85,7 @@ describe('plinth clients create without scopes', () => {
     })
   }
 
-  it('lists the scopes of the definition that PLINTH_DEFINITION names', async () => {
+  it('lists the scopes of the definition that PLINTH_DEFINITION specifies', async () => {
     const PLINTH_DEFINITION = join(project, 'examples', 'notes', 'service.ts')
     const create = plinth(['clients', 'create', '--name', 'Silent'], { ...env, PLINTH_DEFINITION })
     const { code, stderr } = await ended(create)
@@ -94,7 +94,7 @@ describe('plinth clients create without scopes', () => {
     assert.doesNotMatch(stderr, /users:write/)
   })
 
-  it('registers no client after an error; grants admin, audit:read and users:write only if named', async () => {
+  it('registers no client after an error; grants admin, audit:read and users:write only if listed explicitly', async () => {
     const create = (scope: string) =>
       plinth(
         ['clients', 'create', '--name', scope, '--scope', scope, '--public', '--redirect-uri', 'com.example.app:/cb'],
@@ -111,7 +111,7 @@ describe('plinth clients create without scopes', () => {
     assert.deepEqual([scopesOf('Silent'), scopesOf('*')], [[], []])
   })
 
-  it('--introspects-others sets introspectsOthers, --no-introspects-others clears it', async () => {
+  it('sets introspectsOthers with --introspects-others and clears it with --no-introspects-others', async () => {
     const text = await run('clients', 'create', '--name', 'Gateway', '--scope', 'reports:read', '--introspects-others')
     const id = /^client_id {6}(\S+)$/m.exec(text)?.[1] as string
     const introspectsOthers = async () => JSON.parse(await run('clients', 'show', id)).introspectsOthers
@@ -154,7 +154,7 @@ describe('plinth --help', () => {
     assert.match(stderr, /unknown command 'server'/)
   })
 
-  it('settings lists every setting with its value, and hides secrets', async () => {
+  it('plinth settings lists every setting with its value, and hides secrets', async () => {
     const { stdout } = await ended(
       plinth(['settings'], { ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'hunter2' }),
     )

@@ -8,26 +8,26 @@ import { screen } from '../../src/cli/demo/screen.ts'
 const secret = `whsec_${randomBytes(32).toString('base64')}`
 const body = JSON.stringify({ taskId: 'tsk_1', status: 'completed' })
 
-/** Headers of a call signed by the reference implementation. */
+/** Returns the headers for a call signed by the reference implementation. */
 function signed(at = new Date(), text = body, key = secret): Record<string, string> {
   const timestamp = String(Math.floor(at.getTime() / 1_000))
   const signature = new Webhook(key).sign('msg_1', at, text)
   return { 'webhook-id': 'msg_1', 'webhook-timestamp': timestamp, 'webhook-signature': signature }
 }
 
-describe('the verification of a webhook call in the demo', () => {
+describe('the demo’s webhook verification', () => {
   const now = Date.now()
   const check = (headers: Record<string, string>, text = body) => invalidReason(secret, headers, Buffer.from(text), now)
   const seconds = (offset: number) => new Date(now + offset * 1_000)
 
-  it('accepts a signature of the reference implementation, alone or among others', () => {
+  it('accepts a signature from the reference implementation, alone or among others', () => {
     assert.equal(check(signed()), null)
     const headers = signed()
     const others = `v1a,AAAA v1,${Buffer.alloc(32).toString('base64')} v1,short`
     assert.equal(check({ ...headers, 'webhook-signature': `${others} ${headers['webhook-signature']}` }), null)
   })
 
-  it('rejects a changed body, id or timestamp, another secret, and an unknown signature version', () => {
+  it('rejects a changed body, id or timestamp, a different secret, and an unknown signature version', () => {
     const noMatch = 'its signature does not match'
     assert.equal(check(signed(), `${body} `), noMatch)
     assert.equal(check({ ...signed(), 'webhook-id': 'msg_2' }), noMatch)
@@ -37,7 +37,7 @@ describe('the verification of a webhook call in the demo', () => {
     assert.equal(check({ ...headers, 'webhook-signature': `v1a${headers['webhook-signature']?.slice(2)}` }), noMatch)
   })
 
-  it('rejects a timestamp more than five minutes off, and a missing one', () => {
+  it('rejects a timestamp that is missing or more than five minutes off', () => {
     assert.equal(check(signed(seconds(-290))), null)
     assert.equal(check(signed(seconds(290))), null)
     assert.match(String(check(signed(seconds(-310)))), /timestamp/)
@@ -47,7 +47,7 @@ describe('the verification of a webhook call in the demo', () => {
   })
 })
 
-describe('the webhook receiver of the demo', () => {
+describe('the demo’s webhook receiver', () => {
   const post = async (url: string, headers: Record<string, string>) =>
     (await fetch(url, { method: 'POST', body, headers: { ...headers, 'webhook-event': 'report.completed' } })).status
 
@@ -67,7 +67,7 @@ describe('the webhook receiver of the demo', () => {
   })
 })
 
-describe('the terminal output of the demo', () => {
+describe('the demo’s terminal output', () => {
   async function shown(terminal: { isTTY?: boolean; columns?: number }, env: NodeJS.ProcessEnv): Promise<string> {
     let text = ''
     const write = (more: string) => {
@@ -99,7 +99,7 @@ describe('the terminal output of the demo', () => {
     assert.ok(text.includes(`${esc}[32m✔${esc}[39m`))
   })
 
-  it('cuts lines off before they wrap', async () => {
+  it('truncates lines before they wrap', async () => {
     const text = await shown({ isTTY: true, columns: 30 }, { NO_COLOR: '1' })
     const live = text.split(`\r${esc}[2K`).filter((frame) => !frame.includes('\n'))
     assert.ok(live.length > 1)
@@ -114,7 +114,7 @@ describe('the terminal output of the demo', () => {
 
   for (const [where, terminal, env] of [
     ['without a terminal', {}, {}],
-    ['without a terminal, whatever FORCE_COLOR says', {}, { FORCE_COLOR: '1' }],
+    ['without a terminal, regardless of FORCE_COLOR', {}, { FORCE_COLOR: '1' }],
     ['on a dumb terminal', { isTTY: true }, { TERM: 'dumb' }],
   ] as const) {
     it(`prints plain lines ${where}`, async () => {

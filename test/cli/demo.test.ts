@@ -16,7 +16,7 @@ const controls = /[^\P{Cc}\n]/u
 const env = { TMPDIR: folder, XDG_CACHE_HOME: join(tmpdir(), 'plinth-cache') }
 const baseOf = (stdout: string) => /Service {4}started at (\S+), with its own data folder$/m.exec(stdout)?.[1]
 
-/** Asserts that the service no longer listens and its data is removed. */
+/** Asserts that the service no longer listens and that its data is removed. */
 async function assertNothingLingers(stdout: string): Promise<void> {
   await assert.rejects(visit(folder, `${baseOf(stdout)?.replace('https:', 'http:')}/livez`), { code: 'ECONNREFUSED' })
   assert.deepEqual(readdirSync(folder), [])
@@ -25,7 +25,7 @@ async function assertNothingLingers(stdout: string): Promise<void> {
 describe('plinth demo', () => {
   beforeEach(() => assert.deepEqual(readdirSync(folder), []))
 
-  it('runs every step in a data folder of its own, ignores the environment, and cleans up', async (t) => {
+  it('runs every step in its own data folder, ignores the environment, and cleans up', async (t) => {
     const other = await occupied()
     t.after(() => other.server.close())
     const set = {
@@ -50,7 +50,7 @@ describe('plinth demo', () => {
     await assertNothingLingers(stdout)
   })
 
-  it('exit code 130 after Ctrl-C, with its data removed', async () => {
+  it('exit code 130 after Ctrl-C; its data is removed', async () => {
     const running = plinth(['demo'], env)
     await eventually('the token is shown', async () => running.stdout().includes('Token'))
     running.child.kill('SIGINT')

@@ -22,7 +22,7 @@ async function fail(...args: string[]): Promise<string> {
 }
 
 describe('plinth keys', () => {
-  it('create, list and revoke API keys; each change is in the audit log, which stays intact', async () => {
+  it('create, list and revoke manage API keys; each change is audited, and the log stays intact', async () => {
     const created = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
     const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(created) ?? []
     assert.ok(id && key)
@@ -89,7 +89,7 @@ describe('plinth keys', () => {
     it(`exit code 1 and the reason for ${what}`, async () => assert.match(await fail(...args), message))
   }
 
-  it('clients show, update and rotate-secret work; a public client has no secret', async () => {
+  it('clients show, update and rotate-secret work, except that a public client has no secret to rotate', async () => {
     const created = await run(
       ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
       ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],

@@ -15,7 +15,7 @@ import { ended, eventually, killAll, newPlace, plinth, serving, visit } from './
 after(killAll)
 
 describe('a second `plinth serve` on the same SQLite file', () => {
-  it('exit code 2 and the process that serves the file, which continues; other commands still work', async (t) => {
+  it('exit code 2 and the id of the first process, which keeps serving; other commands still work', async (t) => {
     const { dataDir, port, env, remove } = await newPlace()
     const linked = `${dataDir}-link`
     symlinkSync(dataDir, linked)
@@ -39,7 +39,7 @@ describe('a second `plinth serve` on the same SQLite file', () => {
     if (copy.error === undefined) assert.equal(copy.status, 0)
     assert.equal((await visit(dataDir, `https://localhost:${port}/readyz`)).status, 200)
 
-    // Nothing needs cleaning up, so there is no need for an orderly stop.
+    // Nothing needs cleaning up, so an orderly stop is not necessary.
     first.child.kill('SIGKILL')
     await first.ended
     const second = await serving(dataDir, port, env)
@@ -67,7 +67,7 @@ onSqlite((engine) => {
       await place.remove()
     })
     const inAnHour = new Date(Date.now() + 3_600_000).toISOString()
-    /** Makes the leases outlast this test, so that only a start that takes them over can release them. */
+    /** Extends the leases beyond the end of this test, so that only a start that takes them over can release them. */
     const lengthen = () =>
       db.write(async (tx) => {
         for (const table of ['jobs', 'deliveries'] as const) {
@@ -75,7 +75,7 @@ onSqlite((engine) => {
         }
       })
 
-    it('resumes a report at once, as its next attempt, with a new fencing token', async () => {
+    it('resumes a report at once, as its next attempt and with a new fencing token', async () => {
       await service.start()
       const body = { reportType: 'products', format: 'xlsx' }
       const id = (await service.call('POST', '/api/reports', { body })).json().taskId

@@ -62,7 +62,7 @@ describe('plinth serve <definition>', () => {
   describe('a folder with a definition', () => {
     const here = join(folder, 'here')
     const reports = (name: string) => `plinth: using the definition ${join(here, name)}\n`
-    /** The output of `migrate --plan` in this folder on an empty database. */
+    /** Returns the result of `migrate --plan` in this folder on an empty database. */
     const plan = async (more: Record<string, string> = {}, ...args: string[]) => {
       const { code, stdout, stderr } = await ended(plinth(['migrate', '--plan', ...args], { ...env, ...more }, here))
       return { code, stderr, isOfNotes: stdout.includes('create table "resource_notes"') }
@@ -86,7 +86,7 @@ describe('plinth serve <definition>', () => {
       assert.deepEqual(await plan(), { code: 0, stderr: reports('service.ts'), isOfNotes: true })
     })
 
-    it('prefers the file that package.json names', async () => {
+    it('prefers the file specified in package.json', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       writeFileSync(join(here, 'package.json'), '{"type":"module","plinth":"./other.ts"}')
       written('here/other.ts', notes('title: Title'))
@@ -113,7 +113,7 @@ describe('plinth serve <definition>', () => {
     })
   })
 
-  it('matches the documentation', () => {
+  it('uses the same definition as the documentation', () => {
     const [doc = '', readme = ''] = ['docs/resources.md', 'README.md'].map((name) =>
       readFileSync(join(project, name), 'utf8'),
     )
@@ -123,9 +123,17 @@ describe('plinth serve <definition>', () => {
   })
 
   const refusals: [what: string, file: () => string, message: RegExp][] = [
-    ['no such file', () => join(folder, 'none.ts'), /^plinth: \S+none\.ts does not exist or is not a file;/],
+    [
+      'a file that does not exist',
+      () => join(folder, 'none.ts'),
+      /^plinth: \S+none\.ts does not exist or is not a file;/,
+    ],
     ['a folder', () => folder, /^plinth: \S+ does not exist or is not a file;/],
-    ['another default export', () => written('a.mjs', 'export default {}'), /a\.mjs has no definition: .* service\(\)/],
+    [
+      'a default export that is not a service',
+      () => written('a.mjs', 'export default {}'),
+      /a\.mjs has no definition: .* service\(\)/,
+    ],
     ['no default export', () => written('b.mjs', 'export const x = 1'), /b\.mjs has no definition/],
     [
       'a file that throws',
@@ -153,7 +161,7 @@ describe('plinth serve <definition>', () => {
   }
 })
 
-describe('a definition with the path of a built-in table', () => {
+describe('a definition that uses a built-in table’s path', () => {
   const at = (path: string) => notes('title: Title', "sorts: ['title']").replace("'/notes'", `'${path}'`)
   const refused: [path: string, message: RegExp][] = [
     [
@@ -187,7 +195,7 @@ describe('plinth serve <definition> with a custom report', () => {
          columns: [{ name: 'title', type: 'string', sql: '${sql}' }] }] })`,
     )
 
-  it('exit code 2, and an error that names the report, the column and the database error', async () => {
+  it('exit code 2 and an error that contains the report, the column and the database error', async () => {
     const place = await newPlace()
     const { code, stdout, stderr } = await ended(plinth(['serve', written('g.ts', withReport('titel'))], place.env))
     place.remove()
@@ -209,7 +217,7 @@ describe('plinth serve <definition> with a custom report', () => {
 })
 
 describe('plinth migrate <definition>', () => {
-  it('plans and migrates; exit code 2 for a change that needs a decision by the owner', async () => {
+  it('plans and migrates; exit code 2 for a change that requires a decision by the owner', async () => {
     const place = await newPlace()
     const migrate = async (...args: string[]) => ended(plinth(['migrate', ...args], place.env))
     const first = written('first.ts', notes('title: Title, count: Type.Optional(Type.Integer())', "sorts: ['title']"))

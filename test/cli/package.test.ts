@@ -59,7 +59,7 @@ async function installed(t: TestContext): Promise<boolean> {
 }
 
 describe('the package that npm pack creates', () => {
-  it('installs into an empty folder and serves the definition of docs/resources.md', {
+  it('installs into an empty folder and serves the definition in docs/resources.md', {
     timeout: 180_000,
   }, async (t) => {
     if (!(await installed(t))) return
@@ -72,7 +72,7 @@ describe('the package that npm pack creates', () => {
   })
 })
 
-/** Asserts that the package's types check the fields of a definition. */
+/** Asserts that the package's types check a definition's fields. */
 async function typed(): Promise<void> {
   writeFileSync(join(app, 'wrong.ts'), snippet.replace("['topic', 'pinned']", "['topic', 'colour']"))
   const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--target', 'es2024', '--types', '']

@@ -21,7 +21,7 @@ async function place() {
   return created
 }
 
-/** The permissions of all files and folders in a folder, by name. */
+/** Returns the permissions of all files and folders in a folder, by name. */
 const rightsIn = (folder: string, prefix = ''): Record<string, string> =>
   Object.assign(
     {},
@@ -43,18 +43,18 @@ const stop = async (service: Running) => {
   assert.equal((await ended(service)).code, 0)
 }
 
-/** A sticky folder like /tmp. */
+/** A sticky folder, like /tmp. */
 const sharedFolder = mkdtempSync(join(tmpdir(), 'plinth-shared-'))
 chmodSync(sharedFolder, 0o1777)
 removals.push(() => rmSync(sharedFolder, { recursive: true }))
 
-/** Paths whose permissions not even root can change. */
+/** Paths whose permissions even root cannot change. */
 const unchangeable = { file: '/proc/self/status', folder: '/proc/self/task' }
 
-describe('the files of `plinth serve`', () => {
-  it('become private to their owner, older files and an existing folder included', async () => {
+describe('the files written by `plinth serve`', () => {
+  it('become private to their owner, including older files and an existing folder', async () => {
     const { dataDir, port, env } = await place()
-    // With the permissions that an earlier release or a copy may have left.
+    // These permissions may remain from an earlier release or a copy.
     const db = await openDatabase(`file:${join(dataDir, 'plinth.db')}`)
     await migrate(db)
     for (const folder of ['results', 'certificates']) mkdirSync(join(dataDir, folder))
@@ -88,7 +88,7 @@ describe('the files of `plinth serve`', () => {
     await stop(again)
   })
 
-  it('are private to their owner with the database and the results in other folders', async () => {
+  it('are private to their owner even if the database and the results are in other folders', async () => {
     const { dataDir, port, env } = await place()
     const elsewhere = mkdtempSync(join(tmpdir(), 'plinth-elsewhere-'))
     removals.push(() => rmSync(elsewhere, { recursive: true }))
@@ -129,7 +129,7 @@ describe('the files of `plinth serve`', () => {
     ],
   ]
   for (const [what, settings, named] of refusals) {
-    it(`exit code 2 in production if others can read ${what} and that cannot be changed`, async () => {
+    it(`exit code 2 in production if others can read ${what} and the permissions cannot be changed`, async () => {
       const { dataDir, env } = await place()
       const { code, stderr } = await ended(plinth(['serve'], { ...env, ...production, ...settings(dataDir) }))
       assert.deepEqual([code, named.test(stderr)], [2, true], stderr)

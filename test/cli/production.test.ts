@@ -48,7 +48,7 @@ describe('the production setup in docs/operations.md', () => {
     assert.match(String(client), /^client_id {6}cli_\S+\nclient_secret {2}\S+\n$/)
   })
 
-  it('200 at /readyz, and a token for the client', async () => {
+  it('200 from /readyz, and a token for the client', async () => {
     assert.equal((await get('/readyz')).status, 200)
     const [, id = '', secret = ''] = /^client_id +(\S+)\nclient_secret +(\S+)/.exec(outputs[3] ?? '') ?? []
     const response = await requestToken(place.dataDir, place.port, id, secret)

@@ -32,7 +32,7 @@ describe('plinth report', () => {
     return visit(place.dataDir, base + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
   }
 
-  it('run requests and downloads a report without leaving a partial file; list prints it', async () => {
+  it('run requests and downloads a report without leaving a partial file; list prints the report', async () => {
     for (const [title, genre] of [
       ['One', 'Poetry'],
       ['Two', 'Drama'],
@@ -58,7 +58,7 @@ describe('plinth report', () => {
     assert.equal(headers['repr-digest'], `sha-256=:${sha256}:`)
   })
 
-  it('exit code 1 and the error that the service returned', async () => {
+  it('exit code 1 and the error returned by the service', async () => {
     for (const [args, message] of [
       [['run', 'weather'], /422: Some fields break a rule \(reportType must be one of: users, /],
       [['run', 'books', '--filter', 'genre'], /It must be name=value/],

@@ -27,7 +27,7 @@ after(() => {
   for (const remove of removals) remove()
 })
 
-/** A new data folder, removed at the end. */
+/** Creates a data folder that is removed after the tests. */
 async function place() {
   const created = await newPlace()
   removals.push(created.remove)
@@ -118,7 +118,7 @@ describe('plinth serve', () => {
   const unsafe: [what: string, env: Record<string, string>, cause: RegExp][] = [
     ['disabled certificate checks', { NODE_TLS_REJECT_UNAUTHORIZED: '0' }, /NODE_TLS_REJECT_UNAUTHORIZED=0/],
     ['an open inspector', { NODE_OPTIONS: '--inspect=127.0.0.1:0' }, /node --inspect/],
-    ['the lenient parser', { NODE_OPTIONS: '--insecure-http-parser' }, /node --insecure-http-parser/],
+    ['the lenient HTTP parser', { NODE_OPTIONS: '--insecure-http-parser' }, /node --insecure-http-parser/],
   ]
   for (const [what, more, cause] of unsafe) {
     it(`exit code 2 in production for ${what}`, async () => {
@@ -129,7 +129,7 @@ describe('plinth serve', () => {
     })
   }
 
-  it('exit code 2 and the name of the setting if the data was encrypted with another master key', async () => {
+  it('exit code 2 and the setting’s name if the data was encrypted with a different master key', async () => {
     const { env, dataDir, port } = await place()
     await stop(await serving(dataDir, port, env))
     const { code, stderr } = await ended(plinth(['serve'], { ...env, PLINTH_MASTER_KEY: '7'.repeat(64) }))
@@ -137,7 +137,7 @@ describe('plinth serve', () => {
     assert.match(stderr, /^plinth: \S+ cannot be decrypted: PLINTH_MASTER_KEY is not the master key/)
   })
 
-  it('finishes requests in flight on SIGTERM, accepts no others, and exits with 0', async () => {
+  it('finishes in-flight requests on SIGTERM, accepts no new requests, and exits with 0', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, {
       ...env,
@@ -197,7 +197,7 @@ describe('plinth serve', () => {
     await stop(service)
   })
 
-  it('exits when the npm that started it exits', async () => {
+  it('exits when the npm process that started it exits', async () => {
     const { dataDir, port, env, base } = await place()
     const npm = start('npm', ['start'], env, project)
     await answering(npm, dataDir, port)
@@ -258,7 +258,7 @@ describe('plinth serve', () => {
     })
   }
 
-  it('exit code 2 and every invalid setting with its value and what was expected', async () => {
+  it('exit code 2 and, for every invalid setting, its value and what was expected', async () => {
     const { env } = await place()
     const wrong = { PLINTH_PORT: 'https', PLINTH_PUBLIC_READ: 'yes', PLINTH_MASTER_KEY: 'hunter2' }
     const commands = ['serve', 'migrate', 'settings']

@@ -32,7 +32,7 @@ export interface Running {
 
 export type Environment = Record<string, string>
 
-/** This process's environment without settings of the service, plus the given ones. */
+/** Returns this process's environment without the service's settings, plus the given variables. */
 function clean(env: Environment): NodeJS.ProcessEnv {
   const own = /^(PLINTH_|NODE_ENV|NODE_TEST_CONTEXT|DATABASE_URL|npm_|NO_COLOR|FORCE_COLOR)/
   const inherited = Object.entries(process.env).filter(([name]) => !own.test(name))
@@ -41,7 +41,7 @@ function clean(env: Environment): NodeJS.ProcessEnv {
 
 const started = new Set<ChildProcess>()
 
-/** Starts a program; `killAll` kills those still running at the end of the tests. */
+/** Starts a program; after the tests, `killAll` kills the programs that are still running. */
 export function start(command: string, args: string[], env: Environment, cwd = tmpdir()): Running {
   const child = spawn(command, args, { env: clean(env), cwd, stdio: ['ignore', 'pipe', 'pipe'] })
   started.add(child)
@@ -49,7 +49,7 @@ export function start(command: string, args: string[], env: Environment, cwd = t
   let stderr = ''
   child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
   child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
-  // 'close' fires only after every process with these pipes has exited, grandchildren included.
+  // 'close' fires only after every process with these pipes, including grandchildren, has exited.
   const ended = once(child, 'close').then(([code, signal]) => {
     started.delete(child)
     return { code, signal, stdout, stderr }
@@ -85,7 +85,7 @@ export function killAll(): void {
   for (const child of started) child.kill('SIGKILL')
 }
 
-/** A new data folder and a free port, as an environment. */
+/** Creates a data folder and finds a free port; `env` contains both. */
 export async function newPlace(): Promise<{ dataDir: string; port: number; env: Environment; remove: () => void }> {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-command-'))
   const port = await freePort()
@@ -145,7 +145,7 @@ export function basic(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')}`
 }
 
-/** Requests a token by client credentials; returns the whole response, which may be an error. */
+/** Requests a token with client credentials; returns the whole response, which may be an error. */
 export const requestToken = (dataDir: string, port: number, id: string, secret: string) =>
   visit(dataDir, `https://localhost:${port}/oauth/token`, {
     method: 'POST',

@@ -39,7 +39,7 @@ forEachEngine((engine) => {
   }
 
   describe('plinth users with --name', () => {
-    it('user.created is published as by POST /users', async () => {
+    it('publishes user.created like POST /users', async () => {
       const webhook = { event: 'user.created', callbackUrl: 'http://127.0.0.1:1/hook', payloadStyle: 'plain' }
       const { id } = await call<{ id: string }>('POST', '/api/webhooks', JSON.stringify(webhook))
       assert.deepEqual(await users(['invite', 'ada@example.com', '--name', ' Ada ']), { code: 0, stderr: '' })
@@ -62,12 +62,12 @@ forEachEngine((engine) => {
       )
     })
 
-    it('exit code 1 for a rejected password, and no user is added', async () => {
+    it('exit code 1 for a rejected password; no user is added', async () => {
       const { code } = await users(['set-password', 'x@example.com', '--name', 'X'], 'short\n')
       assert.deepEqual([code, await call('GET', '/users?email=x@example.com')], [1, []])
     })
 
-    it('--admin is recorded in the audit log as the role', async () => {
+    it('records --admin in the audit log as the role', async () => {
       const email = 'admin@example.com'
       const { code } = await users(['set-password', email, '--name', 'Admin', '--admin'], `${password}\n`)
       assert.equal(code, 0)

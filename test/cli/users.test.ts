@@ -84,7 +84,7 @@ describe('plinth users', () => {
       'short\n',
       /The password must have at least 12 characters/,
     ],
-    ['a password like the name', ['set-password', 'ada@example.com'], 'AdaLovelace1815\n', /easy to guess/],
+    ['a password similar to the name', ['set-password', 'ada@example.com'], 'AdaLovelace1815\n', /easy to guess/],
     ['a missing password', ['set-password', 'ada@example.com'], '', /at least 12 characters/],
   ]
   for (const [what, args, input, message] of refusals) {

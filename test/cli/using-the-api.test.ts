@@ -13,7 +13,7 @@ interface Block {
   text: string
 }
 
-/** The fenced code blocks of the page, each with its heading. */
+/** Returns the page's fenced code blocks, each with its heading. */
 function blocksOf(markdown: string): Block[] {
   const blocks: Block[] = []
   let heading = ''
@@ -28,7 +28,7 @@ const blocks = blocksOf(page)
 const [setup, ...others] = blocks
 const commands = others.filter(({ info }) => info === 'sh')
 
-/** Turns sample output of the page into a pattern: `…` stands for any text, alone on a line for any lines. */
+/** Converts sample output on the page to a pattern: `…` matches any text or, alone on a line, any number of lines. */
 function patternOf(shown: string): RegExp {
   const lines = shown.trimEnd().split('\n')
   const written = lines.map((line) => (line === '…' ? '(.*\n)*?' : `${line.split('…').map(escaped).join('.*')}\n`))
@@ -39,7 +39,7 @@ const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 const separator = '\u001e'
 
-/** Why the commands cannot run on this machine, or false: `%header{…}` requires curl 7.84. */
+/** Returns why the commands cannot run on this machine, or false; `%header{…}` requires curl 7.84. */
 function missing(): string | false {
   const [, major = 0, minor = 0] =
     /^curl (\d+)\.(\d+)/.exec(spawnSync('curl', ['--version']).stdout?.toString() ?? '')?.map(Number) ?? []
@@ -59,7 +59,7 @@ describe('docs/using-the-api.md', { skip: missing() }, () => {
     const script = commands.map(({ text }) => `${text}\nprintf '${separator}'\n`).join('')
     const CA = join(dataDir, 'certificates', 'authority.crt')
     const variables = { BASE: `https://localhost:${port}`, CA, CLIENT_ID, CLIENT_SECRET }
-    // Blocking here does not delay the service, which is another process.
+    // Blocking here does not delay the service, which is a separate process.
     const run = spawnSync('bash', ['-c', script], { env: { ...process.env, ...variables }, encoding: 'utf8' })
     assert.deepEqual([run.status, run.stderr], [0, ''])
     outputs = run.stdout.replaceAll('\r', '').split(separator)

@@ -30,7 +30,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
     ['', true],
     ['/v2', false],
   ] as const) {
-    it(`every link of a report requested under ${prefix || 'the bare path'} stays there`, async () => {
+    it(`every link in a report requested under ${prefix || 'the bare path'} stays under that path`, async () => {
       const body = { reportType: 'books', format: 'csv' }
       const accepted = await service.call('POST', `${prefix}/api/reports`, { body })
       assert.equal(accepted.status, 202)
@@ -52,7 +52,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
     })
   }
 
-  it('410 for the retired version, 404 for an unknown one', async () => {
+  it('410 for the retired version, 404 for an unknown version', async () => {
     const gone = await service.call('GET', '/v0/products?limit=1')
     assert.deepEqual([gone.status, gone.json().errorCode], [410, 'VERSION_RETIRED'])
     assert.equal(gone.headers.link, '</v1/products>; rel="successor-version"')
@@ -89,7 +89,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
 })
 
 describe('PLINTH_VERSIONS that does not match the definition', () => {
-  it('exit code 2 and the name of the setting, before any file is created', async (t) => {
+  it('exit code 2 and the setting’s name, before any file is created', async (t) => {
     const { dataDir, env, remove } = await newPlace()
     t.after(remove)
     const wrong: [command: string, value: string, RegExp][] = [

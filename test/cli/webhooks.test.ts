@@ -37,7 +37,7 @@ describe('plinth webhooks', () => {
   const start = (...args: string[]) => plinth(['webhooks', ...args], { ...place.env, ...client })
   const run = async (...args: string[]) => ended(start(...args))
 
-  it('listen verifies and forwards the calls that trigger causes, and removes its webhook at the end', async () => {
+  it('listen verifies and forwards the calls caused by trigger, and removes its webhook at the end', async () => {
     const listening = start('listen', '--forward', forward, '--events', 'report.*')
     const [, id] = await eventually(
       'it listens',
@@ -54,7 +54,8 @@ describe('plinth webhooks', () => {
     const [{ headers, bytes }] = calls as [(typeof calls)[0]]
     assert.deepEqual([headers['webhook-event'], headers['content-type']], ['report.completed', 'application/json'])
     assert.match(String(headers['user-agent']), /^Plinth\//)
-    // Forwarded byte for byte: the signature still verifies with the secret that only the listener and the service know.
+    // Forwarded byte for byte: the signature still verifies with the secret, which only the listener and the service
+    // know.
     assert.throws(() => new Webhook('whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA').verify(bytes, headers as never))
     assert.equal(JSON.parse(bytes.toString()).status, 'completed')
     assert.match(listening.stdout(), /Z {2}report\.completed {2}msg_\S{31} {2}→ 200 in \d+ ms\n/)
@@ -72,7 +73,7 @@ describe('plinth webhooks', () => {
     assert.ok(stdout.endsWith(`Removed ${id}\n`), stdout)
   })
 
-  it('exit code 1 and the error that the service returned', async () => {
+  it('exit code 1 and the error returned by the service', async () => {
     const nobodyHears = [
       ['trigger', 'report.completed'],
       /None of your active webhooks subscribes to report\.completed/,
@@ -82,7 +83,7 @@ describe('plinth webhooks', () => {
         ['listen', '--events', 'report.begun'],
         /422: Some fields break a rule \(event must be one of report\.completed/,
       ],
-      // The previous test has removed its webhook, too.
+      // The previous test has also removed its webhook.
       nobodyHears,
     ] as const) {
       const { code, stderr } = await run(...args)
