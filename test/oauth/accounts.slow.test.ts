@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await attempt(22, '2001:db8:9:9::1'), { waitSeconds: 0 })
     })
 
-    it('rehashes the password at the current cost if it is correct', async () => {
+    it('rehashes a correct password if its hash has an outdated cost', async () => {
       const { email, password } = await account()
       const dearer = passwords(randomBytes, { ...quickCost, passes: 3 })
       assert.ok('account' in (await loginWith(roomy, dearer)({ email, password, address: '192.0.2.5' })))
@@ -275,7 +275,7 @@ describe('passwords', () => {
     assert.deepEqual([isOutdated(one), defaultCost.memory], [false, 65_536])
   })
 
-  it('T-AUTH-02 are hashed four at a time while 32 wait; any more get SERVICE_UNAVAILABLE until a hash finishes', async () => {
+  it('T-AUTH-02 are hashed four at a time while 32 wait; further calls throw SERVICE_UNAVAILABLE until a hash finishes', async () => {
     const { verify } = passwords(randomBytes, { memory: 8_192, passes: 2, parallelism: 1 })
     const all = await Promise.allSettled(Array.from({ length: 50 }, () => verify('x', null)))
     const refused = all.filter((result) => result.status === 'rejected')

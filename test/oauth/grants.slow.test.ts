@@ -342,7 +342,7 @@ forEachEngine((engine) => {
     describe('logging out without being logged in', () => {
       const bye = 'https://app.example/bye'
 
-      it('200 with a script-free page that says so', async () => {
+      it('200 with a script-free page that says that the user is signed out', async () => {
         for (const query of ['', `?${new URLSearchParams({ post_logout_redirect_uri: bye })}`]) {
           const page = await auth.browser().once(`${auth.baseUrl}/oauth/logout${query}`)
           assert.equal(page.status, 200)

@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal(last.scope, 'openid users:read books:write')
     })
 
-    it('400 invalid_scope if the client has lost all of the scopes; the token is not consumed', async () => {
+    it('400 invalid_scope if the client has none of the scopes any more; the token is not consumed', async () => {
       const { app, config, refresh } = await granted()
       await narrow(app.id, ['reports:read'])
       await assert.rejects(openid.refreshTokenGrant(config, refresh), isScopeError)

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
   }
 
   describe('scheduled rotation (T-OA-14, S-04)', () => {
-    it('a key signs for 90 days, after being published for one, and then verifies for another 25 hours', async () => {
+    it('a key signs for 90 days and verifies for 25 more hours; its successor is published a day before it signs', async () => {
       const [first] = await kids()
       time.pass(89 * day - 1)
       assert.deepEqual(await byTime(), { published: undefined, retired: [] })
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       assert.ok(fresh !== ahead && others.length === 0 && String(fresh).length >= 43)
     })
 
-    it('a service that was down for years still publishes the new key a day ahead', async () => {
+    it('a service that was down for years still publishes the new key a day before it signs', async () => {
       const [first] = await kids()
       time.pass(900 * day)
       const { published, retired } = await byTime()

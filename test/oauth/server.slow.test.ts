@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.equal((await introspect(client, access_token)).body.active, true)
     })
 
-    it('introspectsOthers applies from when it is set until it is unset', async () => {
+    it('introspectsOthers takes effect as soon as it is set, and until it is unset', async () => {
       const [client, gateway] = [await registered(), await registered()]
       const { access_token } = (await server.token(form(client))).body
       const active = async () => (await introspect(gateway, access_token)).body.active

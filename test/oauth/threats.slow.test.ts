@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       'x',
       '',
     ]
-    it(`${wrong.length} variants, and a missing redirect_uri`, async () => {
+    it(`for ${wrong.length} variants of a registered URI, and for a missing redirect_uri`, async () => {
       const app = await auth.client({ redirectUris: [registered] })
       for (const uri of wrong) {
         const page = await auth.browser().visit(authorizeUrl(app.id, { redirect_uri: uri }))
