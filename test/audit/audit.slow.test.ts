@@ -131,7 +131,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('background writes', () => {
+  describe('the background writer', () => {
     const buffer = (database = db) => {
       const clock = { now: start }
       const faults: unknown[] = []
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       return { ...audit, clock, faults }
     }
 
-    it('are stored in order and in one chain after a flush', async () => {
+    it('stores entries in order and in one chain when flushed', async () => {
       const { note, flush } = buffer()
       for (let n = 0; n < 1_200; n++) note({ event: 'token.granted', clientId: `cli_${n}` })
       await flush()
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyAudit(db, sealer)).whole)
     })
 
-    it('record the first refusal of each kind at once, and the others in that minute as a count', async () => {
+    it('records the first refusal of each kind at once, and the others in that minute as a count', async () => {
       const { tally, flush, clock } = buffer()
       const denied = { event: 'access.denied', clientId: 'cli_x', target: 'GET /users' } as const
       for (let n = 0; n < 500; n++) tally({ ...denied, requestId: `r${n}` })
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('record at most 60 kinds of refusals per minute, and count the rest of 10,000 refusals', async () => {
+    it('records at most 60 kinds of refusals per minute, and counts the rest of 10,000 refusals', async () => {
       const { tally, flush } = buffer()
       for (let n = 0; n < 10_000; n++) tally({ event: 'credential.plaintext', address: `192.0.2.${n}` })
       await flush()
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.event, found.at(-1)?.details], ['audit.overflow', '{"entries":9940}'])
     })
 
-    it('count a client’s repeated events, and record each of 1,100 kinds', async () => {
+    it('counts a client’s repeated events, and records each of 1,100 kinds', async () => {
       const { repeated, flush } = buffer()
       const granted = (n: number) => ({ event: 'token.granted', clientId: `cli_${n}` }) as const
       for (let n = 0; n < 1_100; n++) repeated({ ...granted(n), requestId: `r${n}` })
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.clientId, found.at(-1)?.details], ['cli_0', '{"more":20}'])
     })
 
-    it('stay queued while the database is unavailable, up to 10,000 entries, and record how many more were dropped', async () => {
+    it('queues up to 10,000 entries while the database is unavailable, and records how many more were dropped', async () => {
       let away = true
       const failing: Database = { ...db, write: (unit) => (away ? Promise.reject(new Error('away')) : db.write(unit)) }
       const { note, flush } = buffer(failing)
