@@ -465,7 +465,7 @@ describe('readConfig', () => {
       assert.match(said, /, or a loopback address as PLINTH_HOST$/)
     })
 
-    it('is rejected if the base URL has the other scheme', () => {
+    it('is rejected if the scheme of the base URL does not match', () => {
       assert.match(message({ ...off, PLINTH_BASE_URL: 'https://api.example.com' }), /expected http:\/\//)
       for (const env of [{}, proxied]) {
         assert.match(message({ ...env, PLINTH_BASE_URL: 'http://localhost:8080' }), /expected https:\/\//)
