@@ -68,10 +68,10 @@ describe('plinth clients', () => {
   }
 })
 
-describe('plinth clients create without scopes', () => {
+describe('plinth clients create', () => {
   const silent: [what: string, args: string[]][] = [
-    ['a machine client', []],
-    ['an app that logs users in', ['--public', '--redirect-uri', 'com.example.app:/cb']],
+    ['a machine client without scopes', []],
+    ['an app without scopes', ['--public', '--redirect-uri', 'com.example.app:/cb']],
     ['an empty list of scopes', ['--scope', ' , ']],
   ]
   for (const [what, args] of silent) {
@@ -94,7 +94,7 @@ describe('plinth clients create without scopes', () => {
     assert.doesNotMatch(stderr, /users:write/)
   })
 
-  it('registers no client after an error; grants admin, audit:read and users:write only if listed explicitly', async () => {
+  it('registers no client after an error; grants admin, audit:read and users:write only on request', async () => {
     const create = (scope: string) =>
       plinth(
         ['clients', 'create', '--name', scope, '--scope', scope, '--public', '--redirect-uri', 'com.example.app:/cb'],
@@ -121,7 +121,7 @@ describe('plinth clients create without scopes', () => {
   })
 })
 
-describe('plinth --help', () => {
+describe('plinth', () => {
   const help: [string[], RegExp][] = [
     [[], /serve .*\n[\s\S]*migrate .*\n[\s\S]*demo .*\n[\s\S]*settings .*\n[\s\S]*clients .*\n/],
     [['serve'], /Start the service/],
@@ -137,7 +137,7 @@ describe('plinth --help', () => {
     [['users', 'set-password'], /standard input/],
     [['users', 'list'], /--json/],
   ]
-  it('describes every command, even with invalid settings', async () => {
+  it('describes every command with --help, even with invalid settings', async () => {
     const invalid = { ...env, PLINTH_PORT: 'none' }
     const runs = await Promise.all(help.map(([args]) => ended(plinth([...args, '--help'], invalid))))
     for (const [at, { code, stdout, stderr }] of runs.entries()) {
@@ -154,7 +154,7 @@ describe('plinth --help', () => {
     assert.match(stderr, /unknown command 'server'/)
   })
 
-  it('plinth settings lists every setting with its value, and hides secrets', async () => {
+  it('settings lists every setting with its value, and hides secrets', async () => {
     const { stdout } = await ended(
       plinth(['settings'], { ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'hunter2' }),
     )

@@ -21,8 +21,8 @@ async function fail(...args: string[]): Promise<string> {
   return stderr
 }
 
-describe('plinth keys', () => {
-  it('create, list and revoke manage API keys; each change is audited, and the log stays intact', async () => {
+describe('plinth keys, clients and audit', () => {
+  it('keys create, list and revoke work; each change is audited, and the log stays intact', async () => {
     const created = await run('keys', 'create', '--name', 'Batch', '--rate', '600/60', '--quota', '5000')
     const [, id, key] = /^id {7}(key_\S+)\napi_key {2}(plk_\S+)\n$/.exec(created) ?? []
     assert.ok(id && key)
@@ -89,7 +89,7 @@ describe('plinth keys', () => {
     it(`exit code 1 and the reason for ${what}`, async () => assert.match(await fail(...args), message))
   }
 
-  it('clients show, update and rotate-secret work, except that a public client has no secret to rotate', async () => {
+  it('clients show, update and rotate-secret work; rotate-secret fails for a public client', async () => {
     const created = await run(
       ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
       ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],
@@ -103,7 +103,7 @@ describe('plinth keys', () => {
     assert.match(await fail('clients', 'rotate-secret', id as string), /public client has no secret/)
   })
 
-  it('rotate --now makes the running service sign with the new key within seconds; old tokens stay valid', async () => {
+  it('keys rotate --now makes the running service sign with the new key within seconds; old tokens stay valid', async () => {
     const service = await serving(dataDir, port, env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'users:read')
     const [, id = '', before = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []

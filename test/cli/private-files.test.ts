@@ -51,8 +51,8 @@ removals.push(() => rmSync(sharedFolder, { recursive: true }))
 /** Paths whose permissions even root cannot change. */
 const unchangeable = { file: '/proc/self/status', folder: '/proc/self/task' }
 
-describe('the files written by `plinth serve`', () => {
-  it('become private to their owner, including older files and an existing folder', async () => {
+describe('plinth serve', () => {
+  it('makes its files private to their owner, including older files and an existing folder', async () => {
     const { dataDir, port, env } = await place()
     // These permissions may remain from an earlier release or a copy.
     const db = await openDatabase(`file:${join(dataDir, 'plinth.db')}`)
@@ -88,7 +88,7 @@ describe('the files written by `plinth serve`', () => {
     await stop(again)
   })
 
-  it('are private to their owner even if the database and the results are in other folders', async () => {
+  it('makes its files private even if the database and the results are in other folders', async () => {
     const { dataDir, port, env } = await place()
     const elsewhere = mkdtempSync(join(tmpdir(), 'plinth-elsewhere-'))
     removals.push(() => rmSync(elsewhere, { recursive: true }))
