@@ -65,7 +65,7 @@ export async function addClient(
 
 /**
  * Registers a client and returns it with its secret, of which only a digest is stored. Throws DUPLICATE_RESOURCE if the
- * id is taken, and otherwise the same error as `draftClient`.
+ * id is taken, and the same VALIDATION_ERROR as `draftClient`.
  */
 export async function createClient(
   db: Database,
@@ -106,7 +106,8 @@ const columns: (keyof Client)[] = [
 ]
 
 /**
- * Returns a function that finds unrevoked clients by id. Every token request runs its query, so it is compiled only once.
+ * Returns a function that finds unrevoked clients by id. The query is compiled only once, because every token request
+ * runs it.
  */
 export function clientFinder({ read, prepare }: Database): (id: string) => Promise<RegisteredClient | undefined> {
   const selected = columns.map((name) => sql<never>`${sql.ref(snake(name))}`.as(name))

@@ -28,7 +28,7 @@ export interface DocsClientOptions {
  */
 export async function syncDocsClient(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, baseUrl } = options
-  // If clients may not register this host, for example because it contains an underscore, the reference offers no login.
+  // The reference offers no login if clients may not register this host, for example because it contains an underscore.
   const isEnabled = options.isEnabled && isRedirectUri(redirectUri(baseUrl))
   const found = await findClient(db, docsClientId)
   const change = { db, sealer, actor: theService }

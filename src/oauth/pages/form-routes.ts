@@ -5,7 +5,7 @@ import { toProblem } from '../../http/problems/error-handler.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { errorTitle, plainErrorBody } from './error.ts'
 
-/** Form fields by name; if a name is repeated, only its first value. */
+/** Form fields by name; for a repeated name, only the first value. */
 export type Form = Record<string, string>
 export type FormRequest = FastifyRequest<{ Body: Form | undefined; Params: { uid: string } }>
 

@@ -96,7 +96,7 @@ function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPay
   return { ...payload, consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
 }
 
-/** Returns the start of the grace period, after which a used refresh token is still accepted; `never` for other kinds. */
+/** Returns the cutoff: a refresh token first used later than this may be used again; `never` for other kinds. */
 const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? iso(nowMs - refreshGraceMs) : never)
 const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)
 

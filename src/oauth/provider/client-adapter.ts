@@ -38,7 +38,10 @@ export function clientRecords(db: Database): Adapter {
 /** Client metadata fields that RFC 7591 does not define. */
 export const ownMetadata = ['is_first_party', 'is_trusted', 'introspects_others']
 
-/** Returns client metadata (RFC 7591 §2). Regardless of the method set here, secrets may use HTTP Basic or the form. */
+/**
+ * Returns client metadata (RFC 7591 §2). The provider accepts the secret by HTTP Basic or in the form, regardless of the
+ * method set here.
+ */
 function metadata(client: RegisteredClient): AdapterPayload {
   const { id, name, secretHash, scopes, grants, redirectUris, postLogoutRedirectUris, firstParty, trusted } = client
   return {

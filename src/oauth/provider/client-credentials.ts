@@ -12,8 +12,8 @@ export function namesApi(resource: unknown, { audience }: Api): boolean {
 }
 
 /**
- * Adds the client credentials grant (RFC 6749 §4.4). It differs from the provider's in two ways: a request without
- * `scope` gets all of the client's scopes (§3.3), and a scope that the client does not have is rejected with
+ * Adds the client credentials grant (RFC 6749 §4.4). This grant differs from the provider's in two ways: a request
+ * without `scope` gets all of the client's scopes (§3.3), and a scope that the client does not have is rejected with
  * `invalid_scope` instead of being dropped.
  */
 export function allowClientCredentials(provider: Provider, api: Api): void {

@@ -41,7 +41,7 @@ export interface AuthorizationServerOptions {
   address: PasswordGrantOptions['address']
   frame: Frame
   revocations?: RevocationEpoch
-  /** Audits granted, refused and revoked tokens. */
+  /** Audits granted, rejected and revoked tokens. */
   audit?: Pick<Audit, 'note' | 'repeated' | 'tally'>
   /** Called with each error not caused by the client. */
   report: (error: unknown) => void
@@ -146,9 +146,9 @@ function features(api: Api, frame: Frame): Configuration['features'] {
 type Token = Parameters<typeof isPresented>[1] & { clientId?: string | undefined; scope?: string | undefined }
 
 /**
- * Returns whether a client may introspect a token: its own tokens or, with `introspects_others`, any client's. All other
- * tokens are reported as inactive (RFC 7662 §2.2). As in the API, a revoked client's tokens are inactive, and scopes that
- * a client has lost are omitted.
+ * Returns whether a client may introspect a token: its own token or, with `introspects_others`, another client's. All
+ * other tokens are reported as inactive (RFC 7662 §2.2). As in the API, a revoked client's tokens are inactive, and
+ * scopes that a client has lost are omitted.
  */
 async function mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: Token): Promise<boolean> {
   const isOwn = token.clientId === client.clientId

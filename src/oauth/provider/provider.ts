@@ -117,7 +117,7 @@ function skipLogoutPrompt(provider: Provider, frame: Frame): void {
 
 /**
  * Suppresses the provider's CORS headers, because the service has already applied its own policy. The provider adds none
- * if a response already has one.
+ * if it finds a CORS header on the response.
  */
 function suppressCors(provider: Provider): void {
   const family = 'access-control-'

@@ -38,7 +38,8 @@ export class KeysUnavailable extends Error {}
 /**
  * Creates the verifier for this service's JWT access tokens (RFC 9068 §4, RFC 8725). The key, either the service's own or
  * the shared secret (HS256), determines the algorithm; `iss`, `aud` and the times are checked. The verifier throws jose's
- * JWTExpired for an expired token, KeysUnavailable, and other errors for any other invalid token.
+ * JWTExpired for an expired token, KeysUnavailable if keys could not be fetched, and other errors for any other invalid
+ * token.
  */
 export function accessTokenReader(rules: TokenRules): ReadAccessToken {
   const { audience } = rules

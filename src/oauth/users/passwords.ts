@@ -2,7 +2,7 @@ import { type Argon2Parameters, argon2, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { Problem } from '../../http/problems/problem.ts'
 
-/** Cost of a hash: memory in KiB, passes, parallelism (RFC 9106 §4). */
+/** The cost of a hash: memory in KiB, passes, parallelism (RFC 9106 §4). */
 export interface PasswordCost {
   memory: number
   passes: number
@@ -12,7 +12,7 @@ export interface PasswordCost {
 /** Hashes and verifies passwords. Throws SERVICE_UNAVAILABLE if too many hashes are already waiting. */
 export interface Passwords {
   hash: (password: string) => Promise<string>
-  /** Returns false if `stored` is null, after the same time as for a stored hash. */
+  /** If `stored` is null, returns false after the time that checking a stored hash takes. */
   verify: (password: string, stored: string | null) => Promise<boolean>
   /** Returns whether a stored hash was computed with a cost other than the current one. */
   isOutdated: (stored: string) => boolean

@@ -41,8 +41,8 @@ const clientEndpoints = [token, revocation, introspection, `${end_session}/confi
 const guessable = [token, revocation, introspection]
 const browserEndpoints = [authorization, `${authorization}/:uid`, end_session, `${end_session}/success`]
 /**
- * Endpoints that also accept POST (OpenID Connect Core §3.1.2.1); the session cookie arrives only after the redirect to
- * GET.
+ * Endpoints that also accept POST (OpenID Connect Core §3.1.2.1). Browsers send the session cookie only after the
+ * redirect to GET.
  */
 const formEndpoints = [authorization, end_session]
 const documents = [jwks, '/.well-known/openid-configuration', '/.well-known/oauth-authorization-server']
