@@ -118,8 +118,8 @@ const rowOf = (entry: TimedEntry, sequence: number): Unchained => ({
 })
 
 /**
- * Computes the hash of the entry that follows an entry whose hash is `previous`. The hash is keyed with the master key,
- * so that write access to the database alone is not enough to forge a chain.
+ * Computes an entry's hash; `previous` is the hash of the preceding entry. Hashes are keyed with the master key, so that
+ * write access to the database alone is not enough to forge a chain.
  */
 export function chainHash(sealer: Digest, row: Unchained, previous: string): string {
   const { sequence, at, event, clientId, subject, target, address, requestId, details } = row
@@ -127,7 +127,7 @@ export function chainHash(sealer: Digest, row: Unchained, previous: string): str
   return sealer.digest(JSON.stringify(content), 'audit')
 }
 
-/** A position in the chain that was recorded elsewhere, and proves that the log up to that position is unchanged. */
+/** A chain position that was recorded elsewhere and proves that the log up to that position is unchanged. */
 export interface Anchor {
   sequence: number
   hash: string
@@ -138,7 +138,7 @@ export type AuditVerdict = ({ whole: true } & Anchor) | { whole: false; sequence
 
 const batch = 1_000
 
-/** Verifies the chain from its first entry to its head, and verifies that the chain contains the anchor. */
+/** Verifies the chain from its first entry to its head, and that the chain contains the anchor. */
 export async function verifyAudit({ read }: Database, sealer: Digest, anchor?: Anchor): Promise<AuditVerdict> {
   // Read the head first, so that entries added during the check come after it and are ignored.
   const head = await read.selectFrom('auditHead').selectAll().executeTakeFirstOrThrow()
