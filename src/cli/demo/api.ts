@@ -53,7 +53,7 @@ export function client({ origin, host, port, ca }: Address, signal: AbortSignal)
   return { send, close: () => void agent.destroy() }
 }
 
-/** Sends one request and throws if it fails; waits and retries if the service asks for a retry. */
+/** Sends one request that must succeed; waits and retries if the service asks for a retry. */
 export type Call = Send
 
 const maxAttempts = 8
@@ -83,7 +83,7 @@ export async function jsonOf<T>({ body }: ApiResponse): Promise<T> {
   return JSON.parse(Buffer.concat(await body.toArray()).toString()) as T
 }
 
-/** The members that the service's error formats use. */
+/** Members of the service's error bodies, in any of its error formats. */
 interface ErrorBody {
   detail?: string
   message?: string
