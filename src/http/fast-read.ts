@@ -19,7 +19,7 @@ export const representationOf = (resource: Versioned, serialize: (resource: Vers
   lastModified: httpDate(resource.updatedAt),
 })
 
-/** True for a GET of the whole representation that has no effective condition other than If-None-Match. */
+/** Returns true for a GET request for the whole representation with no precondition in effect except If-None-Match. */
 export function isUnconditionalRead(request: FastifyRequest): boolean {
   const { headers, method } = request
   if (method !== 'GET' || headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined)
@@ -28,7 +28,8 @@ export function isUnconditionalRead(request: FastifyRequest): boolean {
 }
 
 /**
- * A shortcut past the `conditional` policy for such a GET: 304 if the client already has the representation, otherwise 200.
+ * Responds without the `conditional` policy to requests for which `isUnconditionalRead` is true: 304 if the client already
+ * has the representation, otherwise 200.
  */
 export function sendRepresentation(
   request: FastifyRequest,

@@ -2,8 +2,8 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
- * JSON Merge Patch (RFC 7396 §2): a member replaces the old value, null removes it, and objects are merged. Neither input is
- * modified.
+ * Applies a JSON Merge Patch (RFC 7396 §2): a member replaces the old value, null removes the member, and objects are
+ * merged. Neither argument is modified.
  */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch

@@ -1,4 +1,7 @@
-/** The known name closest to a misspelt one by edit distance; undefined if none is close enough for a typo. */
+/**
+ * Returns the known name with the smallest edit distance from a misspelt name; undefined if none is close enough to be a
+ * typo.
+ */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const wanted = name.slice(0, maxLength).toLowerCase()
   const maxEdits = Math.max(1, Math.floor(wanted.length / 3))
@@ -9,7 +12,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best?.candidate
 }
 
-/** Longer names are compared by their first 60 characters: the cost grows with the square of the length. */
+/** Only the first 60 characters of a name are compared, because the cost grows with the square of the length. */
 const maxLength = 60
 
 /** Counts insertions, deletions, substitutions and swaps of adjacent characters (optimal string alignment distance). */

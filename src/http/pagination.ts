@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
 import { malformedQuery } from './problems/problem.ts'
 
-/** The position of a page: the sort values of the row it starts after, and its direction. */
+/** The position of a page: the sort values of the row after which it starts, and its direction. */
 export interface Cursor {
   after: (string | number)[]
   backwards: boolean
@@ -16,7 +16,7 @@ export const PageLimit = Type.Optional(
   Type.Integer({
     minimum: 1,
     description: `Number of items to return, at most ${pageSize.most}`,
-    // Only documented: the Link header repeats the query as sent, so the validator must not fill in the default.
+    // This only documents the default: the Link header repeats the query as sent, so the validator must not insert it.
     ...documentedRules({ default: pageSize.default }),
   }),
 )
@@ -26,15 +26,15 @@ export const CursorText = Type.Optional(
   Type.String({ maxLength: 2_000, description: 'Position of the page, from a Link header', examples: [''] }),
 )
 
-/** The `fields` parameter of a partial response. */
+/** The `fields` parameter, which requests a partial response. */
 export const Fields = Type.Optional(
   Type.String({ description: 'Names of the members to return, separated by commas; by default all', examples: ['id'] }),
 )
 
-/** The page size for a `limit` parameter: capped at the maximum; the default if absent. */
+/** Returns the page size for a `limit` parameter: capped at the maximum, or the default if the parameter is absent. */
 export const pageSizeOf = (limit: number | undefined): number => Math.min(limit ?? pageSize.default, pageSize.most)
 
-/** A short hash of the filter and sort that a cursor belongs to. */
+/** Returns a short hash of the filter and sort order to which a cursor belongs. */
 export const listFingerprint = (parts: unknown): string => hash('sha1', JSON.stringify(parts), 'base64url').slice(0, 10)
 
 export const encodeCursor = (fingerprint: string, { after, backwards }: Cursor): string =>
@@ -50,14 +50,14 @@ export function decodeCursor(text: string, fingerprint: string, length: number):
     throw Object.assign(malformed('is not a valid cursor'), { cause })
   }
   const [sent, direction, ...after] = Array.isArray(parts) ? parts : []
-  // PostgreSQL text cannot contain NUL, so no genuine cursor does.
+  // PostgreSQL text cannot contain NUL, so no genuine cursor contains it.
   const scalars = after.every((value) => Number.isFinite(value) || (typeof value === 'string' && !value.includes('\0')))
   if (after.length !== length || !scalars) throw malformed('is not a valid cursor')
   if (sent !== fingerprint) throw malformed('belongs to a list with a different filter or sort')
   return { after, backwards: direction === 1 }
 }
 
-/** The Link header of a page (RFC 8288): `first` always, `next` and `prev` if those pages exist. */
+/** Builds the Link header of a page (RFC 8288): always `first`, and `next` and `prev` if those pages exist. */
 export function linkHeader(path: string, query: object, cursors: { next?: string; prev?: string }): string {
   const otherParameters = Object.entries(query).filter(([name, value]) => name !== 'cursor' && value !== undefined)
   const href = (cursor?: string) => {
@@ -80,18 +80,18 @@ export interface PageQuery {
 interface PageRules<Row> {
   /** The filters; a cursor is valid only for a list with the same filters. */
   of: unknown
-  /** The sort values of a row; unique in combination. */
+  /** Returns the sort values of a row; the combination is unique. */
   keyOf: (row: Row) => Cursor['after']
   /**
-   * Reads up to `count` rows after the given position, or from the start; when reading backwards, the nearest row comes
-   * first.
+   * Reads up to `count` rows after the given position, or from the start. When reading backwards, the row nearest to the
+   * position comes first.
    */
   rowsAfter: (after: Cursor['after'] | null, backwards: boolean, count: number) => Promise<Row[]>
 }
 
 /**
- * Reads one page of a list, with cursors for the pages before and after it; no row is skipped or repeated while others are
- * inserted.
+ * Reads one page of a list and returns cursors for the previous and next pages. Concurrent inserts cause no row to be
+ * skipped or repeated.
  */
 export async function keysetPage<Row>(query: PageQuery, length: number, { of, keyOf, rowsAfter }: PageRules<Row>) {
   const limit = pageSizeOf(query.limit)

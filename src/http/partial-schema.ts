@@ -3,8 +3,8 @@ import type { TObject, TOptional, TProperties, TSchemaOptions } from 'typebox'
 type Part<P extends TProperties> = TObject<{ [Name in keyof P]: TOptional<P[Name]> }>
 
 /**
- * The schema of a response that `fields` may narrow: at any depth, members may be absent and defaults are not filled in. The
- * OpenAPI document still states which members a whole response always has.
+ * Returns the schema of a response that `fields` may narrow: members may be absent at any depth, and defaults are not
+ * inserted. The OpenAPI document still states which members the whole response always has.
  */
 export const partialSchema = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
   ({ ...partial(whole), ...options, whole: { ...whole, ...options } }) as unknown as Part<P>
@@ -17,7 +17,7 @@ const ones = ['items', 'additionalProperties']
 function partial<T>(schema: T): T {
   if (typeof schema !== 'object' || schema === null) return schema
   const { required, default: _, ...rest } = schema as Record<string, unknown>
-  // The member that distinguishes the variants may be absent, in which case the value could be any of them.
+  // The member that distinguishes the variants may be absent, so the value could match any variant.
   if (hasSeveralShapes(rest.anyOf ?? rest.oneOf)) return {} as T
   const below = Object.entries(rest).map(([keyword, value]) => {
     if (maps.includes(keyword)) return [keyword, eachOf(value as object)]
@@ -34,12 +34,12 @@ const hasSeveralShapes = (choices: unknown): boolean =>
   Array.isArray(choices) && choices.filter(({ type }) => type === 'object' || type === 'array').length > 1
 
 /**
- * Rules that a handler checks itself, to report all violations at once or with clearer messages than a validator. The
- * OpenAPI document presents them as part of the schema. They are stored in `$defs`, which validators ignore.
+ * Documents rules that a handler checks itself, to report all violations at once or with clearer messages than a validator
+ * would. The OpenAPI document includes them in the schema. They are stored in `$defs`, which validators ignore.
  */
 export const documentedRules = (rules: DocumentedRules) => ({ $defs: { rules } })
 
-/** Documents another schema in place of the validated one, to omit input that is accepted but undocumented. */
+/** Documents a different schema from the one used for validation, to omit input that is accepted but undocumented. */
 export const documentedAs = (schema: object) => ({ $defs: { documented: schema } })
 
 export interface DocumentedRules {

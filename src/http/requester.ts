@@ -2,15 +2,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from './headers/client-address.ts'
 import type { Caller } from './policies/authenticate.ts'
 
-/** The account on whose behalf work that is limited per account runs. */
+/** The account on whose behalf work with per-account limits runs. */
 export interface Requester {
-  /** Identical for all requests of a client and subject; without a token, for all requests from a network. */
+  /** The same for all requests with a given client and subject; without a token, for all requests from a network. */
   account: string
   /** Aborted if the connection closes before the response is sent. */
   signal: AbortSignal
 }
 
-/** The account key of a client and subject. */
+/** Returns the account key of a client and subject. */
 export const accountOf = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
   `client:${JSON.stringify([clientId, subject])}`
 

@@ -4,8 +4,8 @@ const known = Symbol('facts')
 const unrouted: FastifyContextConfig = Object.freeze({})
 
 /**
- * The `config` of the matched route, cached per request: Fastify rebuilds `routeOptions` on each access, and the policies
- * read it about ten times.
+ * Returns the `config` of the matched route, cached per request: Fastify rebuilds `routeOptions` on each access, and the
+ * policies read it about ten times.
  */
 export function routeConfig(request: FastifyRequest): FastifyContextConfig {
   const cached = request as { [known]?: FastifyContextConfig }
@@ -13,10 +13,10 @@ export function routeConfig(request: FastifyRequest): FastifyContextConfig {
   return cached[known]
 }
 
-/** True if no route matches the path. */
+/** Returns true if no route matches the path. */
 export const isUnrouted = (request: FastifyRequest): boolean => routeConfig(request) === unrouted
 
-/** The router also matches empty parameters, but no resource has an empty id. */
+/** Returns whether a route matches. The router also matches empty parameters, but no resource has an empty id. */
 function hasRoute({ is404, params }: FastifyRequest): boolean {
   if (is404) return false
   const values = params as Record<string, string>

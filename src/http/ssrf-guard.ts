@@ -5,21 +5,24 @@ import { callbackify } from 'node:util'
 import ipaddr from 'ipaddr.js'
 import { buildConnector } from 'undici'
 
-/** Allowed targets: `allowCidrs` permits ranges beyond the public internet; without `ports`, every port is allowed. */
+/**
+ * Allowed targets: `allowCidrs` permits ranges outside the public internet; if `ports` is omitted, every port is allowed.
+ */
 export interface AddressPolicy {
   allowHttp: boolean
   allowCidrs: readonly string[]
   ports?: readonly number[]
 }
 
-/** The parsed URL, or a reason for rejecting it that reveals no address. */
+/** The parsed URL, or a reason for its rejection that reveals no address. */
 export type Verdict = { ok: true; url: URL } | { ok: false; reason: string }
 
 /** Resolves a host name to all its addresses, in one lookup. */
 export type LookupAll = (hostname: string) => Promise<readonly { address: string }[]>
 
 /**
- * Connection options: `connectTimeoutMs` (default 5 s) covers DNS, TCP and TLS; `ca` adds trusted certificate authorities.
+ * Connection options: `connectTimeoutMs` (5 s by default) covers DNS, TCP and TLS; `ca` adds trusted certificate
+ * authorities.
  */
 export interface ConnectOptions {
   policy: AddressPolicy
@@ -28,21 +31,21 @@ export interface ConnectOptions {
   ca?: string | string[]
 }
 
-/** The resolver of the operating system, including the hosts file. */
+/** The operating system's resolver, which also reads the hosts file. */
 export const lookupAll: LookupAll = (hostname) => systemLookup(hostname, { all: true })
 
-/** The `code` of the error for a blocked connection. */
+/** The error `code` for a blocked connection. */
 export const BLOCKED = 'CALLBACK_URL_BLOCKED'
 
 const MAX_URL_LENGTH = 2048
-// RFC 1035 section 2.3.4. OpenSSL accepts a server name of at most 255 bytes; for a longer one it leaves an error in its
-// queue that breaks other connections of this process.
+// RFC 1035 section 2.3.4. OpenSSL accepts a server name of at most 255 bytes; a longer name leaves an error in OpenSSL's
+// queue that breaks other connections in this process.
 const MAX_HOST_LENGTH = 253
 const LOOKUP_TIMEOUT_MS = 3000
 const NOT_PUBLIC = 'must not point to a private or reserved address'
 const FORBIDDEN_TEXT = /[\s\\\p{Cc}]|%00/u
 
-// IANA special-purpose address registries; 168.63.129.16 is a cloud provider's metadata service on a public address.
+// IANA special-purpose address registries; 168.63.129.16 is a cloud provider's metadata service at a public address.
 const DENIED = ranges(
   `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.31.196.0/24
   192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4
@@ -50,14 +53,13 @@ const DENIED = ranges(
 )
 const GLOBAL = ranges(['0.0.0.0/0', '2000::/3'])
 
-/** The error for a target that the policy blocks, identified by its `code`. */
+/** Creates the error for a target that the policy blocks; callers identify it by its `code`. */
 export function blocked(): Error {
   return Object.assign(new Error(BLOCKED), { code: BLOCKED })
 }
 
 /**
- * Validates the syntax of a URL and, if the host is a literal address or localhost, the address. Resolves no names and never
- * throws.
+ * Validates the syntax of a URL and, if the host is an IP address or localhost, the address. Never resolves names or throws.
  */
 export function validateUrl(policy: AddressPolicy, text: string): Verdict {
   const url = URL.parse(text)
@@ -66,14 +68,17 @@ export function validateUrl(policy: AddressPolicy, text: string): Verdict {
   return reason === null ? { ok: true, url } : { ok: false, reason }
 }
 
-/** True if connecting to the address is allowed: it is globally routable unicast or within `allowCidrs`. */
+/** Returns true if connections to the address are allowed: it is globally routable unicast or within `allowCidrs`. */
 export function addressAllowed(policy: AddressPolicy, address: string): boolean {
   if (isIP(address) === 0 || address.includes('%')) return false
   if (within(ranges(policy.allowCidrs), address)) return true
   return within(GLOBAL, address) && !within(DENIED, address)
 }
 
-/** Validates a URL and every address of its host. A host that cannot be resolved passes, because delivery checks again. */
+/**
+ * Validates a URL and every address of its host. A host that cannot be resolved is accepted, because delivery checks the URL
+ * again.
+ */
 export async function checkTarget(policy: AddressPolicy, text: string, lookup = lookupAll): Promise<Verdict> {
   const verdict = validateUrl(policy, text)
   if (!verdict.ok || knownAddresses(verdict.url.hostname).length > 0) return verdict
@@ -82,8 +87,8 @@ export async function checkTarget(policy: AddressPolicy, text: string, lookup = 
 }
 
 /**
- * A connector for an undici Agent: resolves the name once, connects only to allowed addresses and also checks the address of
- * the peer.
+ * Creates a connector for an undici Agent: it resolves the name once, connects only to allowed addresses, and also checks
+ * the peer address.
  */
 export function ssrfSafeConnect(options: ConnectOptions): buildConnector.connector {
   const { policy, lookup = lookupAll, connectTimeoutMs = 5000, ca } = options
@@ -101,7 +106,7 @@ export function ssrfSafeConnect(options: ConnectOptions): buildConnector.connect
     if (isIP(target.hostname) !== 0 && !addressAllowed(policy, target.hostname)) return done(blocked(), null)
     connect(target, (...[error, socket]) => {
       if (error !== null) return done(error, null)
-      // If the peer has already disconnected, its address is unknown and nothing can be sent to it.
+      // If the peer has already disconnected, its address is unknown, and nothing can be sent.
       if (socket.remoteAddress === undefined || addressAllowed(policy, socket.remoteAddress)) return done(null, socket)
       socket.destroy()
       done(blocked(), null)
@@ -136,7 +141,7 @@ function targetError(policy: AddressPolicy, url: URL): string | null {
   return knownAddresses(url.hostname).every((address) => addressAllowed(policy, address)) ? null : NOT_PUBLIC
 }
 
-/** The addresses of a host that need no lookup; empty for an ordinary name (RFC 6761 section 6.3). */
+/** Returns the addresses of a host that needs no lookup; empty for an ordinary name (RFC 6761 section 6.3). */
 function knownAddresses(hostname: string): string[] {
   const host = hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '')
   if (isIP(host) !== 0) return [host]
@@ -151,7 +156,7 @@ async function resolved(lookup: LookupAll, hostname: string): Promise<readonly {
     .finally(() => clearTimeout(timer))
 }
 
-/** Parses CIDRs, skipping invalid ones, so that they allow nothing. */
+/** Parses CIDRs. Invalid entries are skipped, so they allow nothing. */
 function ranges(cidrs: readonly string[]) {
   return cidrs.filter((cidr) => ipaddr.isValidCIDR(cidr)).map((cidr) => ipaddr.parseCIDR(cidr))
 }

@@ -4,7 +4,10 @@ import { type FieldError, Problem } from './problems/problem.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Allowed body members of a route whose schema does not list them: a patch may contain any member of the resource. */
+    /**
+     * Body members that a route allows although its schema does not list them: a patch may contain any member of the
+     * resource.
+     */
     members?: readonly string[]
   }
 }
@@ -15,8 +18,8 @@ interface Schema {
 }
 
 /**
- * `handling=strict` (RFC 7240 §4.4): throws INVALID_INPUT naming every body member and query parameter that would otherwise
- * be ignored because it is unknown or read-only.
+ * Implements `handling=strict` (RFC 7240 §4.4): throws INVALID_INPUT that lists every body member and query parameter that
+ * would otherwise be ignored as unknown or read-only.
  */
 export function rejectUnknownMembers(request: FastifyRequest): void {
   const { body, routeOptions } = request
@@ -38,12 +41,15 @@ const membersOnly = (names: readonly string[]): Schema => ({
   properties: Object.fromEntries(names.map((name) => [name, {}])),
 })
 
-/** The members of the responses; one that is not in the body schema is read-only. */
+/** Returns the members of the responses; a member that is not in the body schema is read-only. */
 function responseMembers(response: Record<string, Schema> = {}): Set<string> {
   return new Set(Object.values(response).flatMap(({ properties = {} }) => Object.keys(properties)))
 }
 
-/** Paths of the members that a schema does not declare; a schema without named properties, such as a map, allows any. */
+/**
+ * Returns the paths of members that a schema does not declare. A schema without named properties, such as a map, allows any
+ * member.
+ */
 function unknownIn(value: unknown, schema: Schema | undefined, path = ''): string[] {
   if (typeof value !== 'object' || value === null || schema === undefined) return []
   if (Array.isArray(value)) return value.flatMap((item, at) => unknownIn(item, schema.items, `${path}${at}.`))
@@ -55,8 +61,8 @@ function unknownIn(value: unknown, schema: Schema | undefined, path = ''): strin
 }
 
 /**
- * Makes the routes of this context reject undeclared query parameters with INVALID_INPUT, suggesting the nearest known name.
- * Otherwise a misspelt filter would return every row.
+ * Makes the routes in this context reject undeclared query parameters with INVALID_INPUT and suggest the nearest known name.
+ * Otherwise, a misspelt filter would return every row.
  */
 export function rejectUnknownParameters(app: FastifyInstance): void {
   app.addHook('preValidation', (request, _reply, done) => {

@@ -6,9 +6,10 @@ const maxMembers = 1_000
 const invalid = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT', detail, { cause })
 
 /**
- * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2), namely duplicate names in an
- * object and numbers that a double cannot represent; for names that could modify prototypes; and for more than 32 levels or
- * 1,000 members, both checked before any value is built. A leading byte order mark is skipped (RFC 8259 §8.1).
+ * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2), that is, duplicate names in
+ * an object and numbers that a double cannot represent; for names that could modify prototypes; and for more than 32 levels
+ * or 1,000 members, both of which are checked before any value is built. A leading byte order mark is skipped (RFC 8259
+ * §8.1).
  */
 export function readJson(text: string): unknown {
   const start = text.charCodeAt(0) === 0xfeff ? 1 : 0
@@ -19,7 +20,8 @@ export function readJson(text: string): unknown {
   } catch (cause) {
     throw invalid(text.trim() === '' ? 'The body is empty; expected JSON' : 'The body is not valid JSON', cause)
   }
-  // A later member replaces an earlier one of the same name, escaped or not, so duplicates lower the count.
+  // A later member replaces an earlier member with the same name, even if only one is escaped, so duplicates lower the
+  // count.
   if (members > 0 && membersOf(value) < members) throw invalid('The body has an object with duplicate member names')
   return value
 }
@@ -44,7 +46,7 @@ const [quote, backslash, colon] = [0x22, 0x5c, 0x3a]
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
 const [minus, zero, nine] = [0x2d, 0x30, 0x39]
 
-/** Scans the text once: checks depth and numbers, counts the members of all objects, and looks for long numbers. */
+/** Scans the text once: checks nesting depth and numbers, counts the members of all objects, and looks for long numbers. */
 function scan(text: string, start: number): { members: number; hasLongText: boolean } {
   let depth = 0
   let members = 0
@@ -66,7 +68,10 @@ function scan(text: string, start: number): { members: number; hasLongText: bool
   return { members, hasLongText }
 }
 
-/** Index of the closing quote of a string; the length of the text if there is none, which JSON.parse rejects. */
+/**
+ * Returns the index of the closing quote of a string; the length of the text if there is none, which JSON.parse then
+ * rejects.
+ */
 function endOfString(text: string, start: number): number {
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -78,7 +83,7 @@ function endOfString(text: string, start: number): number {
 
 const maxExactDigits = 15
 
-/** Index after a number. Throws if a double cannot represent it. */
+/** Returns the index after a number. Throws if a double cannot represent the number. */
 function endOfNumber(text: string, start: number): number {
   let end = start + 1
   let hasExponent = false
@@ -93,18 +98,18 @@ function endOfNumber(text: string, start: number): number {
   return end
 }
 
-/** True for a digit, `+`, `-` or `.`. */
+/** Returns true for a digit, `+`, `-` or `.`. */
 const isNumeric = (code: number) => (code >= zero && code <= nine) || code === minus || code === 0x2b || code === 0x2e
 
 const digitsOfDouble = 17
-/** No serializer writes a double with more characters; this also bounds the input of the expressions below. */
+/** No serializer writes a double with more characters. The limit also bounds the input to the regular expressions below. */
 const maxCharacters = 64
 
-/** Whether a double represents the number: integers exactly, fractions up to the 17 digits that identify a double. */
+/** Returns whether a double represents the number: integers exactly, fractions to the 17 digits that identify a double. */
 function isRepresentable(number: string): boolean {
   if (number.length > maxCharacters) return false
   const value = Number(number)
-  // Not a number; JSON.parse reports it better.
+  // This is not a number; JSON.parse reports the error more clearly.
   if (Number.isNaN(value)) return true
   const digits = significantDigits(number)
   if (!Number.isFinite(value) || (value === 0 && digits > 0)) return false

@@ -5,13 +5,13 @@ import type { FieldError } from './problems/problem.ts'
 /** No control characters and no lone surrogates; length limits apply after trimming. */
 export const noControls = '^(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])*$'
 
-/** `noControls`, but with line breaks and tabs allowed. */
+/** Like `noControls`, but allows line breaks and tabs. */
 export const lines = noControls.replace('\\u0000-\\u001f', '\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f')
 
 /**
- * `noControls` in the form for the OpenAPI document. Patterns there are Unicode-aware, so surrogates cannot occur; the
- * syntax is limited to what RE2, Python, Java and Rust accept. With a minimum length, the text must contain something other
- * than white space.
+ * Returns `noControls` as written in the OpenAPI document. Patterns there are Unicode-aware, so surrogates cannot occur, and
+ * use only syntax that RE2, Python, Java and Rust accept. With a minimum length, the text must not consist only of white
+ * space.
  */
 const documented = (minLength: number) => {
   const allowed = '[^\\x00-\\x1f\\x7f-\\x9f]'
@@ -20,15 +20,15 @@ const documented = (minLength: number) => {
   })
 }
 
-/** `lines` in the form for the OpenAPI document. */
+/** `lines` as written in the OpenAPI document. */
 export const documentedLines: ReturnType<typeof documentedRules> = documentedRules({
   pattern: '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$',
 })
 
-/** A single line of text with length limits. */
+/** Returns the schema for a single line of text with length limits. */
 export const Line = (minLength: number, maxLength: number, about: { description?: string; examples?: string[] } = {}) =>
   Type.String({ minLength, maxLength, pattern: noControls, ...documented(minLength), ...about })
 
-/** Syntax errors in an absolute URL; `http/ssrf-guard.ts` checks its target. */
+/** Returns the syntax errors in an absolute URL; `http/ssrf-guard.ts` checks the URL's target. */
 export const urlErrors = (field: string, url: string): FieldError[] =>
   URL.canParse(url) ? [] : [{ field, message: 'is not a valid URL' }]

@@ -1,4 +1,4 @@
-/** An element of a weighted list such as Accept: its name in lower case and its quality value (RFC 9110 §12.4.2). */
+/** An element of a weighted list such as Accept: its lower-case name and its quality value (RFC 9110 §12.4.2). */
 export interface Weighted {
   name: string
   q: number
@@ -8,7 +8,9 @@ export interface Weighted {
 const entries = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g
 const parts = /(?:[^;"]|"(?:[^"\\]|\\.)*"?)+/g
 
-/** Parses a weighted list, ignoring all parameters but the weight. An invalid weight counts as 0, one above 1 as 1. */
+/**
+ * Parses a weighted list, ignoring all parameters except the weight. An invalid weight counts as 0; a weight above 1, as 1.
+ */
 export const weightedList = (header: string): Weighted[] =>
   (header.match(entries) ?? []).map((entry) => {
     const [name = '', ...parameters] = (entry.match(parts) ?? []).map((part) => part.trim().toLowerCase())
@@ -16,7 +18,10 @@ export const weightedList = (header: string): Weighted[] =>
     return { name, q: weight === undefined ? 1 : Math.min(Math.max(Number(weight.slice(2)) || 0, 0), 1) }
   })
 
-/** Returns the quality value that Accept gives a media type: the most specific matching range wins; 0 if none matches. */
+/**
+ * Returns the quality value of a media type under an Accept header: that of the most specific matching range, or 0 if none
+ * matches.
+ */
 export function quality(accept: string, mediaType: string): number {
   const ranges = weightedList(accept)
   for (const type of [mediaType, `${mediaType.slice(0, mediaType.indexOf('/'))}/*`, '*/*']) {
@@ -26,10 +31,10 @@ export function quality(accept: string, mediaType: string): number {
   return 0
 }
 
-/** True if Accept names this exact type with a weight above 0; wildcards do not count. */
+/** Returns true if Accept lists exactly this type with a weight above 0; wildcards do not count. */
 export const acceptsExactly = (accept: string, mediaType: string): boolean =>
   weightedList(accept).some(({ name, q }) => name === mediaType && q > 0)
 
-/** Whether Accept allows this media type, given without parameters (RFC 9110 §12.5.1). */
+/** Returns whether Accept allows this media type, which must be given without parameters (RFC 9110 §12.5.1). */
 export const accepts = (accept: string | undefined, mediaType: string): boolean =>
   accept === undefined || accept === '*/*' || accept.trim() === '' || quality(accept, mediaType) > 0

@@ -9,9 +9,9 @@ interface Message {
 }
 
 /**
- * Returns a function that determines the client address of a request: the peer of the connection or, if that is a trusted
- * proxy, the last address in `X-Forwarded-For` that is not one. An entry that is not an address invalidates everything
- * before it, and the peer address is used instead, so clients cannot spoof an address (T-LIM-02).
+ * Returns a function that determines the client address of a request: the peer address or, if the peer is a trusted proxy,
+ * the last entry in `X-Forwarded-For` that is not a trusted proxy. If that entry is not a valid address, the peer address is
+ * used, so clients cannot spoof an address (T-LIM-02).
  */
 export function clientAddress(trustedProxies: readonly string[]): (message: Message) => string {
   const proxies = proxyList(trustedProxies)
@@ -28,7 +28,9 @@ export function clientAddress(trustedProxies: readonly string[]): (message: Mess
 
 const withPort = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/
 
-/** Extracts the address from an entry; proxies also write `192.0.2.1:5678`, `[2001:db8::1]` and `[2001:db8::1]:5678`. */
+/**
+ * Extracts the address from an entry, which may include a port: `192.0.2.1:5678`, `[2001:db8::1]` or `[2001:db8::1]:5678`.
+ */
 function addressIn(entry: string): string | null {
   const text = entry.trim()
   const [, bracketed, plain] = withPort.exec(text) ?? []
@@ -37,8 +39,8 @@ function addressIn(entry: string): string | null {
 }
 
 /**
- * The key for per-address rate limits: the IPv4 address, or the /64 prefix of an IPv6 address, which belongs to one
- * subscriber.
+ * Returns the key for per-address rate limits: the IPv4 address, or the /64 prefix of an IPv6 address, which usually belongs
+ * to a single subscriber.
  */
 export function networkOf(address: string): string {
   if (isIPv4(address) || !ipaddr.isValid(address)) return address

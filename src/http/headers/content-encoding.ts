@@ -9,7 +9,10 @@ export interface NegotiatedCoding {
   identity: boolean
 }
 
-/** Selects the preferred coding of an Accept-Encoding header; null if it prefers uncompressed content (RFC 9110 §12.5.3). */
+/**
+ * Selects the preferred coding from an Accept-Encoding header; null if the client prefers uncompressed content (RFC 9110
+ * §12.5.3).
+ */
 export function negotiateCoding(acceptEncoding: string): NegotiatedCoding {
   const weights = weightsOf(acceptEncoding)
   const any = weights.get('*')
@@ -21,7 +24,7 @@ export function negotiateCoding(acceptEncoding: string): NegotiatedCoding {
   return { coding: isPreferred ? best : null, identity: (plain ?? any ?? 1) > 0 }
 }
 
-/** Whether Accept-Encoding allows a coding; false if the header is absent. */
+/** Returns whether Accept-Encoding allows a coding; false if the header is absent. */
 export function acceptsCoding(acceptEncoding: string | undefined, coding: string): boolean {
   if (acceptEncoding === undefined) return false
   const weights = weightsOf(acceptEncoding)
@@ -32,15 +35,15 @@ const weightsOf = (acceptEncoding: string) =>
   new Map(weightedList(acceptEncoding).map(({ name, q }) => [name === 'x-gzip' ? 'gzip' : name, q]))
 
 /**
- * `"3"` → `"3-gzip"`: compression changes the bytes, so the result needs a strong tag of its own. A weak tag is valid for
- * every coding (RFC 9110 §8.8.3.3).
+ * Converts `"3"` to `"3-gzip"`: compression changes the bytes, so compressed content needs its own strong tag. Weak tags are
+ * returned unchanged, because they are valid for every coding (RFC 9110 §8.8.3.3).
  */
 export const codedTag = (etag: string, coding: ContentCoding): string =>
   etag.startsWith('W/') ? etag : `${etag.slice(0, -1)}-${coding}"`
 
 const suffix = /-(br|gzip)"$/
 
-/** `"3-gzip"` → `"3"` and `gzip`; a tag without a coding is returned unchanged. */
+/** Converts `"3-gzip"` to `"3"` and `gzip`; returns a tag without a coding unchanged. */
 export function plainTag(etag: string): [tag: string, coding: string | undefined] {
   const coding = suffix.exec(etag)?.[1]
   return coding === undefined ? [etag, undefined] : [`${etag.slice(0, -coding.length - 2)}"`, coding]

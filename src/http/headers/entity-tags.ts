@@ -1,4 +1,4 @@
-/** An entity tag from a header: its opaque part including the quotes, and whether it is weak (RFC 9110 §8.8.3). */
+/** An entity tag from a header: the opaque tag including its quotes, and whether it is weak (RFC 9110 §8.8.3). */
 export interface EntityTag {
   opaque: string
   isWeak: boolean
@@ -10,7 +10,8 @@ const entityTag = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
 /**
  * Parses If-Match or If-None-Match (RFC 9110 §13.1.1, §13.1.2): returns `any` for `*`, otherwise the list of tags. Returns
- * null for a malformed value: evaluating only the part that parses would not be what the client meant.
+ * null if any part of the value is malformed: evaluating only the valid tags could do something that the client did not
+ * intend.
  */
 export function parseEntityTags(value: string): 'any' | EntityTag[] | null {
   if (value.trim() === '*') return 'any'
@@ -18,7 +19,7 @@ export function parseEntityTags(value: string): 'any' | EntityTag[] | null {
   return [...value.matchAll(entityTag)].map(([, weak, opaque]) => ({ opaque: opaque as string, isWeak: Boolean(weak) }))
 }
 
-/** True if the value is `*` or contains the tag; strong comparison ignores weak tags on either side (§8.8.3.2). */
+/** Returns true if the value is `*` or contains the tag; under strong comparison, weak tags never match (§8.8.3.2). */
 export function matchesTag(value: string, etag: string, comparison: 'weak' | 'strong'): boolean {
   const tags = parseEntityTags(value)
   if (tags === 'any') return true

@@ -1,4 +1,4 @@
-/** Response header fields that API clients read; CORS exposes them to scripts of other origins. */
+/** Response header fields that API clients read; CORS exposes them to scripts from other origins. */
 export const apiHeaderNames = [
   'Allow',
   'X-Request-Id',

@@ -5,7 +5,7 @@ const longDay = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day'
 const month = `(?<month>${months.join('|')})`
 const time = String.raw`(?<hour>\d\d):(?<minute>\d\d):(?<second>\d\d)`
 
-/** IMF-fixdate and the two obsolete forms that every recipient must accept (RFC 9110 §5.6.7). */
+/** IMF-fixdate and the two obsolete formats that every recipient must accept (RFC 9110 §5.6.7). */
 const forms = [
   new RegExp(String.raw`^${day}, (?<date>\d\d) ${month} (?<year>\d{4}) ${time} GMT$`),
   new RegExp(String.raw`^${longDay}, (?<date>\d\d)-${month}-(?<year>\d\d) ${time} GMT$`),
@@ -13,7 +13,7 @@ const forms = [
 ]
 
 /**
- * Parses an HTTP date in any of its three forms and returns epoch milliseconds; NaN for anything else, including 30
+ * Parses an HTTP date in any of the three formats and returns epoch milliseconds; NaN for anything else, including 30
  * February.
  */
 export function parseHttpDate(text: string): number {
@@ -33,7 +33,9 @@ function toMs(groups: Record<string, string>): number {
   return isReal && Number(hour) < 24 && Number(minute) < 60 && Number(second) <= 60 ? ms : Number.NaN
 }
 
-/** Expands a two-digit year to 1970–2069: no resource is older, and no validator is that far in the future. */
+/**
+ * Expands a two-digit year to a year from 1970 to 2069: no resource is older, and no validator is that far in the future.
+ */
 const fullYear = (digits: string): number =>
   digits.length === 4 ? Number(digits) : Number(digits) + (Number(digits) < 70 ? 2_000 : 1_900)
 

@@ -1,6 +1,6 @@
 /** The preferences this service supports (RFC 7240 §4; `count` is an extension). */
 export interface Preferences {
-  /** Seconds the client is willing to wait, at most 30. */
+  /** The time the client is willing to wait, in seconds; at most 30. */
   wait?: number
   return?: 'minimal' | 'representation'
   handling?: 'strict' | 'lenient'
@@ -14,7 +14,7 @@ const element = /(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const word = /^(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[^"\\]|\\.)*")?/
 
-/** The lower-case name and the value of an element; undefined if it is malformed. */
+/** Returns the lower-case name and the value of an element; undefined if the element is malformed. */
 function preferenceOf(text: string): [name: string, value: string] | undefined {
   const end = text.search(/[=;]/)
   const name = (end < 0 ? text : text.slice(0, end)).trim().toLowerCase()
@@ -28,8 +28,8 @@ function preferenceOf(text: string): [name: string, value: string] | undefined {
 const unquoted = (value: string) => (value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, '$1') : value)
 
 /**
- * Parses a Prefer header (RFC 7240 §2). If a preference is repeated, the first one counts. Unknown or malformed preferences,
- * invalid values and all parameters are ignored; no supported preference takes parameters.
+ * Parses a Prefer header (RFC 7240 §2). If a preference is repeated, the first occurrence counts. Ignores unknown and
+ * malformed preferences, invalid values and all parameters; no supported preference takes parameters.
  */
 export function parsePrefer(header: string): Preferences {
   const stated = new Map<string, string>()

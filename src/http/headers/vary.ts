@@ -16,6 +16,6 @@ export function addLink(reply: FastifyReply, links: string): FastifyReply {
   return reply.header('link', present === undefined ? links : `${present}, ${links}`)
 }
 
-/** The target of a relation in a Link header written by this service; null if the relation is absent. */
+/** Returns the target of a relation in a Link header written by this service; null if the header has no such relation. */
 export const targetOf = (links: string, rel: string): string | null =>
   new RegExp(`<([^>]*)>; rel="${rel}"`).exec(links)?.[1] ?? null

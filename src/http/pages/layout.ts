@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { html, type Markup } from './html.ts'
 import { styleSheet } from './style.ts'
 
-/** The look of the pages, as configured by the operator. */
+/** The appearance of the pages, as configured by the operator. */
 export interface Branding {
   productName: string
   /** `#rrggbb`. */
@@ -16,7 +16,7 @@ export interface Page {
 }
 
 export interface FrameOptions {
-  /** URLs outside this service that forms on the page may lead to. */
+  /** URLs outside this service to which forms on the page may lead. */
   targets?: readonly string[]
   /** Makes the page wide enough for examples and tables; forms need less. */
   isWide?: boolean
@@ -25,7 +25,9 @@ export interface FrameOptions {
 /** Renders a page. */
 export type Frame = (title: string, body: Markup, options?: FrameOptions) => Page
 
-/** Builds the layout of all pages: they load nothing, run no script and cannot be framed (S-09). */
+/**
+ * Returns a function that renders pages in a common layout: pages load nothing, run no scripts and cannot be framed (S-09).
+ */
 export function pageFrame({ productName, accentColor }: Branding): Frame {
   const style = styleSheet(accentColor)
   const styleSource = `'sha256-${hash('sha256', style, 'base64')}'`
@@ -56,9 +58,9 @@ ${body}
 }
 
 /**
- * The `form-action` source for a URL. Chromium also applies `form-action` to redirects after a form submission, so the
- * client's URL must be allowed or the user would never get back. Falls back to the scheme alone if the host cannot be
- * expressed. No URL can produce a source that ends the directive.
+ * Returns the `form-action` source for a URL. Chromium also applies `form-action` to redirects after a form submission, so
+ * without the client's URL the user could not return to the client. Falls back to the scheme if the host cannot be expressed
+ * as a source. No URL can produce a source that ends the directive.
  */
 export function formSource(address: string): string {
   const { protocol, origin, hostname } = new URL(address)

@@ -1,4 +1,4 @@
-/** The relative luminance of a color `#rrggbb` (WCAG 2.2). */
+/** Returns the relative luminance of a `#rrggbb` color (WCAG 2.2). */
 function luminance(color: string): number {
   const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
     const share = Number.parseInt(color.slice(at, at + 2), 16) / 255
@@ -7,15 +7,15 @@ function luminance(color: string): number {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
-/** Black or white, whichever is more readable on the color; the contrast is at least 4.5:1 for every color. */
+/** Returns black or white, whichever is more readable on the color; the contrast ratio is always at least 4.5:1. */
 export function textOn(color: string): '#000000' | '#ffffff' {
   const light = luminance(color)
   return 1.05 / (light + 0.05) >= (light + 0.05) / 0.05 ? '#ffffff' : '#000000'
 }
 
 /**
- * The style sheet of all pages, for light and dark mode and from 320 pixels up. The accent color is used only behind text
- * whose color `textOn` chose.
+ * Returns the style sheet for all pages: light and dark mode, for screens at least 320 pixels wide. The accent color is used
+ * only as a background for text in the color that `textOn` selects.
  */
 export const styleSheet = (accent: string) => `
 :root { color-scheme: light dark; --accent: ${accent}; --on-accent: ${textOn(accent)}; --ground: #f3f4f6; --card: #ffffff;

@@ -1,7 +1,9 @@
 import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 
-/** The caller: the client that presented the token and the subject it acts for (the client itself or a user). */
+/**
+ * The caller: the client that presented the token, and the subject on whose behalf it acts (a user or the client itself).
+ */
 export interface Caller {
   clientId: string
   subject: string
@@ -14,7 +16,7 @@ export type Verification = { caller: Caller } | { refused: 'AUTH_TOKEN_EXPIRED' 
 /** Verifies a bearer token; synchronous if the result is cached. */
 export type Verify = (token: string) => Verification | Promise<Verification>
 
-/** The API key of a request: it selects which rate limits apply and grants no access. */
+/** The API key of a request. It determines which rate limits apply but grants no access. */
 export interface ApiKeyIdentity {
   id: string
   /** `calls/seconds`; null for the service default. */
@@ -23,20 +25,20 @@ export interface ApiKeyIdentity {
   quota: number | null
 }
 
-/** Looks up an API key by its text; null if it is unknown. Synchronous if the key is cached. */
+/** Looks up an API key by its text; returns null if it is unknown. Synchronous if the key is cached. */
 export type ReadApiKey = (text: string) => ApiKeyIdentity | null | Promise<ApiKeyIdentity | null>
 
 export interface IdentifyOptions {
   verify: Verify
-  /** Looks up `X-API-Key`; without it, API keys are disabled. */
+  /** Looks up the value of `X-API-Key`. If omitted, API keys are disabled. */
   readApiKey?: ReadApiKey
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set by `authenticate` if a valid `X-API-Key` was sent. */
+    /** Set by `authenticate` if the request has a valid `X-API-Key`. */
     apiKey: ApiKeyIdentity | null
-    /** Set by `authenticate`: the caller, the reason why the token was rejected, or null if no token was sent. */
+    /** Set by `authenticate`: the caller, the reason why the token was rejected, or null if the request has no token. */
     caller: Verification | null
   }
 }
@@ -44,15 +46,15 @@ declare module 'fastify' {
 const scheme = 'Bearer '
 
 /**
- * Scheme names are case-insensitive (RFC 9110 §11.1), but nearly all clients use the spelling of RFC 6750, which is checked
- * first.
+ * Returns whether the Authorization scheme is Bearer. Scheme names are case-insensitive (RFC 9110 §11.1), but nearly all
+ * clients use the spelling in RFC 6750, which is checked first.
  */
 const isBearer = (header: string) =>
   header.startsWith(scheme) || header.slice(0, scheme.length).toLowerCase() === scheme.toLowerCase()
 
 /**
- * Bearer token → `request.caller` (RFC 6750 §2.1), X-API-Key → `request.apiKey`. Never rejects: a request with an invalid
- * token must still count towards the limit of its address.
+ * Sets `request.caller` from the bearer token (RFC 6750 §2.1) and `request.apiKey` from X-API-Key. Never rejects a request:
+ * one with an invalid token must still count towards the rate limit of its address.
  */
 export const authenticate = fastifyPlugin<IdentifyOptions>(
   async (app, { verify, readApiKey }) => {
@@ -87,14 +89,14 @@ function setCaller(request: FastifyRequest, result: Verification, done: Done): v
   done()
 }
 
-/** The caller of a request that passed `authorize`. Throws if there is none, which is a programming error. */
+/** Returns the caller of a request that passed `authorize`. Throws if there is no caller, which is a programming error. */
 export function callerOf(request: FastifyRequest): Caller {
   const { caller } = request
   if (caller && 'caller' in caller) return caller.caller
   throw new Error('The route reads its caller but does not require one')
 }
 
-/** Who sent a request, for the audit log; client and subject are null unless a token was accepted. */
+/** Identifies the sender of a request for the audit log; client and subject are null unless a token was accepted. */
 export function auditActor({ caller, id, ip }: FastifyRequest) {
   const known = caller && 'caller' in caller ? caller.caller : undefined
   return { clientId: known?.clientId ?? null, subject: known?.subject ?? null, address: ip, requestId: id }

@@ -6,26 +6,26 @@ import { isUnrouted, routeConfig } from '../route-config.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Who may call the route: a scope name, `any` for any valid token, `public` for everyone, `own` if the route authorizes
-     * requests itself.
+     * Who may call the route: a scope name, `any` for callers with a valid token, `public` for everyone, or `own` if the
+     * route does its own authorization.
      */
     scope?: string
-    /** An alternative scope that also grants access. */
+    /** An alternative scope that also grants access to the route. */
     orScope?: string
   }
 }
 
 export interface AuthorizeOptions {
-  /** Called for each request rejected here, before the response is sent. */
+  /** Called for each request that this policy rejects, before the response is sent. */
   onRefused?: (request: FastifyRequest, reply: FastifyReply) => void
 }
 
 const realm = 'Bearer realm="plinth"'
 
 /**
- * Checks that the caller has the scope of the route; otherwise 401 or 403 with `WWW-Authenticate` (RFC 6750 §3). An invalid
- * token is rejected on public paths too, so that the client notices. Registering a route without a scope throws, so startup
- * fails.
+ * Responds with 401 or 403 and `WWW-Authenticate` unless the caller has the scope that the route requires (RFC 6750 §3).
+ * Rejects invalid tokens on public paths as well, so that the client notices. Registering a route without a scope throws, so
+ * startup fails.
  */
 export const authorize = fastifyPlugin<AuthorizeOptions>(
   async (app, { onRefused }) => {
@@ -56,7 +56,7 @@ function checkScope(request: FastifyRequest): Problem | undefined {
   return lacksScope(scope as string)
 }
 
-/** For a public document whose route authorizes requests itself: rejects an invalid token there too. */
+/** Rejects an invalid token on a public document that is served by a route with its own authorization. */
 export function rejectInvalidToken(
   { caller }: FastifyRequest,
   _reply: FastifyReply,
@@ -66,7 +66,8 @@ export function rejectInvalidToken(
 }
 
 /**
- * A token in the query is never used; combined with one in the header it makes the request ambiguous (RFC 6750 §2, §3.1).
+ * Returns whether the query may contain a token. Such a token is never used; together with a token in the header, it makes
+ * the request ambiguous (RFC 6750 §2, §3.1).
  */
 const hasTokenInQuery = (url: string) => url.includes('access_token=')
 
@@ -75,7 +76,7 @@ const tokenSentTwice = () =>
     headers: { 'www-authenticate': `${realm}, error="invalid_request"` },
   })
 
-/** The 403 for a token that lacks a scope (RFC 6750 §3.1); `what` starts the sentence. */
+/** Returns the 403 for a token without a required scope (RFC 6750 §3.1); `what` is the subject of the message. */
 export function lacksScope(scope: string, what = 'This'): Problem {
   return new Problem('ACCESS_DENIED', `${what} needs an access token with the scope ${scope}`, {
     headers: { 'www-authenticate': `${realm}, error="insufficient_scope", scope="${scope}"` },

@@ -9,7 +9,7 @@ import { readJson } from '../strict-json.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Media types accepted for the body besides application/json. */
+    /** Media types accepted for the request body in addition to application/json. */
     accepts?: readonly string[]
   }
 }
@@ -19,9 +19,9 @@ const json = 'application/json'
 
 /**
  * Parses bodies and validates input. Bodies must be uncompressed JSON in UTF-8 (otherwise 415) and are parsed by `readJson`.
- * Types are not coerced: integers in path and query must be canonical decimals, numbers must use JSON syntax. Strings in
- * bodies are trimmed and decimals get their exact scale before validation. An absent optional body becomes an empty object. If a route takes no body, any
- * content is ignored (RFC 9110 §9.3).
+ * Types are not coerced: integers in the path and query must be canonical decimals, and numbers must use JSON syntax.
+ * Before validation, strings in bodies are trimmed and decimals are converted to their exact scale. An absent optional body
+ * becomes an empty object. If a route takes no body, any content is ignored (RFC 9110 §9.3).
  */
 export const bodyParsing = fastifyPlugin(
   async (app) => {
@@ -52,7 +52,9 @@ function useEmptyBody(request: FastifyRequest, _reply: unknown, done: () => void
 
 const acceptsBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
 
-/** Parses a JSON body. Throws 415 for any content coding or a charset other than UTF-8, INVALID_INPUT for invalid UTF-8. */
+/**
+ * Parses a JSON body. Throws 415 for a content coding or a charset other than UTF-8, and INVALID_INPUT for invalid UTF-8.
+ */
 function read({ headers }: FastifyRequest, body: Buffer): unknown {
   const coding = headers['content-encoding']
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
@@ -67,7 +69,7 @@ function read({ headers }: FastifyRequest, body: Buffer): unknown {
 const unsupported = (detail: string, headers?: Record<string, string>) =>
   new Problem('UNSUPPORTED_MEDIA_TYPE', detail, { headers })
 
-/** 415 that lists the accepted media types (RFC 9110 §15.5.16, RFC 5789 §2.2). */
+/** Returns a 415 that lists the accepted media types (RFC 9110 §15.5.16, RFC 5789 §2.2). */
 function unsupportedType({ method, routeOptions: { config } }: FastifyRequest): Problem {
   const types = [...(config.accepts ?? []), json].join(', ')
   return unsupported(`Send the body as ${types}`, {
@@ -79,7 +81,9 @@ function unsupportedType({ method, routeOptions: { config } }: FastifyRequest): 
 const parameter = /\s*;\s*(?:([\w!#$%&'*+.^`|~-]+)=([\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*"))?/gy
 const usualType = /^application\/json; ?charset=utf-8$/i
 
-/** True if the parameters of a media type are well-formed and name no charset other than UTF-8 (RFC 9110 §8.3.1). */
+/**
+ * Returns true if the parameters of a media type are well-formed and specify no charset other than UTF-8 (RFC 9110 §8.3.1).
+ */
 function isUtf8Type(type: string): boolean {
   if (usualType.test(type)) return true
   const parameters = type.slice(type.search(/;|$/)).trimEnd()
@@ -94,8 +98,8 @@ function isUtf8Type(type: string): boolean {
 type Properties = Record<string, { type?: string | string[] }>
 
 /**
- * Validates one part of a request, converting its values in place, and reports all failing fields at once. The schema is
- * compiled on first use.
+ * Returns a function that validates one part of a request, converts its values in place, and reports all invalid fields at
+ * once. The schema is compiled on first use.
  */
 export function inputValidator(schema: TSchema, part: string) {
   let check: Validator | undefined
@@ -116,7 +120,10 @@ export function inputValidator(schema: TSchema, part: string) {
   }
 }
 
-/** For body rules that no schema can express: they run once all types are valid, and every violation is reported at once. */
+/**
+ * Adds body rules that no schema can express. They are checked once all types are valid, and all violations are reported at
+ * once.
+ */
 export const validatedBy =
   <B>(rules: (body: B) => FieldError[]) =>
   ({ schema, httpPart = 'body' }: { schema: unknown; httpPart?: string | undefined }) => {
@@ -136,14 +143,14 @@ const asFailure = ({ field, message }: FieldError): FastifySchemaValidationError
   return { instancePath, message, keyword: 'rule', params: {}, schemaPath: '' }
 }
 
-/** Names of the properties of a type, including nullable ones. */
+/** Returns the names of the properties that have this type, including nullable properties. */
 const ofType = (properties: [string, Properties[string]][], type: string): string[] =>
   properties.filter(([, property]) => [property.type].flat().includes(type)).map(([name]) => name)
 
 const canonicalInteger = /^(0|-?[1-9]\d*)$/
 const beyondSafe = 2 ** 53
 
-/** Parses an integer of any length; one outside the safe range is clamped to the first unsafe integer. */
+/** Parses an integer of any length; an integer outside the safe range is clamped to the first unsafe integer. */
 const integerOf = (text: string) =>
   canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 

@@ -7,8 +7,8 @@ import { setRawHeaderLines } from '../server/raw-headers.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Who may store a response: `public` lets shared caches store it for a minute (only the client if the request had
-     * credentials), `private` lets the client store it but requires revalidation, `none` (the default) forbids storing it.
+     * Who may store a response. `public`: shared caches may store it for a minute; if the request had credentials, only the
+     * client may. `private`: the client may store it but must revalidate it. `none` (the default): nobody may store it.
      */
     cache?: 'public' | 'private' | 'none'
   }
@@ -22,15 +22,15 @@ const freshness = `max-age=${publicSeconds}, must-revalidate`
 const privateLine = 'cache-control: private, no-cache\r\n'
 
 /**
- * The request headers that select a response: they determine 200 or 406, the coding, and the account whose limits are
- * reported. Caches know that Authorization is a credential (RFC 9111 §3.5) but not that X-API-Key is one; without Vary, a
- * request with either could get a response stored for an anonymous caller.
+ * Request headers that affect the response: they determine whether it is 200 or 406, its coding, and the account whose
+ * limits it reports. Caches know that Authorization is a credential (RFC 9111 §3.5), but not that X-API-Key is; without
+ * Vary, a request with either header could receive a response stored for an anonymous caller.
  */
 const credentials = 'Authorization, X-API-Key'
 const variants = `Accept, Accept-Encoding, ${credentials}`
 const varyLine = `vary: ${variants}\r\n`
 
-/** Whether the response reports the rate limit and quota of an account, which shared caches must not store. */
+/** Returns whether the response reports the rate limit and quota of an account, which shared caches must not store. */
 const hasCredentials = ({ headers }: FastifyRequest): boolean =>
   headers.authorization !== undefined || headers['x-api-key'] !== undefined
 
@@ -52,14 +52,17 @@ export const caching = fastifyPlugin<{ now: () => number }>(
   { name: 'caching', dependencies: ['errorHandler'] },
 )
 
-/** The Vary line; empty if Vary is already set, in which case that header is extended. */
+/** Returns the Vary line; empty if Vary is already set, in which case the existing header is extended. */
 function vary(reply: FastifyReply): string {
   if (!reply.hasHeader('vary')) return varyLine
   addVary(reply, variants)
   return ''
 }
 
-/** Cache-Control and an Expires date one minute ahead, with and without credentials; rebuilt once a second. */
+/**
+ * Caches Cache-Control and an Expires date one minute ahead, for requests with and without credentials; rebuilt once a
+ * second.
+ */
 function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   let second = 0
   let shared = ''
@@ -69,7 +72,7 @@ function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
     if (current !== second) {
       second = current
       const expires = `expires: ${new Date((current + publicSeconds) * 1_000).toUTCString()}\r\n`
-      // Joined into one flat string: a string concatenated with `+` would be flattened again on every write.
+      // This is joined into one flat string: a string built with `+` would be flattened again on every write.
       shared = ['cache-control: public, ', freshness, '\r\n', expires].join('')
       own = ['cache-control: private, ', freshness, '\r\n', expires].join('')
     }

@@ -5,16 +5,17 @@ import { type ContentCoding, codedTag, type NegotiatedCoding, negotiateCoding } 
 
 type Compressed = (error: Error | null, content: Buffer) => void
 
-/** Smaller responses fit into one or two packets anyway. */
+/** Smaller responses fit into one or two packets even when uncompressed. */
 const minBytes = 1_024
-/** Up to this size, synchronous compression is cheaper than handing the work to another thread. */
+/** Up to this size, synchronous compression costs less than handing the work to another thread. */
 const maxSyncBytes = 16_384
 const maxCachedChoices = 100
 
 /**
- * Compresses cacheable text of 1 KiB or more with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3) and gives it a
- * strong tag of its own. Uncacheable responses stay uncompressed because they may contain secrets that the compressed length
- * could reveal (BREACH). So do streams and partial content, whose ranges refer to the uncompressed bytes.
+ * Compresses cacheable text of 1 KiB or more with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3), and gives it
+ * its own strong tag. Uncacheable responses are not compressed: they may contain secrets, which the compressed length could
+ * reveal (BREACH). Streams and partial content are not compressed either: the ranges of partial content refer to
+ * uncompressed bytes.
  */
 export const compression = fastifyPlugin(
   async (app) => {
@@ -36,7 +37,10 @@ export const compression = fastifyPlugin(
   { name: 'compression', dependencies: ['conditional', 'caching'] },
 )
 
-/** Caches the result for each Accept-Encoding value: clients send only a few different ones. */
+/**
+ * Returns a function that negotiates the coding and caches the result for each Accept-Encoding value; clients send only a
+ * few.
+ */
 function choices(): (acceptEncoding: string) => NegotiatedCoding {
   const known = new Map<string, NegotiatedCoding>()
   return (acceptEncoding) => {

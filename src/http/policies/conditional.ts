@@ -13,28 +13,28 @@ import { isNarrowed } from './partial-response.ts'
 export interface Versioned {
   revision: number
   updatedAt: string
-  /** 1 if an earlier revision was created in the same second. */
+  /** 1 if an earlier revision dates from the same second. */
   sharesSecond?: number
-  /** Set for a representation that omits fields the caller may not read: it needs a tag of its own. */
+  /** Set for a representation without the fields that the caller may not read: it needs its own tag. */
   view?: 'reduced'
 }
 
-/** The preconditions of a write (RFC 9110 §13.1), in a form that can be part of the UPDATE statement. */
+/** The preconditions of a write (RFC 9110 §13.1), in a form that can be included in the UPDATE statement. */
 export interface Precondition {
-  /** If-Match: one of these revisions, or any row. */
+  /** If-Match: the row must have one of these revisions, or `any` revision. */
   matches?: 'any' | readonly number[]
-  /** If-None-Match: none of these revisions, or no row. */
+  /** If-None-Match: the row must have none of these revisions; with `any`, no row may exist. */
   differs?: 'any' | readonly number[]
-  /** If-Unmodified-Since: not modified after this second; fixed-width ISO timestamp of the start of that second. */
+  /** If-Unmodified-Since: the row must not have changed after this second; a fixed-width ISO timestamp of its start. */
   unmodifiedSince?: string
 }
 
 const isRead = (method: string) => method === 'GET' || method === 'HEAD'
 
 /**
- * Conditional reads: sends a strong ETag derived from the revision (a weak one derived from the content if there is no
- * revision or only some fields are sent) and Last-Modified; 412 for If-Match or If-Unmodified-Since, 304 for If-None-Match
- * or If-Modified-Since, in the order of RFC 9110 §13.2.2.
+ * Handles conditional reads: sends Last-Modified and a strong ETag derived from the revision, or a weak ETag derived from
+ * the content if there is no revision or only some fields are sent; 412 for If-Match or If-Unmodified-Since, and 304 for
+ * If-None-Match or If-Modified-Since, in the order of RFC 9110 §13.2.2.
  */
 export const conditional = fastifyPlugin(
   async (app) => {
@@ -57,7 +57,7 @@ export const conditional = fastifyPlugin(
       if (reply.statusCode === 304) return done(null, payload === undefined ? payload : withoutContent(request, reply))
       if (typeof payload !== 'string' || reply.statusCode !== 200 || !isRead(request.method)) return done(null, payload)
       const known = reply.getHeader('etag') as string | undefined
-      // A strong tag was already evaluated before the representation was serialized.
+      // A strong tag was evaluated before the representation was serialized.
       if (known !== undefined && !known.startsWith('W/')) return done(null, payload)
       const isCacheable = (routeConfig(request).cache ?? 'none') !== 'none'
       const etag = known ?? (isCacheable ? weakTag(payload) : undefined)
@@ -72,20 +72,20 @@ export const conditional = fastifyPlugin(
   { name: 'conditional', dependencies: ['partialResponse', 'caching'] },
 )
 
-/** A 304 carries validators and caching headers but no headers describing content (RFC 9110 §15.4.5). */
+/** Strips a 304 down to validators and caching headers: headers that describe content are removed (RFC 9110 §15.4.5). */
 function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readable | null {
   reply.removeHeader('content-type').removeHeader('content-length')
-  // Fastify's hook for HEAD routes runs later: it fails on null and sets Content-Length for anything but a stream.
+  // Fastify's hook for HEAD routes runs later. It fails on null and sets Content-Length for everything except streams.
   return method === 'HEAD' ? Readable.from([]) : null
 }
 
-/** The strong entity tag of a row. */
+/** Returns the strong entity tag of a row. */
 export const strongTag = ({ revision, view }: Versioned) => (view ? `"${revision}.${view}"` : `"${revision}"`)
 
-/** The weak tag of a response without a revision: a hash of its content. */
+/** Returns the weak tag of a response without a revision: a hash of its content. */
 export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
 
-/** `httpDate` that caches its last result: many rows share a timestamp. */
+/** Returns an `httpDate` function that caches its last result, because many rows share a timestamp. */
 function httpDates(): (iso: string) => string {
   let last = ''
   let date = ''
@@ -99,7 +99,7 @@ function httpDates(): (iso: string) => string {
 const preconditionFailed = () =>
   new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
 
-/** Evaluates If-Match by strong comparison; If-Unmodified-Since only without If-Match. */
+/** Evaluates If-Match by strong comparison, and If-Unmodified-Since only if If-Match is absent. */
 function preconditionsHold({ headers }: FastifyRequest, etag: string, resource: Versioned): boolean {
   const match = headers['if-match']
   if (match !== undefined) return matchesRevision(match, etag)
@@ -107,7 +107,7 @@ function preconditionsHold({ headers }: FastifyRequest, etag: string, resource: 
   return since === undefined || !(modifiedMs(resource) > parseHttpDate(since))
 }
 
-/** Whether the client already has the representation with this tag, or this resource unmodified. */
+/** Returns whether If-None-Match or, without it, If-Modified-Since shows that the client has the current representation. */
 export function isUnchanged(request: FastifyRequest, etag: string, resource: Versioned | undefined): boolean {
   const { headers } = request
   const noneMatch = headers['if-none-match']
@@ -117,7 +117,7 @@ export function isUnchanged(request: FastifyRequest, etag: string, resource: Ver
   return since !== undefined && resource !== undefined && modifiedMs(resource) <= parseHttpDate(since)
 }
 
-/** Evaluates If-Match by strong comparison; the tag of any content coding identifies the revision. */
+/** Evaluates If-Match by strong comparison; tags for all content codings identify the same revision. */
 function matchesRevision(match: string, etag: string): boolean {
   const tags = parseEntityTags(match)
   if (tags === 'any') return true
@@ -125,8 +125,8 @@ function matchesRevision(match: string, etag: string): boolean {
 }
 
 /**
- * The tag in If-None-Match that identifies the current representation, either uncompressed or in a coding that this request
- * accepts. The server may choose which of these to select (RFC 9110 §12.1), so it selects the one the client has.
+ * Returns the tag in If-None-Match that identifies the current representation, uncompressed or in a coding that this request
+ * accepts. The server may choose among these representations (RFC 9110 §12.1), so it selects the one that the client has.
  */
 export function clientTag({ headers }: FastifyRequest, etag: string): string | undefined {
   const sent = headers['if-none-match'] ?? ''
@@ -143,13 +143,13 @@ export function clientTag({ headers }: FastifyRequest, etag: string): string | u
 const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
 
 /**
- * Modification time for date conditions; NaN without a date. One second is added if an earlier revision has the same date,
- * because a client that has that revision sends the same date (RFC 9110 §8.8.2.2).
+ * Returns the modification time for evaluating date conditions; NaN if there is no date. Adds one second if an earlier
+ * revision has the same date: a client that has the earlier revision would send that date as well (RFC 9110 §8.8.2.2).
  */
 const modifiedMs = ({ updatedAt, sharesSecond }: Versioned): number =>
   wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0)
 
-/** Whether a row meets a precondition. Unless the row is locked, the UPDATE statement must check it again. */
+/** Returns whether a row meets a precondition. Unless the row is locked, the UPDATE statement must repeat the check. */
 export function meets(resource: Versioned, { matches = 'any', differs = [], unmodifiedSince }: Precondition): boolean {
   const { revision } = resource
   if (matches !== 'any' && !matches.includes(revision)) return false
@@ -157,12 +157,12 @@ export function meets(resource: Versioned, { matches = 'any', differs = [], unmo
   return unmodifiedSince === undefined || modifiedMs(resource) <= Date.parse(unmodifiedSince)
 }
 
-/** The revision in a tag issued by this service; -1, which no row has, for any other tag. */
+/** Returns the revision in a tag issued by this service; -1, which no row has, for any other tag. */
 const revisionOf = (tag: string): number => Number(/^"([1-9][0-9]{0,8})(\.reduced)?(-br|-gzip)?"$/.exec(tag)?.[1] ?? -1)
 
 /**
- * The preconditions of a PUT, PATCH or DELETE in the order of RFC 9110 §13.2.2: If-Unmodified-Since only counts without
- * If-Match. Throws 428 if `required` is set and neither is present.
+ * Returns the preconditions of a PUT, PATCH or DELETE, in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only if
+ * If-Match is absent. Throws 428 if `required` is set and both headers are absent.
  */
 export function preconditionOf({ headers }: FastifyRequest, required: boolean): Precondition {
   const match = headers['if-match']
@@ -179,7 +179,7 @@ export function preconditionOf({ headers }: FastifyRequest, required: boolean): 
   return precondition
 }
 
-/** The revisions in a list of tags; strong comparison skips weak tags, which never match for a write. */
+/** Returns the revisions in a list of tags. Strong comparison skips weak tags, which never match a write. */
 function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
   const tags = parseEntityTags(list)
   if (tags === 'any' || tags === null) return tags
@@ -187,8 +187,8 @@ function revisionsOf(list: string, isStrong: boolean): 'any' | number[] | null {
 }
 
 /**
- * Evaluates the preconditions of a POST against its collection, which exists and has no date: `If-None-Match: *` fails, and
- * so does any If-Match other than `*`, because lists have weak tags. Throws PRECONDITION_FAILED.
+ * Evaluates the preconditions of a POST against its collection, which exists but has no date: `If-None-Match: *` fails, and
+ * so does any If-Match except `*`, because lists have weak tags. Throws PRECONDITION_FAILED.
  */
 export function checkPostPreconditions({ headers }: FastifyRequest): void {
   const match = headers['if-match']

@@ -8,8 +8,8 @@ import { routeConfig } from '../route-config.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Media types of the responses, without parameters; empty for a route that ignores Accept. Defaults to the types of the
-     * declared responses: JSON unless they name a type.
+     * Media types of the responses, without parameters; empty for a route that ignores Accept. By default, the media types
+     * of the declared responses, or JSON if a response specifies no type.
      */
     produces?: readonly string[]
   }
@@ -18,15 +18,15 @@ declare module 'fastify' {
 const json = 'application/json'
 
 /**
- * 406 before the handler runs if the route has no response the client accepts: by Accept and, for reads, by an
- * Accept-Encoding that excludes uncompressed content and every supported coding (RFC 9110 §12.5.1, §12.5.3). Errors are sent
- * regardless of these headers. 417 for an Expect other than 100-continue (§10.1.1).
+ * Responds with 406, before the handler runs, if the client accepts none of the route's responses: because of Accept or, for
+ * reads, because Accept-Encoding excludes uncompressed content and every supported coding (RFC 9110 §12.5.1, §12.5.3). Error
+ * responses ignore both headers. Responds with 417 to any Expect header other than 100-continue (§10.1.1).
  */
 export const contentNegotiation = fastifyPlugin(
   async (app) => {
     app.addHook('onRoute', (route) => {
       const produces = route.config?.produces ?? declaredTypes(route)
-      // Nearly all routes send only JSON; leaving `produces` unset for them keeps the check short.
+      // Nearly all routes send only JSON; leaving `produces` unset for those routes keeps the check short.
       if (produces.join() !== json) route.config = { ...route.config, produces }
     })
     app.addHook('onRequest', (request, _reply, done) => {
@@ -50,7 +50,7 @@ export const contentNegotiation = fastifyPlugin(
   { name: 'contentNegotiation', dependencies: ['authorize', 'methods'] },
 )
 
-/** HTTP/1.0 has no Expect header; it is ignored there. */
+/** Returns whether an Expect header must be rejected. HTTP/1.0 does not define Expect, so it is ignored there. */
 const isUnmet = (expectation: string, version: string) =>
   version !== '1.0' && !/(^|\W)100-continue(\W|$)/i.test(expectation)
 
@@ -59,10 +59,13 @@ function checkAccept(accept: string, produces: readonly string[] = [json]): Prob
   return new Problem('NOT_ACCEPTABLE', `The response is available only as ${produces.join(' or ')}`)
 }
 
-/** A cheap pre-check: hardly any client excludes uncompressed content. */
+/** A cheap preliminary check, because hardly any client excludes uncompressed content. */
 const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 
-/** Uncacheable responses are never compressed, so they can only be sent as they are. */
+/**
+ * Returns true if no coding is acceptable. Uncacheable responses are never compressed, so they can only be sent
+ * uncompressed.
+ */
 function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encoding: string): boolean {
   if ((method !== 'GET' && method !== 'HEAD') || config.scope === 'own' || config.produces?.length === 0) return false
   const { coding, identity } = negotiateCoding(encoding)
@@ -71,7 +74,7 @@ function lacksCoding({ method, routeOptions: { config } }: FastifyRequest, encod
 
 type DeclaredResponses = Record<string, { content?: Record<string, unknown> }>
 
-/** The media types of the declared success responses; none for DELETE, which sends no content. */
+/** Returns the media types of the declared success responses; none for DELETE, which sends no content. */
 function declaredTypes({ schema, method }: RouteOptions): string[] {
   const successes = Object.entries((schema?.response ?? {}) as DeclaredResponses).filter(([status]) =>
     status.startsWith('2'),

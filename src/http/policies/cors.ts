@@ -4,7 +4,7 @@ import { apiHeaderNames } from '../headers/header-names.ts'
 import { addVary } from '../headers/vary.ts'
 
 export interface CorsOptions {
-  /** The allowed origins, exactly as browsers send them; if empty, the policy adds no hook. */
+  /** The allowed origins, exactly as browsers send them. If there are none, the policy adds no hook. */
   corsOrigins: readonly string[]
 }
 
@@ -26,9 +26,9 @@ const preflight = {
 }
 
 /**
- * CORS (Fetch standard): for an allowed origin, every response, including errors, names the origin, and preflights get 204
- * on every path without a token. Other origins get no CORS header, and their OPTIONS requests are handled like any other.
- * Requests over plain HTTP never reach this policy.
+ * Implements CORS (Fetch standard). For an allowed origin, every response, including errors, carries that origin in
+ * Access-Control-Allow-Origin, and preflights receive 204 on every path without a token. Responses to other origins have no
+ * CORS headers, and their OPTIONS requests are handled like any others. Requests over plain HTTP never reach this policy.
  */
 export const cors = fastifyPlugin<CorsOptions>(
   async (app, { corsOrigins }) => {
@@ -44,12 +44,12 @@ export const cors = fastifyPlugin<CorsOptions>(
   { name: 'cors', dependencies: ['https'] },
 )
 
-/** Returns a function that sets the CORS headers if the origin is allowed; it returns whether it did. */
+/** Returns a function that sets the CORS headers if the origin is allowed, and returns whether it set them. */
 export function corsHeaders(origins: readonly string[]): (request: FastifyRequest, reply: FastifyReply) => boolean {
   const allowed = new Set(origins)
   return ({ headers: { origin } }, reply) => {
     if (allowed.size === 0) return false
-    // Sent even without Origin: a cache may serve the stored response to a page of another origin.
+    // This is sent even without Origin, because a cache may serve the stored response to a page from another origin.
     addVary(reply, 'Origin')
     if (origin === undefined || !allowed.has(origin)) return false
     reply.header('access-control-allow-origin', origin).headers(responseHeaders)
@@ -57,6 +57,6 @@ export function corsHeaders(origins: readonly string[]): (request: FastifyReques
   }
 }
 
-/** True for a CORS preflight request from any origin. */
+/** Returns true for a CORS preflight request from any origin. */
 export const isPreflight = ({ method, headers }: FastifyRequest) =>
   method === 'OPTIONS' && headers['access-control-request-method'] !== undefined

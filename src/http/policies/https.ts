@@ -8,8 +8,8 @@ import { setRawHeaderLines } from '../server/raw-headers.ts'
 
 export interface HttpsOptions {
   /**
-   * Public origin of the service, without a path: redirects use it, never the Host of the request. With `http:`, intended
-   * for clients on the same machine, the service accepts plain HTTP and does not redirect.
+   * Public origin of the service, without a path. Redirects use it instead of the request's Host header. If it starts with
+   * `http:`, which is intended for clients on the same machine, the service accepts plain HTTP and does not redirect.
    */
   baseUrl: string
   /** CIDRs of the proxies whose `X-Forwarded-Proto` is trusted. */
@@ -18,19 +18,19 @@ export interface HttpsOptions {
   onPlaintext?: (peer: Plaintext) => void
 }
 
-/** The sender of a credential over plain HTTP; never includes the credential itself. */
+/** The sender of a credential over plain HTTP. The credential itself is never included. */
 export interface Plaintext {
   address: string | null
-  /** The header that carried it. */
+  /** The header that contained the credential. */
   header: string
 }
 
-/** The name of the request header that contains a credential, if any. */
+/** Returns the name of the request header that contains a credential, if any. */
 export function credentialHeader(headers: IncomingHttpHeaders): string | undefined {
   return ['authorization', 'x-api-key', 'cookie'].find((name) => headers[name] !== undefined)
 }
 
-/** Headers of every response over HTTPS (RFC 6797); pages add a content security policy. */
+/** Headers for every response over HTTPS (RFC 6797); pages add a content security policy. */
 export const securityHeaders = {
   'strict-transport-security': 'max-age=31536000; includeSubDomains',
   'x-content-type-options': 'nosniff',
@@ -62,7 +62,7 @@ export const https = fastifyPlugin<HttpsOptions>(
   { name: 'https' },
 )
 
-/** Transport security for a request; also used for requests that the router rejects before any policy runs. */
+/** Handles transport security for a request. It also applies to requests that the router rejects before any policy runs. */
 export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   const isTrusted = trustedPeers(proxyList(trustedProxies))
   const isPlain = baseUrl.startsWith('http:')
@@ -74,7 +74,7 @@ export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
       setRawHeaderLines(reply, 'transport', `x-request-id: ${request.id}${lines}`)
       return isOverHttps || isPlain
     },
-    /** 301 to the same path and query over HTTPS. */
+    /** Sends a 301 to the same path and query over HTTPS. */
     redirect: ({ url }: FastifyRequest, reply: FastifyReply) =>
       reply
         .code(301)
@@ -84,7 +84,10 @@ export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   }
 }
 
-/** Path and query of a request target; appending an absolute URL would change the host (RFC 9112 §3.2.2). */
+/**
+ * Returns the path and query of a request target. An absolute URL is replaced by `/`, because appending it would change the
+ * host (RFC 9112 §3.2.2).
+ */
 const pathOf = (target: string) => (target.startsWith('/') ? target : '/')
 
 function isSecure({ raw }: FastifyRequest, isTrusted: (socket: Socket) => boolean): boolean {
@@ -92,7 +95,9 @@ function isSecure({ raw }: FastifyRequest, isTrusted: (socket: Socket) => boolea
   return raw.headers['x-forwarded-proto'] === 'https' && isTrusted(raw.socket)
 }
 
-/** Returns a function that tests whether the peer of a connection is a trusted proxy; checked once per connection. */
+/**
+ * Returns a function that tests whether the peer of a connection is a trusted proxy. The result is cached per connection.
+ */
 export function trustedPeers(proxies: BlockList): (socket: Socket) => boolean {
   const known = new WeakMap<Socket, boolean>()
   return (socket) => {

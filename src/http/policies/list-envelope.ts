@@ -4,15 +4,15 @@ import { targetOf } from '../headers/vary.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Set by `listEnvelope`: the response wraps the list declared by the route in an object. */
+    /** Set by `listEnvelope` if the response wraps the declared list in an object. */
     enclosed?: boolean
   }
 }
 
-/** A list wrapped in an object together with the page links of its Link header. */
+/** A list wrapped in an object, with the page links from its Link header. */
 interface Envelope {
   items: unknown
-  /** Paths of the next and previous pages; null if there is none. */
+  /** Paths of the next and previous pages; null if there is no such page. */
   next: string | null
   prev: string | null
 }
@@ -23,8 +23,8 @@ export interface EnvelopeOptions {
 }
 
 /**
- * Wraps the lists of some versions as `{ items, next, prev }`; in every version, routes declare and return arrays. `fields`
- * has already been applied to the items.
+ * Wraps lists as `{ items, next, prev }` in the versions that return lists as objects; routes declare and return arrays in
+ * all versions. `fields` has already been applied to the items.
  */
 export const listEnvelope = fastifyPlugin<EnvelopeOptions>(
   async (app, { prefixes }) => {
@@ -41,7 +41,7 @@ export const listEnvelope = fastifyPlugin<EnvelopeOptions>(
   { name: 'listEnvelope', dependencies: ['partialResponse'] },
 )
 
-/** The list in the form of the route's version, for handlers that serialize it themselves. */
+/** Returns the list as the route's version represents it, for handlers that serialize lists themselves. */
 export const withListEnvelope = ({ routeOptions }: FastifyRequest, items: unknown, links: string): unknown =>
   routeOptions.config.enclosed ? enclosed(items, links) : items
 
@@ -60,7 +60,7 @@ const enclosed = (items: unknown, links: string): Envelope => ({
 
 type Declared = { type?: string; items?: object; properties?: Record<string, unknown> }
 
-/** The list schema that a route declares, if it returns a list. */
+/** Returns the schema of the list that a route declares, if it returns a list. */
 function listOf({ schema }: RouteOptions): Declared | undefined {
   const answer = (schema?.response as Record<string, Declared> | undefined)?.['200']
   return answer?.type === 'array' ? answer : undefined

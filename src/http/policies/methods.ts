@@ -5,14 +5,14 @@ import { isUnrouted } from '../route-config.ts'
 interface Path {
   pattern: RegExp
   methods: Set<string>
-  /** Media types accepted by PATCH besides application/json. */
+  /** Media types that PATCH accepts in addition to application/json. */
   patch?: readonly string[]
 }
 
 /**
- * Responds to OPTIONS with `Allow`, and with `Accept-Patch` where PATCH is allowed (RFC 5789 §3.1), on every path and on
- * `*`, which covers all paths (RFC 9110 §9.3.7). 405 with `Allow` for a method the path does not support (§15.5.6),
- * otherwise 404. All of these are sent before the body is read.
+ * Responds to OPTIONS on every path with `Allow`, and with `Accept-Patch` where PATCH is allowed (RFC 5789 §3.1). `OPTIONS
+ * *` covers all paths (RFC 9110 §9.3.7). Responds with 405 and `Allow` if the path does not support the method (§15.5.6),
+ * and with 404 if no route has the path. All of these responses are sent before the body is read.
  */
 export const methods = fastifyPlugin(
   async (app) => {
@@ -41,7 +41,7 @@ export const methods = fastifyPlugin(
   { name: 'methods', dependencies: ['errorHandler'] },
 )
 
-/** The path without parameters if it exists; otherwise the parameterized paths that match. */
+/** Returns the literal path if it exists; otherwise, the matching parameterized paths. */
 function pathsAt(paths: ReadonlyMap<string, Path>, target: string): Path[] {
   const exact = paths.get(target)
   return exact ? [exact] : [...paths.values()].filter(({ pattern }) => target === '*' || pattern.test(target))

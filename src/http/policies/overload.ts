@@ -4,13 +4,13 @@ import fastifyPlugin from 'fastify-plugin'
 import { Problem } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 
-/** The order in which routes are shed. Routes marked `never`, such as health checks, are not shed. */
+/** The order in which routes are shed. Routes marked `never`, such as health checks, are never shed. */
 const order = ['list', 'write', 'read', 'token'] as const
 type Shed = (typeof order)[number] | 'never'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** At which point the route is shed under overload; by default derived from its method and schema. */
+    /** The category that determines when the route is shed under overload; derived from its method and schema by default. */
     shed?: Shed
   }
   interface FastifyRequest {
@@ -19,22 +19,22 @@ declare module 'fastify' {
   }
 }
 
-/** A measurement of the event loop. */
+/** Event-loop measurements. */
 export interface LoopMetrics {
   /** Mean delay in ms. */
   delayMs: number
-  /** Fraction of the time in which the loop was busy. */
+  /** Fraction of the time during which the loop was busy. */
   utilization: number
-  /** Fraction of the time in which the thread ran on a CPU. */
+  /** Fraction of the time during which the thread was running on a CPU. */
   cpuShare: number
 }
 
 export interface OverloadOptions {
-  /** Measures since the previous call. */
+  /** Returns measurements for the time since the previous call. */
   measure?: () => LoopMetrics
   /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
-  /** Maximum number of requests in flight, not counting those that wait for a change. */
+  /** Maximum number of requests in flight, not counting requests that wait for a change. */
   maxInFlight?: number
   random: () => number
 }
@@ -42,17 +42,17 @@ export interface OverloadOptions {
 const checkIntervalMs = 200
 const busyUtilization = 0.9
 /**
- * Event-loop delays in ms, counting only delay caused by this process, at which lists, writes, reads and token requests are
- * shed.
+ * Event-loop delays in ms at which lists, writes, reads and token requests are shed. Only delay caused by this process
+ * counts.
  */
 const delaysMs = [100, 150, 225, 350]
-/** The fractions of `maxInFlight` at which they are shed. */
+/** The fractions of `maxInFlight` at which lists, writes, reads and token requests are shed. */
 const shares = [0.6, 0.75, 0.9, 1]
 
 /**
- * Overload level of a measurement: 0 means none, 4 sheds everything but `never`. Only the part of the delay during which
- * this process itself ran counts; it grows with the number of requests it has accepted. While the process waits for a CPU
- * that others use, shedding would not help.
+ * Returns the overload level of a measurement: 0 means none; 4 sheds everything except `never`. Counts only the delay that
+ * accrued while this process was running, which grows with the number of requests accepted. While the process waits for a
+ * CPU that other processes occupy, shedding would not help.
  */
 export function levelOf({ delayMs, utilization, cpuShare }: LoopMetrics): number {
   if (utilization < busyUtilization) return 0
@@ -61,8 +61,8 @@ export function levelOf({ delayMs, utilization, cpuShare }: LoopMetrics): number
 }
 
 /**
- * Sends 503 with Retry-After before the service is overwhelmed: lists first, then writes, reads and token requests; never
- * health checks. The signals are the delay of a busy event loop and the number of requests in flight.
+ * Sends 503 with Retry-After before the service is overwhelmed. Lists are shed first, then writes, reads and token requests;
+ * health checks are never shed. The signals are the delay of a busy event loop and the number of requests in flight.
  */
 export const overload = fastifyPlugin<OverloadOptions>(
   async (app, { measure = measuring(), later, maxInFlight = 1_000, random }) => {
@@ -97,8 +97,8 @@ export const overload = fastifyPlugin<OverloadOptions>(
     let wasOverloaded = false
     const check = () => {
       const measuredLevel = levelOf(measure())
-      // One level per measurement; leaving level 0 takes two overloaded measurements in a row, so a single pause sheds
-      // nothing.
+      // The level changes by at most one per measurement. Two overloaded measurements in a row are needed to leave level 0,
+      // so a single pause sheds nothing.
       if (level > 0 || wasOverloaded) level += Math.sign(measuredLevel - level)
       wasOverloaded = measuredLevel > 0
       cancel = later(checkIntervalMs, check)
@@ -112,7 +112,7 @@ export const overload = fastifyPlugin<OverloadOptions>(
 const ranks: Record<Shed, number> = { list: 0, write: 1, read: 2, token: 3, never: 4 }
 const rankOf = (request: FastifyRequest): number => ranks[routeConfig(request).shed ?? 'read']
 
-/** A paginated GET is a list; any method other than GET and HEAD is a write. */
+/** Returns the category of a route: a paginated GET is a list, and any method other than GET and HEAD is a write. */
 function shedOf({ method, schema, config }: RouteOptions): Shed {
   if (config?.scope === 'own') return 'token'
   const isRead = [method].flat().every((name) => name === 'GET' || name === 'HEAD')
@@ -123,13 +123,13 @@ function shedOf({ method, schema, config }: RouteOptions): Shed {
 
 const overloaded = (random: () => number) =>
   new Problem('SERVICE_UNAVAILABLE', 'The service is overloaded, try again later', {
-    // Jitter, so that clients do not all retry at once.
+    // Jitter keeps clients from all retrying at the same time.
     headers: { 'retry-after': String(1 + Math.floor(random() * 5)) },
   })
 
 const resolutionMs = 10
 
-/** Mean event-loop delay, utilization and CPU share since the previous call. */
+/** Returns a function that measures mean event-loop delay, utilization and CPU share since its previous call. */
 function measuring(): () => LoopMetrics {
   const delay = monitorEventLoopDelay({ resolution: resolutionMs })
   delay.enable()

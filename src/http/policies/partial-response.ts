@@ -5,17 +5,17 @@ import { routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The response supports `?fields=`. */
+    /** Whether the response supports `?fields=`. */
     fields?: boolean
   }
 }
 
 const maxNames = 50
 
-/** Maps each member name to the names selected inside it, or to null for the whole member. */
+/** Maps each member name to a tree of the names selected inside that member, or to null for the whole member. */
 type Tree = Map<string, Tree | null>
 
-/** Partial responses: sends only the requested fields that exist; dotted paths select members of nested objects. */
+/** Sends partial responses, which contain only the requested fields; dotted paths select members of nested objects. */
 export const partialResponse = fastifyPlugin(
   async (app) => {
     app.addHook('preSerialization', (request, reply, payload, done) => {
@@ -26,11 +26,11 @@ export const partialResponse = fastifyPlugin(
   { name: 'partialResponse', dependencies: ['bodyParsing'] },
 )
 
-/** True if the response will contain only some of its fields. */
+/** Returns true if the response will contain only some of its fields. */
 export const isNarrowed = (request: FastifyRequest): boolean =>
   Boolean((request.query as { fields?: unknown }).fields && routeConfig(request).fields)
 
-/** Parses a `fields` parameter. Throws INVALID_INPUT if it is repeated or has too many names. */
+/** Parses a `fields` parameter. Throws INVALID_INPUT if the parameter is repeated or lists too many names. */
 export function parseFields(parameter: unknown): Tree {
   const names = typeof parameter === 'string' ? parameter.split(',').filter((name) => name !== '') : []
   if (typeof parameter !== 'string' || names.length > maxNames) {
@@ -41,7 +41,7 @@ export function parseFields(parameter: unknown): Tree {
   return tree
 }
 
-/** Adds a path; selecting a whole member makes paths below it redundant. */
+/** Adds a path to the tree. Selecting a whole member makes paths below that member redundant. */
 function addPath(tree: Tree, path: string[]): void {
   let at = tree
   for (const name of path.slice(0, -1)) {
@@ -54,13 +54,13 @@ function addPath(tree: Tree, path: string[]): void {
   at.set(path.at(-1) as string, null)
 }
 
-/** Selects the named part of a response; an empty object if nothing matches. Lists are narrowed item by item. */
+/** Returns the selected fields of a response, or an empty object if nothing matches. Lists are narrowed item by item. */
 export function pick(value: unknown, tree: Tree | null): unknown {
   if (tree === null || tree.size === 0) return value
   return Array.isArray(value) ? value.map((item) => partOf(item, tree) ?? {}) : (partOf(value, tree) ?? {})
 }
 
-/** The selected part of a value; undefined if it has none of the names. */
+/** Returns the selected fields of a value; undefined if the value contains none of them. */
 function partOf(value: unknown, tree: Tree | null): unknown {
   if (tree === null) return value
   if (typeof value !== 'object' || value === null) return undefined

@@ -6,23 +6,24 @@ import { rejectUnknownMembers } from '../strict-handling.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * `return=minimal` may omit the representation from the response to this write: the client can read the resource at its
-     * URL.
+     * Whether `return=minimal` may omit the representation from the response to this write, because the client can read the
+     * resource at its URL.
      */
     minimal?: boolean
-    /** The handler waits for a change, up to `request.preferences.wait` seconds. */
+    /** Whether the handler waits for a change, for up to `request.preferences.wait` seconds. */
     waits?: boolean
   }
   interface FastifyRequest {
-    /** Set by `prefer`: the parsed Prefer header, or null if there is none. */
+    /** Set by `prefer`: the parsed Prefer header, or null if the request has none. */
     preferences: Preferences | null
   }
 }
 
 /**
- * Prefer (RFC 7240): parses the header, rejects unknown members under `handling=strict`, and omits the representation under
- * `return=minimal`: 204 for a change, otherwise an empty 201 or 202, with all other headers unchanged. Handlers implement
- * `wait` and `count`. `Preference-Applied` lists the honored preferences.
+ * Implements Prefer (RFC 7240): parses the header, rejects unknown members under `handling=strict`, and omits the
+ * representation under `return=minimal`. A change then returns 204, and a creation returns an empty 201 or 202; all other
+ * headers stay the same. Handlers implement `wait` and `count`. `Preference-Applied` lists the preferences that were
+ * honored.
  */
 export const prefer = fastifyPlugin(
   async (app) => {
@@ -43,7 +44,7 @@ export const prefer = fastifyPlugin(
   { name: 'prefer', dependencies: ['bodyParsing', 'conditional'] },
 )
 
-/** The authorization server follows its own specifications and ignores Prefer. */
+/** Returns whether a route honors Prefer. The authorization server follows its own specifications and ignores it. */
 export const honorsPrefer = ({ config }: Pick<RouteOptions, 'config'>): boolean => config?.scope !== 'own'
 
 /** Adds an honored preference to `Preference-Applied` (RFC 7240 §3). */
@@ -52,7 +53,10 @@ export function applied(reply: FastifyReply, preference: string): void {
   reply.header('preference-applied', others === undefined ? preference : `${others}, ${preference}`)
 }
 
-/** Runs after `conditional`, which derives validators from the omitted content; errors are never omitted. */
+/**
+ * Removes the representation. Runs after `conditional`, which derives validators from the content to be omitted. Errors are
+ * never omitted.
+ */
 function omitRepresentation(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -6,7 +6,7 @@ import { Problem, type ProblemCode } from '../problems/problem.ts'
 const maxUrlLength = 8_192
 const maxHeaderFields = 100
 
-/** Headers that may occur only once: with two of them, a proxy and this service could each use a different one. */
+/** Headers that may occur only once: if one is repeated, a proxy and this service could each use a different value. */
 const single = new Set([
   'host',
   'authorization',
@@ -21,20 +21,20 @@ const single = new Set([
 ])
 
 /**
- * Guards against request smuggling by rejecting ambiguous requests before anything else runs: 400 for a target that is not a
- * path of this service, a missing or invalid Host (RFC 9112 §3.2), chunked coding in HTTP/1.0 (§6.1), a repeated
- * single-value header, or a query that cannot be decoded; 414 and 431 for input that is too long; 501 for unknown transfer
- * codings. A target in absolute form is reduced to its path (§3.2.2).
+ * Prevents request smuggling by rejecting ambiguous requests before anything else runs. Responds with 400 to a target that
+ * is not a path of this service, a missing or invalid Host (RFC 9112 §3.2), chunked coding in HTTP/1.0 (§6.1), a repeated
+ * single-value header, or a query that cannot be decoded; with 414 or 431 to input that is too long; and with 501 to unknown
+ * transfer codings. A target in absolute form is reduced to its path (§3.2.2).
  */
 export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
     const origin = baseUrl.toLowerCase()
     const isHost = hostCheck()
-    // It is unknown where a malformed request ends, so later bytes on its connection are not treated as requests.
+    // The end of a malformed request is unknown, so later bytes on the same connection are not treated as requests.
     const broken = new WeakSet<Socket>()
     app.addHook('onRequest', ({ raw }, _reply, done) => {
       const flaw = broken.has(raw.socket) ? afterMalformed() : flawOf(raw, origin, isHost)
-      // HTTP/2 separates requests by frames, and one connection may carry requests of many clients.
+      // HTTP/2 separates requests by frames, and one connection may carry requests from many clients.
       if (flaw?.headers?.connection && raw.httpVersionMajor === 1) broken.add(raw.socket)
       done(flaw)
     })
@@ -44,7 +44,7 @@ export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
 
 const afterMalformed = () => closing('INVALID_INPUT', 'An earlier request on this connection was malformed')
 
-/** A problem whose response closes the connection. */
+/** Creates a problem whose response closes the connection. */
 const closing = (code: ProblemCode, detail: string) => new Problem(code, detail, { headers: { connection: 'close' } })
 
 function flawOf(raw: IncomingMessage, origin: string, isHost: HostCheck): Problem | undefined {
@@ -65,7 +65,7 @@ function flawOf(raw: IncomingMessage, origin: string, isHost: HostCheck): Proble
   return isDecodable(url) ? undefined : new Problem('INVALID_INPUT', 'The query is not percent-encoded UTF-8')
 }
 
-/** Whether the query is percent-encoded UTF-8 (RFC 3986 §2.1, §2.5); the router checks the path. */
+/** Returns whether the query is percent-encoded UTF-8 (RFC 3986 §2.1, §2.5); the router checks the path. */
 function isDecodable(url: string): boolean {
   const at = url.indexOf('?')
   if (at < 0 || !url.includes('%', at)) return true
@@ -78,7 +78,8 @@ function isDecodable(url: string): boolean {
 }
 
 /**
- * Reduces `https://our.host/path` to `/path`. Returns true for such a URL and for `OPTIONS *`, false for any other target.
+ * Reduces `https://our.host/path` to `/path`. Returns true for such a URL and for `OPTIONS *`, false for any other target
+ * that is not a path.
  */
 function reduceToPath(raw: IncomingMessage, origin: string): boolean {
   const url = raw.url as string
@@ -89,7 +90,10 @@ function reduceToPath(raw: IncomingMessage, origin: string): boolean {
   return true
 }
 
-/** The parser also accepts HTTP/0.9 and 2.0 in the request line; a real HTTP/2 request has a stream. */
+/**
+ * Rejects unsupported versions: the parser also accepts HTTP/0.9 and 2.0 in the request line. A real HTTP/2 request has a
+ * stream.
+ */
 function versionFlaw(raw: IncomingMessage): Problem | undefined {
   if (raw.httpVersion === '1.1' || raw.httpVersion === '1.0' || 'stream' in raw) return undefined
   return closing('INVALID_INPUT', 'The HTTP version is not supported: use HTTP/1.1')
@@ -97,7 +101,7 @@ function versionFlaw(raw: IncomingMessage): Problem | undefined {
 
 type HostCheck = (host: string) => boolean
 
-/** Caches the last valid host: clients send only a few different ones. */
+/** Returns a Host check that caches the last valid host, because clients send only a few different hosts. */
 function hostCheck(): HostCheck {
   let lastValid: string | undefined
   return (host) => {
@@ -125,7 +129,7 @@ function framingFlaw({ headers, httpVersion }: IncomingMessage): Problem | undef
 }
 
 function repeatedHeader({ headers, rawHeaders: raw }: IncomingMessage): string | undefined {
-  // As many names as lines means that no header is repeated, which is the usual case.
+  // Each header has its own name, so none is repeated. This is the usual case.
   if (Object.keys(headers).length * 2 === raw.length) return undefined
   const seen = new Set<string>()
   for (let at = 0; at < raw.length; at += 2) {

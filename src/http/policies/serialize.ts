@@ -2,8 +2,8 @@ import build from 'fast-json-stringify'
 import fastifyPlugin from 'fastify-plugin'
 
 /**
- * Sends only declared fields: responses are serialized by their schema. A serializer is compiled when its route sends its
- * first response, because most routes of most versions are rarely called and compiling all of them would delay startup.
+ * Sends only declared fields by serializing responses with their schemas. A serializer is compiled when its route sends its
+ * first response: most routes of most versions are rarely called, and compiling all serializers would delay startup.
  */
 export const serialize = fastifyPlugin(
   async (app) => {

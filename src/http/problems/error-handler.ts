@@ -9,11 +9,11 @@ import { Problem, type ProblemCode, problems, problemUrl } from './problem.ts'
 
 export interface ErrorsOptions {
   baseUrl: string
-  /** True if the store is temporarily unavailable: 503 instead of 500. */
+  /** Returns true if the store is temporarily unavailable, in which case the response is 503 instead of 500. */
   isUnavailable: (error: unknown) => boolean
-  /** Receives errors that must not be exposed to clients. */
+  /** Called with errors that must not be exposed to clients. */
   onFault: (error: unknown, requestId: string) => void
-  /** Called for each request whose caller is authenticated but not allowed. */
+  /** Called for each request whose caller is authenticated but not authorized. */
   onDenied?: (request: FastifyRequest, problem: Problem) => void
   now: () => number
 }
@@ -21,7 +21,10 @@ export interface ErrorsOptions {
 const retrySeconds = '2'
 const denials: ProblemCode[] = ['ACCESS_DENIED', 'PERMISSION_DENIED']
 
-/** Turns every thrown error, unknown path or unsupported method into one of the three error bodies, chosen by Accept. */
+/**
+ * Converts every thrown error, unknown path or unsupported method to an error body, in one of three formats selected by
+ * Accept.
+ */
 export const errorHandler = fastifyPlugin<ErrorsOptions>(
   async (app, options) => {
     app.setErrorHandler((error, request, reply) => {
@@ -34,7 +37,7 @@ export const errorHandler = fastifyPlugin<ErrorsOptions>(
   { name: 'errorHandler' },
 )
 
-/** Turns any thrown value into a problem that is safe to send. */
+/** Converts any thrown value to a problem that is safe to send. */
 export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions, 'isUnavailable'>): Problem {
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
@@ -49,13 +52,13 @@ export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions,
   )
 }
 
-/** True if the client prefers the code form: Accept lists application/json with a higher weight than problem+json. */
+/** Returns true if the client prefers plain JSON errors: Accept gives application/json a higher weight than problem+json. */
 export function prefersCodeForm(accept: string | undefined): boolean {
   if (accept === undefined || !acceptsExactly(accept, 'application/json')) return false
   return quality(accept, 'application/problem+json') < quality(accept, 'application/json')
 }
 
-/** Sends a problem in the form that Accept prefers. */
+/** Sends a problem in the error format that Accept prefers. */
 export function render(
   problem: Problem,
   request: FastifyRequest,
@@ -75,7 +78,7 @@ export function render(
     .serializer(JSON.stringify)
   addVary(reply, 'Accept')
   for (const name of ['etag', 'last-modified', 'expires']) reply.removeHeader(name)
-  // Rate-limit and quota errors have the same one-field body in either form.
+  // Rate-limit and quota errors have the same one-field body in both error formats.
   if (isLimit) return reply.send({ error: problem.message })
   return reply.send(codeForm ? codeBody(problem, request, common) : problemBody(problem, baseUrl, common))
 }
@@ -83,9 +86,9 @@ export function render(
 const maxDrainBytes = 1_048_576
 
 /**
- * Keeps the connection open so that the next request can follow, unless the rest of an unread body could take long: then the
- * connection closes (RFC 9112 §9.6). Fastify would close it after every body that cannot be parsed. Connections that Node.js
- * closes anyway are left alone: it already sends `Connection: close`.
+ * Keeps the connection open for the next request, unless the rest of an unread body could take a long time to arrive; then
+ * it closes the connection (RFC 9112 §9.6). Fastify would close it after every body that it cannot parse. If Node.js is
+ * closing the connection, nothing changes: Node.js already sends `Connection: close`.
  */
 function setConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply
@@ -101,7 +104,7 @@ interface Common {
   timestamp: string
 }
 
-/** Problem details (RFC 9457). */
+/** Returns the problem details (RFC 9457). */
 export function problemBody({ code, status, message, errors }: Problem, baseUrl: string, common: Common) {
   return {
     type: problemUrl(baseUrl, code),

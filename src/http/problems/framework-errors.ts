@@ -20,7 +20,10 @@ interface FrameworkError {
   validationContext?: string
 }
 
-/** Converts a framework or parser error to a `Problem`; undefined for any other error, whose details must not be exposed. */
+/**
+ * Converts a framework or parser error to a `Problem`; returns undefined for any other error, whose details must not be
+ * exposed.
+ */
 export function fromFramework(error: unknown): Problem | undefined {
   if (typeof error !== 'object' || error === null) return undefined
   const { code = '', statusCode, validation, validationContext } = error as FrameworkError
@@ -33,9 +36,9 @@ export function fromFramework(error: unknown): Problem | undefined {
 }
 
 /**
- * Classifies validation failures: in a body, a missing field or a wrong JSON type is malformed input (400), and a value of
- * the right type that breaks a rule is 422; outside the body everything is 400. Reports all fields of the chosen class at
- * once.
+ * Classifies validation failures. In a body, a missing field or a wrong JSON type is malformed input (400), and a value of
+ * the right type that breaks a rule is 422; outside the body, all failures are 400. Reports all fields of the resulting
+ * class at once.
  */
 export function fromValidation(failures: FastifySchemaValidationError[], context: string): Problem {
   const missing = failures.filter(({ keyword }) => keyword === 'required').flatMap(missingFields)

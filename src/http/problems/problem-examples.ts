@@ -1,7 +1,7 @@
 import { problemBody } from './error-handler.ts'
 import { type FieldError, Problem, type ProblemCode } from './problem.ts'
 
-/** The parts of an example response that depend on its code. */
+/** The parts of an example response that depend on the error code. */
 interface Example {
   detail: string
   errors?: FieldError[]
@@ -10,7 +10,7 @@ interface Example {
 
 const bearer = 'Bearer realm="plinth"'
 
-/** An example for each code, with the texts that the service uses. */
+/** An example for each error code, with the messages that the service sends. */
 const examples: Record<ProblemCode, Example> = {
   INVALID_INPUT: {
     detail: 'The query is malformed',
@@ -98,7 +98,7 @@ const examples: Record<ProblemCode, Example> = {
 
 const common = { requestId: '5f0c2c1e-9f0e-4a53-8d0c-3f3f6e6e2b11', timestamp: '2026-03-01T12:00:00.000Z' }
 
-/** An example HTTP response with this code: status, the headers specific to the code, and the body. */
+/** Returns an example HTTP response with this error code: status, headers specific to the code, and body. */
 export function exampleResponse(baseUrl: string, code: ProblemCode): string {
   const { detail, errors, headers = {} } = examples[code]
   const isLimit = code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED'

@@ -1,6 +1,6 @@
 import type { ProblemCode } from './problem.ts'
 
-/** For each code, its meaning and what a developer can do about it. */
+/** For each error code, what it means and what a developer can do about it. */
 export const explanations: Record<ProblemCode, readonly [meaning: string, advice: string]> = {
   INVALID_INPUT: [
     'A part of the request cannot be parsed, or a value has the wrong type.',

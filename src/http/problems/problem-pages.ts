@@ -26,7 +26,7 @@ export interface ProblemPagesOptions {
 
 const config = { scope: 'public', cache: 'public', headers: ['Content-Security-Policy', 'Vary'] } as const
 
-/** GET /problems and /problems/{code}: explains error codes as HTML pages or JSON, by Accept. */
+/** Serves GET /problems and /problems/{code}, which explain error codes as HTML pages or as JSON, depending on Accept. */
 export const problemPages: FastifyPluginAsync<ProblemPagesOptions> = async (app, { baseUrl, frame }) => {
   const typeOf = (code: ProblemCode) => {
     const [status, title] = problems[code]
@@ -60,7 +60,10 @@ const answer = (description: string, schema: object) => ({
   200: { description, content: { 'text/html': { schema: Type.String() }, 'application/json': { schema } } },
 })
 
-/** HTML unless JSON has the higher weight: error bodies link here, and developers open these links in a browser. */
+/**
+ * Returns true only if JSON has the higher weight: error bodies link to these pages, and developers open the links in a
+ * browser.
+ */
 const prefersJson = (accept = '*/*') => quality(accept, 'application/json') > quality(accept, 'text/html')
 
 const path = (code: ProblemCode) => `/problems/${kebabOf(code)}`

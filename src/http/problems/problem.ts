@@ -1,4 +1,4 @@
-/** The registry of error codes, from which the responses, the problem pages and the OpenAPI document are built. */
+/** The registry of error codes, used by responses, problem pages and the OpenAPI document. */
 export const problems = {
   INVALID_INPUT: [400, 'The request is malformed'],
   MISSING_REQUIRED_FIELD: [400, 'A required field is missing'],
@@ -42,13 +42,13 @@ export const problems = {
 
 export type ProblemCode = keyof typeof problems
 
-/** Converts a code to the form used in URLs: `AUTH_REQUIRED` → `auth-required`. */
+/** Converts an error code to the spelling used in URLs: `AUTH_REQUIRED` becomes `auth-required`. */
 export const kebabOf = (code: string): string => code.toLowerCase().replaceAll('_', '-')
 
-/** The URL of the page that explains a code; used as the `type` of its problems. */
+/** Returns the URL of the page that explains an error code; problems use this URL as their `type`. */
 export const problemUrl = (baseUrl: string, code: ProblemCode): string => `${baseUrl}/problems/${kebabOf(code)}`
 
-/** A violation: `field` names the body member, query parameter or path parameter, `message` says what was expected. */
+/** A validation error: `field` is the body member, query parameter or path parameter; `message` says what was expected. */
 export interface FieldError {
   field: string
   message: string
@@ -58,18 +58,18 @@ export interface ProblemOptions {
   errors?: FieldError[]
   /** Extra response headers, such as `Allow` or `Retry-After`. */
   headers?: Record<string, string>
-  /** The original error: logged, never sent. */
+  /** The original error, which is logged but never sent. */
   cause?: unknown
 }
 
-/** An error to report to the client: thrown anywhere, rendered by the error handler (RFC 9457). */
+/** An error to report to the client. Any code may throw it; the error handler renders it (RFC 9457). */
 export class Problem extends Error {
   readonly code: ProblemCode
   readonly status: number
   readonly errors: FieldError[] | undefined
   readonly headers: Record<string, string> | undefined
 
-  /** `detail` is public: it explains this occurrence to the client. */
+  /** `detail` is public: it explains this occurrence of the error to the client. */
   constructor(code: ProblemCode, detail: string, options: ProblemOptions = {}) {
     super(detail, { cause: options.cause })
     this.code = code
@@ -79,6 +79,6 @@ export class Problem extends Error {
   }
 }
 
-/** INVALID_INPUT for one query parameter; `message` completes the sentence that starts with its name. */
+/** Returns INVALID_INPUT for one query parameter; `message` completes a sentence that starts with the parameter name. */
 export const malformedQuery = (field: string, message: string): Problem =>
   new Problem('INVALID_INPUT', 'The query is malformed', { errors: [{ field, message }] })

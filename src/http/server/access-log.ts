@@ -4,12 +4,15 @@ import { routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** When the request headers had arrived, in ms of the monotonic clock. */
+    /** The time at which the request headers had arrived, in ms on the monotonic clock. */
     arrivedAt: number
   }
 }
 
-/** The fields of a log line, one per response; never the query string, a header or a body, which may contain secrets. */
+/**
+ * The fields of an access log line. There is one line per response; it never contains the query string, headers or bodies,
+ * which may include secrets.
+ */
 export interface AccessLine {
   requestId: string
   method: string
@@ -20,15 +23,15 @@ export interface AccessLine {
   ms: number
   /** Length of the body as sent; undefined when unknown. */
   bytes: number | undefined
-  /** The client address, as trusted proxies forward it. */
+  /** The client address; behind trusted proxies, the address that they forward. */
   address: string | undefined
   client: string | undefined
-  /** The subject of the token: a user id, or the client itself. */
+  /** The subject of the token: a user id, or the client id if the client acts for itself. */
   subject: string | undefined
   errorCode: string | undefined
 }
 
-/** Properties of a response that Fastify does not record. */
+/** Response properties that Fastify does not record. */
 export interface ResponseInfo {
   status: number
   bytes?: number | undefined
@@ -37,14 +40,14 @@ export interface ResponseInfo {
 
 export type Access = (line: AccessLine) => void
 
-/** Text that needs no escapes in JSON (RFC 8259 §7). */
+/** Matches text that needs no escaping in JSON (RFC 8259 §7). */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 const quoted = (text: string) => (plain.test(text) ? `"${text}"` : JSON.stringify(text))
 
 /**
- * Serializes access log lines like the logger does at level info, but about four times as fast. The request id has only safe
- * characters and the method is a token; only other client input may need escapes. The start of a line is cached per
- * millisecond, the end per sender.
+ * Serializes access log lines in the same format as the logger does at level info, but about four times as fast. The request
+ * id contains only safe characters and the method is a token, so only other client input may need escaping. The start of a
+ * line is cached per millisecond, and the end per sender.
  */
 export function accessTexts(): (line: AccessLine, timeMs: number) => string {
   let start = ''
@@ -74,7 +77,10 @@ export function accessTexts(): (line: AccessLine, timeMs: number) => string {
 
 type Sender = Pick<AccessLine, 'address' | 'client' | 'subject'>
 
-/** The fields that identify the sender, joined into one flat string, so that it is not flattened again on every write. */
+/**
+ * Returns the fields that identify the sender, joined into one flat string so that they are not flattened again on every
+ * write.
+ */
 const endOf = ({ address, client, subject }: Sender) =>
   [member('address', address), member('client', client), member('subject', subject), '}\n'].join('')
 
@@ -93,8 +99,8 @@ export const arrival = fastifyPlugin(
 )
 
 /**
- * The last policy: writes one line per response just before it is sent. An `onResponse` hook would cost a fifth of the time
- * of a whole request.
+ * The last policy: writes one line per response just before the response is sent. An `onResponse` hook would add a fifth to
+ * the time that a request takes.
  */
 export const accessLog = fastifyPlugin<{ write: Access }>(
   async (app, { write }) => {
@@ -108,7 +114,7 @@ export const accessLog = fastifyPlugin<{ write: Access }>(
   { name: 'accessLog', dependencies: ['arrival', 'conditional'] },
 )
 
-/** Length of the body; for a stream only its declared Content-Length. */
+/** Returns the length of the body; for a stream, only its declared Content-Length. */
 function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
   if (typeof payload === 'string') return Buffer.byteLength(payload)
   if (payload === null || payload === undefined) return 0
@@ -118,7 +124,7 @@ function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
 
 export const lengthOf = (header: unknown): number | undefined => (header === undefined ? undefined : Number(header))
 
-/** The access log line of a request. */
+/** Builds the access log line for a request. */
 export function accessLine(request: FastifyRequest, { status, bytes, errorCode }: ResponseInfo): AccessLine {
   const { id, method, caller, url, arrivedAt, ip } = request
   const query = url.indexOf('?')

@@ -7,17 +7,17 @@ import { proxyList, trustedPeers } from '../policies/https.ts'
 export interface Refusals {
   /** Number of refused connections. */
   refused: number
-  /** Network of the last one, grouped as for rate limits. */
+  /** Network of the most recent refused connection, grouped as for rate limits. */
   network: string
-  /** The bound the last one would have exceeded. */
+  /** The limit that the most recent refused connection would have exceeded. */
   bound: 'process' | 'address'
 }
 
 export interface ConnectionLimits {
   maxConnections: number
-  /** Per IPv4 address, or per /64 of IPv6. */
+  /** The limit per IPv4 address, or per IPv6 /64. */
   maxPerAddress: number
-  /** CIDRs of proxies, which only `maxConnections` bounds, because the requests of all clients come from them. */
+  /** CIDRs of trusted proxies, which carry the requests of all clients; only `maxConnections` applies to them. */
   trustedProxies: readonly string[]
   /** Called on the first refusal, then at most every ten seconds. */
   onRefused: (refusals: Refusals) => void
@@ -28,7 +28,7 @@ export interface ConnectionLimits {
 const reportEveryMs = 10_000
 
 /**
- * Bounds the number of open connections across all servers. Returns a function that applies the bounds to a server: excess
+ * Limits the number of open connections across all servers. Returns a function that applies the limits to a server: excess
  * connections are reset before the TLS handshake or any other work.
  */
 export function connectionLimits(limits: ConnectionLimits): (server: Server) => void {
@@ -65,7 +65,7 @@ export function connectionLimits(limits: ConnectionLimits): (server: Server) => 
   }
 }
 
-/** Counts refusals and reports them at intervals, so that a flood of connections does not flood the log. */
+/** Counts refused connections and reports them at intervals, so that a flood of connections does not flood the log. */
 function reporting({ onRefused, later }: Pick<ConnectionLimits, 'onRefused' | 'later'>) {
   let pending: Refusals | null = null
   let isThrottled = false

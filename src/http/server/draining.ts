@@ -5,9 +5,9 @@ import { type LingerOptions, linger } from './lingering-close.ts'
 
 /** Stops a server without losing requests. */
 export interface Drain {
-  /** From now on, each response announces `Connection: close` (RFC 9112 §9.6) and then closes its connection. */
+  /** From now on, announces `Connection: close` (RFC 9112 §9.6) in each response and closes its connection afterwards. */
   begin: () => void
-  /** Stops listening; after that, each connection closes as soon as it has no request in flight. */
+  /** Stops listening; afterwards, closes each connection as soon as it has no request in flight. */
   finish: () => Promise<void>
   /** Destroys the remaining connections. */
   cut: () => void
@@ -16,10 +16,10 @@ export interface Drain {
 /** A socket and the response that Node.js is currently sending on it. */
 type RespondingSocket = Socket & { _httpMessage?: ServerResponse | null }
 
-/** A server and its listening socket: Node.js has no public API to shorten the accept queue (listen(2)). */
+/** A server with its listening socket: Node.js has no public API to shorten the accept queue (listen(2)). */
 type Listening = Server & { _handle?: { listen: (backlog: number) => number } | null }
 
-/** A client socket: Node.js has no public API to check before the next tick whether it is connected. */
+/** A client socket: Node.js has no public API to check before the next tick whether a socket is connected. */
 type Connecting = Socket & { _handle?: { getpeername: (name: object) => number } | null }
 
 const checkIntervalMs = 50
@@ -27,8 +27,8 @@ const checkIntervalMs = 50
 const firstByteMs = 1_000
 const headMs = 10_000
 /**
- * How long to wait for the accept queue to empty; if the process cannot connect to itself, the listener closes after this
- * time.
+ * Maximum time to wait for the accept queue to empty. If the process cannot connect to itself, the listener closes after
+ * this time.
  */
 const maxWaitMs = 2_000
 
@@ -62,13 +62,13 @@ export function drainable(server: Server, options: LingerOptions): Drain {
   }
 }
 
-/** Resolves right after the event loop has polled for I/O, so data that had arrived on open connections has been read. */
+/** Resolves right after the event loop has polled for I/O, when data that had arrived on open connections has been read. */
 const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
- * Stops listening once no connection is waiting to be accepted, because closing a listener resets those. The accept queue is
- * shortened to one slot. Once a connection from this process occupies it, the kernel accepts no others: it ignores new
- * connections until the listener is closed in the same tick, and refuses them afterwards.
+ * Stops listening once no connection is waiting to be accepted, because closing a listener resets waiting connections.
+ * Shortens the accept queue to one slot. Once a connection from this process occupies that slot, the kernel ignores new
+ * connections until the listener is closed, which happens in the same tick, and refuses them afterwards.
  */
 async function stopListening(server: Listening): Promise<void> {
   server._handle?.listen(0)
@@ -77,7 +77,8 @@ async function stopListening(server: Listening): Promise<void> {
   for (let isClosed = false; !isClosed; ) {
     await polled()
     const own: Connecting = connect(address?.port ?? 0, address?.address).on('error', () => {})
-    // Node.js connects in the next tick; on a loopback address, the kernel completes the connection before the call returns.
+    // Node.js connects in the next tick. On a loopback address, the kernel completes the connection before the system call
+    // returns.
     await new Promise<void>((resolve) => process.nextTick(resolve))
     isClosed = own._handle?.getpeername({}) === 0 || performance.now() - beganMs > maxWaitMs
     if (isClosed) NetServer.prototype.close.call(server)
@@ -87,7 +88,7 @@ async function stopListening(server: Listening): Promise<void> {
 
 const connected = (server: Server) => (server instanceof TlsServer ? 'secureConnection' : 'connection')
 
-/** The open connections of a server, and those on which HTTP can be spoken (with TLS, after the handshake). */
+/** Tracks the open connections of a server, and those that are ready for HTTP (with TLS, after the handshake). */
 function connectionsOf(server: Server) {
   const all = new Set<Socket>()
   const speaking = new Set<RespondingSocket>()
@@ -110,15 +111,15 @@ function endingOnce(options: LingerOptions): End {
   }
 }
 
-/** Makes a connection close in stages after its last response; Node.js would reset it if more data had arrived. */
+/** Closes a connection in stages after its last response; Node.js would reset the connection if more data had arrived. */
 function endGently(socket: Socket, end: End): void {
   const destroySoon = socket.destroySoon.bind(socket)
   socket.destroySoon = () => (socket.writable ? end(socket) : destroySoon())
 }
 
 /**
- * Makes each response to a request that arrives from now on close its connection. Requests pipelined after it are not
- * handled; the client knows this from the header and sends them again.
+ * Makes the response to each request that arrives from now on close its connection. Requests pipelined after such a request
+ * are not handled; the header tells the client to send them again.
  */
 function closeAfterResponse(server: Server): void {
   const latest = new WeakMap<Socket, ServerResponse>()
@@ -126,7 +127,7 @@ function closeAfterResponse(server: Server): void {
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     const before = latest.get(request.socket)
     if (before?.headersSent) return
-    // The response to the previous request is sent first and must not announce the close.
+    // The response to the previous request is sent first, so it must not announce that the connection will close.
     if (before) before.shouldKeepAlive = true
     response.shouldKeepAlive = false
     latest.set(request.socket, response)
@@ -148,7 +149,8 @@ function endIdle({ speaking, sinceMs, end, destroyIdle }: IdleCheck): void {
   for (const socket of speaking) {
     const isUnused = socket.bytesRead === 0 && sinceMs >= firstByteMs
     if (isUnused || (!socket._httpMessage && sinceMs >= headMs)) end(socket)
-    // Only Node.js knows which connections are between two requests; overriding `destroy` intercepts its choice.
+    // Only Node.js knows which connections are between two requests. Overriding `destroy` intercepts the calls that it makes
+    // on them.
     socket.destroy = () => {
       end(socket)
       return socket

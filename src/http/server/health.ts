@@ -5,14 +5,19 @@ import { Problem } from '../problems/problem.ts'
 export interface HealthRouteOptions {
   /** Throws if the store is unavailable. */
   check: () => Promise<void>
-  /** Whether this node's clock is close enough to the store's; true if not given. */
+  /**
+   * Returns whether this node's clock is close enough to the store's clock. If omitted, the clock is assumed to be correct.
+   */
   isClockUsable?: (() => boolean) | undefined
   now: () => number
   /** Aborted when the service starts to shut down. */
   stopping: AbortSignal
 }
 
-/** True for the paths of the two probes. They respond over plain HTTP too, because a probe takes a 301 for healthy. */
+/**
+ * Returns true for the paths of the two probes. These paths respond over plain HTTP as well, because a probe treats a 301 as
+ * healthy.
+ */
 export const isHealthPath = (target: string | undefined): boolean => /^\/(livez|readyz)(\?|$)/.test(target ?? '')
 
 const unavailable = (detail: string, cause?: unknown) =>
@@ -22,8 +27,8 @@ const cacheMs = 1_000
 const Status = Type.Object({ status: Type.String({ enum: ['ok'] }) })
 
 /**
- * `/livez`: the process responds; no I/O. `/readyz`: the service is not shutting down, its clock is right and the store
- * responds, which is checked at most once a second.
+ * Serves `/livez` and `/readyz`. `/livez` shows that the process responds and does no I/O. `/readyz` shows that the service
+ * is not shutting down, its clock is correct and the store responds; the store is checked at most once a second.
  */
 export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { check, isClockUsable, now, stopping }) => {
   // Probes always get a response: no authorization, negotiation, rate limit or shedding.
@@ -40,7 +45,7 @@ export const health: FastifyPluginAsync<HealthRouteOptions> = async (app, { chec
     async () => {
       if (stopping.aborted) throw unavailable('The service is shutting down')
       if (isClockUsable?.() === false) throw unavailable('The clock of this node is wrong')
-      // The absolute difference prevents the cached result from being used for too long after the clock was set back.
+      // The absolute difference keeps the cached result from being used for too long if the clock is set back.
       if (Math.abs(now() - lastCheck.at) >= cacheMs) lastCheck = { at: now(), answer: check() }
       await lastCheck.answer.catch((cause) => {
         throw unavailable('The data store does not respond', cause)

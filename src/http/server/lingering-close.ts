@@ -13,8 +13,8 @@ const maxChecks = 15
 const maxBytes = 67_108_864
 
 /**
- * Makes a server linger whenever it closes a connection on which a request is still arriving, for whatever reason. Node.js
- * would destroy the socket as soon as the response is sent; it does so through `destroySoon`, which this replaces.
+ * Makes a server linger whenever it closes a connection on which a request is still arriving. Node.js would destroy the
+ * socket through `destroySoon` as soon as the response is sent; this function replaces that method.
  */
 export function lingerOnClose(server: Server, options: LingerOptions): void {
   const install = (socket: Parsed) => {
@@ -28,9 +28,9 @@ export function lingerOnClose(server: Server, options: LingerOptions): void {
 }
 
 /**
- * Closes a connection in stages (RFC 9112 §9.6): ends the write side and discards incoming data until the client closes,
- * goes silent, or exceeds the time or byte limit. Closing immediately would make TCP reset the connection, and a client that
- * had not read the response yet would lose it.
+ * Closes a connection in stages (RFC 9112 §9.6): ends the write side and discards incoming data until the client closes the
+ * connection, goes silent, or exceeds the time or byte limit. If the connection were closed immediately, TCP would reset it,
+ * and a client that had not yet read the response would lose it.
  */
 export function linger(socket: Socket, { later }: LingerOptions): void {
   let bytes = 0
@@ -42,7 +42,7 @@ export function linger(socket: Socket, { later }: LingerOptions): void {
     })
   }
   socket.end()
-  // This also detaches the parser, so no more requests are read.
+  // This also detaches the parser, so it reads no more requests.
   socket.removeAllListeners('data')
   socket.on('data', ({ length }: Buffer) => {
     bytes += length

@@ -1,4 +1,4 @@
-/** A buffered destination for log lines: writing each line separately would cost more than the line itself. */
+/** A buffered destination for log lines: writing each line separately would cost more than producing it. */
 export interface LogSink {
   write: (line: string) => void
   flush: () => void
@@ -7,7 +7,7 @@ export interface LogSink {
 const maxCharacters = 32_768
 const maxWaitMs = 250
 
-/** Buffers lines until there are many, or for at most a quarter of a second, then writes them to `out`. */
+/** Buffers lines until the buffer is full, or for at most a quarter of a second, and then writes them to `out`. */
 export function logSink(out: { write: (text: string) => unknown }): LogSink {
   let lines: string[] = []
   let characters = 0

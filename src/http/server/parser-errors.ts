@@ -21,16 +21,16 @@ const tooManyExtensions = new Problem('PAYLOAD_TOO_LARGE', 'The chunk extensions
 
 type UnroutedOptions = ErrorsOptions & LingerOptions
 
-/** An error of the HTTP parser: the last bytes passed to it, as a buffer, and how many of them it parsed. */
+/** An HTTP parser error, with the last bytes passed to the parser and the number of those bytes that it parsed. */
 type ParserError = Pick<ConnectionError, 'code'> & { rawPacket?: unknown; bytesParsed?: number }
 
-/** A socket and the response being sent on it, as Node.js stores it. */
+/** A socket with the response that is being sent on it, as stored by Node.js. */
 type RespondingSocket = Socket & { _httpMessage?: (ServerResponse & { req: IncomingMessage }) | null }
 
 /**
- * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): sends one problem body, then closes the
- * connection. Responses to earlier requests are sent first; if the error is in a body whose response has already started,
- * the connection is only closed.
+ * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): sends a single problem body, then closes the
+ * connection. Responses to earlier requests are sent first. If the error is in the body of a request whose response has
+ * already started, no problem is sent.
  */
 export const respondToParserError = (options: UnroutedOptions) => (error: ParserError, socket: RespondingSocket) => {
   const current = socket._httpMessage
@@ -39,8 +39,8 @@ export const respondToParserError = (options: UnroutedOptions) => (error: Parser
 }
 
 /**
- * Handles requests that Node.js does not pass to routes: CONNECT gets 501 (RFC 9110 §9.3.6); one with an Expect other than
- * 100-continue is passed on as a normal request, which `acceptable` then rejects.
+ * Handles requests that Node.js does not pass to routes. CONNECT receives 501 (RFC 9110 §9.3.6). A request with an Expect
+ * header other than 100-continue is handled like any other, so that `acceptable` rejects it.
  */
 export function handleUnrouted(server: Server, options: UnroutedOptions): void {
   lingerOnClose(server, options)
@@ -50,10 +50,10 @@ export function handleUnrouted(server: Server, options: UnroutedOptions): void {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
 }
 
-/** Errors after which the client is gone or TLS was never established, so no response is possible. */
+/** Errors after which no response is possible: the client has disconnected, or TLS was never established. */
 const unanswerable = new Set<string | undefined>(['ECONNRESET', 'ERR_TLS_HANDSHAKE_TIMEOUT'])
 
-/** Waits for the responses to earlier requests: responses on a connection are sent in order (RFC 9112 §9.3.2). */
+/** Waits for the responses to earlier requests, because responses on a connection are sent in order (RFC 9112 §9.3.2). */
 function afterEarlierResponses(socket: RespondingSocket, run: () => void): void {
   const current = socket._httpMessage
   if (current?.req.complete) {
@@ -64,7 +64,7 @@ function afterEarlierResponses(socket: RespondingSocket, run: () => void): void 
 
 function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
   const bytes = Buffer.isBuffer(rawPacket) ? rawPacket : Buffer.alloc(0)
-  // The line that the parser had reached; other lines may precede it.
+  // The line at which the parser stopped; other lines may precede it.
   const from = bytes.lastIndexOf('\n', Math.max(bytesParsed - 1, 0)) + 1
   const start = bytes.toString('latin1', from, from + 2 * maxUrlLength)
   if (code === 'HPE_HEADER_OVERFLOW') return longTarget.test(start) ? tooLong : tooLarge
@@ -74,16 +74,16 @@ function problemOf({ code, rawPacket, bytesParsed = 0 }: ParserError): Problem {
 }
 
 const longTarget = new RegExp(`^[A-Z]+ [^ \\r\\n]{${maxUrlLength + 1}}`)
-/** Matches a request line with a plausible method, as opposed to data that is not HTTP. */
+/** Matches a request line with a plausible method; data in other protocols does not match. */
 const requestLine = /^[A-Za-z-]{1,40} \/[^ \r\n]* HTTP\/1\.[01]\r\n/
 
-/** A response built without Fastify. */
+/** Builds a response without Fastify. */
 function rawResponse(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsOptions) {
   const common = { requestId: randomUUID(), timestamp: new Date(now()).toISOString() }
   const body = JSON.stringify(problemBody(problem, baseUrl, common))
   const { 'strict-transport-security': hsts, ...hardening } = securityHeaders
   const headers = {
-    // Only sent over HTTPS (RFC 6797 §7.2); a TLS proxy in front of the service sets its own.
+    // HSTS is sent only over HTTPS (RFC 6797 §7.2). A TLS proxy in front of the service adds its own header.
     ...((socket as TLSSocket).encrypted && { 'strict-transport-security': hsts }),
     ...hardening,
     'content-type': 'application/problem+json; charset=utf-8',
@@ -96,13 +96,13 @@ function rawResponse(problem: Problem, socket: Socket, { baseUrl, now }: ErrorsO
   return { status: problem.status, headers, body }
 }
 
-/** Writes the last response of a connection and then closes it, even if the client does not. */
+/** Writes the last response on a connection and then closes the connection, even if the client does not. */
 function close(
   socket: Socket,
   { status, headers, body }: ReturnType<typeof rawResponse>,
   options: LingerOptions,
 ): void {
-  // A response was already sent and is still in transit.
+  // A response has already been written and is still in transit.
   if (!socket.writable) {
     socket.destroySoon()
     return

@@ -3,14 +3,13 @@ import { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 
 /**
- * The private method of ServerResponse that writes the header section, given the lines rendered so far and the fields to
- * add.
+ * The private ServerResponse method that writes the header section, given the lines rendered so far and the fields to add.
  */
 interface Writer {
   _storeHeader: (lines: string, fields: object | undefined) => void
 }
 
-/** The most recently written value of a field, and its rendered line. */
+/** The most recently written value of a field, and the line rendered for it. */
 interface Line {
   value: unknown
   text: string
@@ -27,15 +26,15 @@ const maxCachedNames = 300
 
 const known = new Map<string, Line>()
 
-/** The policy that wrote raw lines. */
+/** A policy that writes raw header lines. */
 type Policy = 'transport' | 'rate' | 'quota' | 'caching'
 
 const writer = ServerResponse.prototype as unknown as Writer
 
 /**
- * A response whose header section (RFC 9112 §5) is built as one string. Node.js validates and copies each field, which takes
- * a quarter of its time for the twenty fields of a typical response. Here, a field with the same value as in the previous
- * response is neither validated nor concatenated again. Unusual fields are left to Node.js.
+ * A response whose header section (RFC 9112 §5) is built as one string. Node.js validates and copies each field; with twenty
+ * fields, a typical number, that takes a quarter of the time that it spends on a response. This class does not validate or
+ * concatenate a field again if its value is the same as in the previous response. Unusual fields are left to Node.js.
  */
 class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
   transport = ''
@@ -45,7 +44,7 @@ class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends 
 
   _storeHeader(statusLine: string, fields: object | undefined): void {
     const lines = statusLine + this.transport + this.rate + this.quota + this.caching
-    // Arrays of fields, and fields set earlier (which Node.js stores in an object without a prototype), are left to Node.js.
+    // Node.js handles arrays of fields, and fields set earlier, which it stores in an object without a prototype.
     const isPlain = fields !== undefined && Object.getPrototypeOf(fields) === Object.prototype
     if (!isPlain) writer._storeHeader.call(this, lines, fields)
     else {
@@ -55,7 +54,7 @@ class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends 
   }
 }
 
-/** Whether this version of Node.js writes the header section as expected; `_storeHeader` is undocumented. */
+/** Returns whether this version of Node.js writes the header section as expected; `_storeHeader` is undocumented. */
 function isWriterKnown(): boolean {
   const probe = new HeadedResponse(new IncomingMessage(new Socket()))
   probe.transport = 'first: 1\r\n'
@@ -64,13 +63,13 @@ function isWriterKnown(): boolean {
   return typeof head === 'string' && /^HTTP\/1\.1 200 OK\r\nfirst: 1\r\ncontent-length: 0\r\n.*\r\n\r\n$/s.test(head)
 }
 
-/** The response class of the server: `HeadedResponse`, or Node's own when that would not work. */
+/** The response class for the server: `HeadedResponse`, or the class from Node.js if `HeadedResponse` would not work. */
 export const responseClass: typeof ServerResponse = isWriterKnown() ? HeadedResponse : ServerResponse
 
 /**
- * Sets raw header lines, which are sent unchanged: they must be complete, well-formed and of fields that nothing else sets.
- * They replace the lines that the same policy set before. A typical response has a dozen of them, and each would cost more
- * as a field.
+ * Sets raw header lines, which are sent unchanged. They must be complete and well-formed, and nothing else may set the same
+ * fields. They replace the lines that the same policy set before. A typical response has a dozen such lines, and each would
+ * cost more as a header field.
  */
 export function setRawHeaderLines(reply: FastifyReply, policy: Policy, lines: string): void {
   const { raw } = reply
@@ -80,7 +79,7 @@ export function setRawHeaderLines(reply: FastifyReply, policy: Policy, lines: st
 
 const written = new WeakMap<object, Partial<Record<Policy, string>>>()
 
-/** Sets the lines as header fields on responses of another class, such as those of injected requests. */
+/** Sets the lines as header fields on responses of any other class, such as responses to injected requests. */
 function setFields(reply: FastifyReply, policy: Policy, lines: string): void {
   const before = written.get(reply.raw) ?? {}
   for (const [name] of fieldsIn(before[policy] ?? '')) reply.removeHeader(name)
@@ -91,7 +90,7 @@ function setFields(reply: FastifyReply, policy: Policy, lines: string): void {
 const fieldsIn = (lines: string): [name: string, value: string][] =>
   Array.from(lines.matchAll(/^(.*?): (.*)\r$/gm), ([, name = '', value = '']) => [name, value])
 
-/** Renders the lines of all plain fields; the rest are added to `others`. */
+/** Renders the lines of all plain fields and adds the remaining fields to `others`. */
 function linesOf(fields: OutgoingHttpHeaders, others: OutgoingHttpHeaders): string {
   let text = ''
   for (const name in fields) {

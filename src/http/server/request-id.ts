@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 
 const safe = /^[A-Za-z0-9._-]{8,64}$/
 
-/** The client's `X-Request-Id` if it has 8 to 64 safe characters, otherwise a new id. */
+/** Returns the client's `X-Request-Id` if it consists of 8 to 64 safe characters, otherwise a new id. */
 export function requestId(request: { headers: IncomingMessage['headers'] }): string {
   const sent = request.headers['x-request-id']
   return typeof sent === 'string' && safe.test(sent) ? sent : newId()
@@ -21,8 +21,8 @@ let ids = ''
 let at = 0
 
 /**
- * A random UUID (version 4, RFC 9562 §5.4), sliced from a batch. The result of `crypto.randomUUID` is a rope of twenty
- * strings that is flattened on each write: into the response and into the access log.
+ * Returns a random UUID (version 4, RFC 9562 §5.4), sliced from a batch. `crypto.randomUUID` returns a rope of twenty
+ * strings, which would be flattened on each write: to the response and to the access log.
  */
 function newId(): string {
   if (at === ids.length) {

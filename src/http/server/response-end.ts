@@ -1,15 +1,15 @@
 import type { FastifyReply } from 'fastify'
 
-/** A signal that is aborted once the response has been sent completely or its connection has closed. */
+/** Returns a signal that is aborted once the response has been sent completely or its connection has closed. */
 export function responseEnd({ raw }: FastifyReply): AbortSignal {
   const end = new AbortController()
-  // The connection may already be closed when the handler gets here.
+  // The connection may have closed before the handler runs.
   if (raw.closed || raw.destroyed) end.abort()
   else raw.once('close', () => end.abort())
   return end.signal
 }
 
-/** Runs a callback when the signal is aborted; immediately if it already is. */
+/** Runs a callback when the signal is aborted, or immediately if it is already aborted. */
 export function whenAborted(signal: AbortSignal, run: () => void): void {
   if (signal.aborted) run()
   else signal.addEventListener('abort', run, { once: true })

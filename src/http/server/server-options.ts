@@ -13,9 +13,9 @@ const bodyLimitBytes = 1_048_576
 const headersLimitBytes = 16_384
 
 /**
- * Timeouts for the TLS handshake, the request head and the whole request, the interval at which they are checked, and the
- * keep-alive timeout. Load balancers must close idle connections first, or they would send requests on a connection that is
- * being closed.
+ * Timeouts for the TLS handshake, the request head and the whole request; the interval at which they are checked; and the
+ * keep-alive timeout. Load balancers must be the first to close idle connections; otherwise, they could send requests on a
+ * connection that is being closed.
  */
 const patience = {
   ...{ handshakeTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 2_000 },
@@ -23,18 +23,18 @@ const patience = {
 }
 
 export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions, LingerOptions {
-  /** Null for plain HTTP, behind a proxy that terminates TLS. */
+  /** Null for plain HTTP, when a proxy in front of the service terminates TLS. */
   tls: ServerOptions | null
-  /** Called before rejecting a request that the router could not parse; may set headers and return another problem. */
+  /** Called before a request that the router could not parse is rejected; may set headers and return a different problem. */
   beforeRouterError?: (request: FastifyRequest, reply: FastifyReply) => Problem | undefined
-  /** In milliseconds; overrides individual defaults. */
+  /** Overrides individual timeouts, in milliseconds. */
   patience?: Partial<typeof patience>
 }
 
-/** Server options: limits, timeouts, and the responses to requests that reach no route. */
+/** Returns the server options: limits, timeouts, and the responses to requests that do not reach a route. */
 export function serverOptions(settings: ServerSettings) {
   const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = { ...patience, ...settings.patience }
-  // `requestIntegrity` checks for Host instead, so that a missing one gets the usual error body.
+  // `requestIntegrity` checks for Host instead, so that requests without Host receive the usual error body.
   const server = {
     ...{ ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false },
     ServerResponse: responseClass,
@@ -44,12 +44,12 @@ export function serverOptions(settings: ServerSettings) {
     ...(tls ? { https: { ...tls, ...server, handshakeTimeout, minVersion: 'TLSv1.2' as const } } : { http: server }),
     logger: false,
     genReqId: requestId as never,
-    // Only for `request.ip`; no other forwarded header is read through Fastify.
+    // This affects only `request.ip`; no other forwarding header is read through Fastify.
     trustProxy: settings.trustedProxies.length > 0 && [...settings.trustedProxies],
     bodyLimit: bodyLimitBytes,
     requestTimeout,
     keepAliveTimeout,
-    // Requests that still arrive on open connections are served.
+    // Requests that still arrive on open connections are handled.
     return503OnClosing: false,
     forceCloseConnections: 'idle' as const,
     routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },

@@ -6,12 +6,12 @@ export interface StalledOptions {
   later: (ms: number, run: () => void) => () => void
 }
 
-/** Node's counters of a socket: bytes written in total, and bytes the kernel has not accepted yet. */
+/** Node's counters for a socket: total bytes written, and bytes that the kernel has not accepted yet. */
 type Writing = Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } | null }
 
 interface Progress {
   accepted: number
-  /** Number of consecutive checks in which no byte was accepted. */
+  /** Number of consecutive checks during which no byte was accepted. */
   checks: number
 }
 
@@ -20,8 +20,8 @@ const stalledChecks = 6
 
 /**
  * Destroys connections whose client has accepted no byte of a response for 30 to 35 seconds, so that they do not hold file
- * descriptors and memory. Any accepted byte counts, whether of a stream or of one large buffer, with or without TLS. A
- * connection with nothing to send, such as one that waits for an event, never counts as stalled.
+ * descriptors and memory. Any accepted byte counts, for streams and single large buffers, with and without TLS. A connection
+ * with nothing to send, such as one that waits for an event, never counts as stalled.
  */
 export function cutStalled(server: Server, { later }: StalledOptions): void {
   const connections = new Map<Writing, Progress>()
