@@ -124,8 +124,8 @@ const preference = (example: string, more: readonly string[] = []) =>
   condition('Prefer', `Preferences (RFC 7240): ${[strict, ...more].join('; ')}`, example)
 
 /**
- * Request headers that change what an operation does, by name. Tools send the examples as they are, so each example is a
- * condition that is met: a tag that no resource has, a date before or after every change.
+ * Request headers that change what an operation does, by name. Tools send the examples unchanged, so each example is a
+ * condition that holds: a tag that no resource has, or a date before or after every change.
  */
 export const headerParameters = {
   'If-Match': condition(
@@ -172,10 +172,10 @@ export const headerParameters = {
 
 export type HeaderParameterName = keyof typeof headerParameters
 
-/** References to request headers, for an operation. */
+/** Returns references to request headers, for an operation. */
 export const parameterReferences = (names: readonly HeaderParameterName[]): Reference[] =>
   names.map((name) => ({ $ref: `#/components/parameters/${name}` }))
 
-/** References to response headers, for a response. */
+/** Returns references to response headers, for a response. */
 export const headerReferences = (names: readonly HeaderName[]): Record<string, Reference> =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))

@@ -1,15 +1,15 @@
 export interface DocsStart {
-  /** Titles of the documents on the page, by path; the first one is shown initially. */
+  /** The documents on the page: titles by path. The first document is shown initially. */
   documents: Readonly<Record<string, { title: string }>>
   /** Public URL of the service. */
   baseUrl: string
-  /** The public client with which users log in from the page; null if login is unavailable. */
+  /** The public client through which users log in from the page; null if login is unavailable. */
   clientId: string | null
   /** Lists that a newcomer can read first, and whether they are public. */
   firstCalls: readonly { path: string; isPublic: boolean }[]
 }
 
-/** The script that initializes the API reference: its documents, and login from the page. */
+/** Returns the script that initializes the API reference: its documents, and login from the page. */
 export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: DocsStart): string {
   const sources = Object.entries(documents).map(([url, { title }]) => ({
     url,
@@ -24,7 +24,7 @@ export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: Docs
   return `const known = ${JSON.stringify(known, null, 2)}\n${script}`
 }
 
-/** Disables every feature that would contact another host; the CSP of the page would block it anyway. */
+/** Disables every feature that would contact another host. The page's CSP would block those requests anyway. */
 const configuration = {
   withDefaultFonts: false,
   telemetry: false,
@@ -37,7 +37,7 @@ const configuration = {
 }
 
 /**
- * Markdown that explains how to get a token and make the first call; it is placed before the description of the document.
+ * Returns Markdown that explains how to get a token and make the first call. It precedes the description of each document.
  */
 function startHere(baseUrl: string, clientId: string | null, calls: DocsStart['firstCalls']): string {
   const open = calls.find(({ isPublic }) => isPublic)
@@ -61,8 +61,8 @@ address and password were printed at the first start. Then press **Test Request*
 }
 
 /**
- * Runs in the browser. Fetches the documents and prepends the introduction to their descriptions, without the link to this
- * page. If login is available, *Authorize* offers it first.
+ * Runs in the browser. Fetches the documents and inserts the introduction before their descriptions, without the link to the
+ * page itself. If login is available, *Authorize* offers it first.
  */
 const script = `
 const withLogin = ({ flows, ...scheme }) => {
@@ -80,7 +80,8 @@ const withLogin = ({ flows, ...scheme }) => {
   }
 }
 
-// The page sends the example of every parameter with each request: for optional ones that would be an unwanted filter.
+// With each request, the page sends the examples of all parameters; examples of optional parameters would be unintended
+// filters.
 const withoutExample = (parameter) => {
   if (parameter.required) return parameter
   const { example, ...rest } = parameter

@@ -12,7 +12,7 @@ import { type OfferedScopes, securitySchemes } from './security.ts'
 import { type Selected, type Selection, selected } from './selection.ts'
 import { type EventType, webhooksOf } from './webhooks.ts'
 
-/** Handwritten operations, by path and method, for routes that declare no schemas. */
+/** Handwritten operations, by path and method, for routes without schemas. */
 export interface HandwrittenOperations {
   schemas: Record<string, Schema>
   responses: Record<string, Response>
@@ -22,10 +22,10 @@ export interface HandwrittenOperations {
 export interface DocumentOptions extends Selection {
   /** The title of the document. */
   title: string
-  /** The author's description of the service. */
+  /** The author's information about the service. */
   info: ServiceInfo
   baseUrl: string
-  /** The version of Plinth. */
+  /** The Plinth version. */
   version: string
   /** Whether the documented API version is deprecated. */
   deprecated: boolean
@@ -33,7 +33,7 @@ export interface DocumentOptions extends Selection {
   /** Tag descriptions, in display order. */
   tags: Record<string, string>
   everywhere: Everywhere
-  /** Schemas with fixed names, for which the name derived from an operation would be worse. */
+  /** Schemas with fixed names, used where a name derived from an operation would be worse. */
   schemas: Record<string, unknown>
   written: HandwrittenOperations
   events: Record<string, EventType>
@@ -49,7 +49,7 @@ export interface Document {
 
 type PathItem = Record<string, Operation | { url: string }[]>
 
-/** Builds the OpenAPI 3.1 document of the live routes. */
+/** Builds the OpenAPI 3.1 document for the live routes. */
 export function documentOf(routes: readonly Route[], options: DocumentOptions): Document {
   const { baseUrl, events, written } = options
   const canonical = selected(routes, options)
@@ -68,8 +68,8 @@ export function documentOf(routes: readonly Route[], options: DocumentOptions): 
     openapi: '3.1.0',
     info: infoOf(options),
     externalDocs: { description: 'This document as an interactive page', url: `${baseUrl}/docs` },
-    // The base URL comes first: it alone serves every path, and tools that ignore the `servers` of paths use the first
-    // entry.
+    // The base URL comes first. It is the only server that serves every path, and tools that ignore the `servers` of a path
+    // use the first entry.
     servers: options.prefixes.map((prefix) => ({ url: baseUrl + prefix })),
     tags: tagsOf([...operations.map(({ operation }) => operation), ...callsOf(webhooks)], options.tags),
     paths,
@@ -98,14 +98,17 @@ function infoOf({ title, info, baseUrl, version, everywhere, deprecated }: Docum
 
 const callsOf = (webhooks: ReturnType<typeof webhooksOf>) => Object.values(webhooks).map(({ post }) => post)
 
-/** The tags in use, first those with a description, in their order. */
+/** Returns the tags in use: first those with a description, in the order of the descriptions. */
 function tagsOf(operations: readonly Pick<Operation, 'tags'>[], about: Record<string, string>) {
   const used = new Set(operations.flatMap(({ tags }) => tags ?? []))
   const order = [...new Set([...Object.keys(about), ...used])].filter((name) => used.has(name))
   return order.map((name) => ({ name, ...(about[name] && { description: about[name] }) }))
 }
 
-/** Names the schemas of single reads first: `User` is the response of `readUser`, even if lists return a different shape. */
+/**
+ * Assigns names to the schemas of single reads first, so that `User` is the response of `readUser` even if lists return a
+ * different shape.
+ */
 function nameReads(routes: readonly Route[], names: ReturnType<typeof schemaNames>): void {
   for (const { schema } of routes) {
     const answer = schema.response?.['200']
@@ -121,7 +124,9 @@ interface Described {
   operation: Operation
 }
 
-/** The operation of a route; empty for browser pages and for undeclared routes without a handwritten operation. */
+/**
+ * Returns the operation of a route; empty for browser pages and for routes with neither schemas nor a handwritten operation.
+ */
 function describe(
   route: Selected,
   all: readonly Selected[],
@@ -139,7 +144,7 @@ function describe(
   return [{ path, method, isVersioned, operation: { ...operation, ...(isVersioned && deprecated && { deprecated }) } }]
 }
 
-/** Groups operations by path; paths outside any version name their server. */
+/** Groups operations by path; paths outside any version specify their own server. */
 function pathsOf(described: Described[], { baseUrl }: DocumentOptions) {
   const paths: Record<string, PathItem> = {}
   for (const { path, method, isVersioned, operation } of described) {
@@ -155,15 +160,15 @@ function withExample(schema: Schema, name: string): Schema {
   return example ? { ...schema, examples: [example] } : schema
 }
 
-/** What the policies add to every operation; a new policy adds its headers and errors here. */
+/** What the policies add to every operation. A new policy must add its headers and errors here. */
 export interface Everywhere {
-  /** Headers of every response; described only once, in the description of the document. */
+  /** Headers in every response, described once, in the document's description. */
   headers: readonly HeaderName[]
-  /** Error codes that any request can get. */
+  /** Error codes that any request can cause. */
   problems: readonly ProblemCode[]
 }
 
-/** Adds the errors common to all operations; those of the operation itself take precedence. */
+/** Adds the errors that all operations have in common; the operation's own error responses take precedence. */
 export const withEverywhere = (operation: Operation, { problems }: Everywhere): Operation => ({
   ...operation,
   responses: { ...failures(problems), ...operation.responses },

@@ -34,7 +34,7 @@ const ofCodes = {
 }
 
 /**
- * The schemas of the error body and its codes. One schema has the members of all forms, all of them optional, so that
+ * The schemas of the error body and its codes. One schema contains the members of all error formats, all optional, so that
  * generated clients have a single error type.
  */
 export const errorSchemas: Record<string, Schema> = {
@@ -58,10 +58,10 @@ export const errorSchemas: Record<string, Schema> = {
 
 const errorBody = { $ref: '#/components/schemas/ErrorBody' }
 
-/** Rate-limit and quota errors have the same one-field body in either form. */
+/** Rate-limit and quota errors have the same one-field body in both error formats. */
 const ofLimits: ReadonlySet<string> = new Set(['RATE_LIMIT_EXCEEDED', 'QUOTA_EXCEEDED'])
 
-/** The component name for an error status, such as `NotFound`. */
+/** Returns the component name for an error status, such as `NotFound`. */
 export const responseName = (status: number): string => (STATUS_CODES[status] as string).replace(/[^A-Za-z]/g, '')
 
 const codesOf = (status: number) =>
@@ -78,7 +78,7 @@ const headersOfStatus: Record<number, readonly HeaderName[]> = {
   503: ['Retry-After'],
 }
 
-/** One response component for each error status in the registry, `Error` for any other, and `NotModified`. */
+/** Returns one response component for each error status in the registry, `Error` for all others, and `NotModified`. */
 export function errorResponses(baseUrl: string): Record<string, Response> {
   const statuses = new Set(Object.values(problems).map(([status]) => status))
   const byStatus = [...statuses].map((status) => [
@@ -96,7 +96,7 @@ export function errorResponses(baseUrl: string): Record<string, Response> {
   }
 }
 
-/** A description that lists error codes with their titles. */
+/** Returns a description that lists error codes with their titles. */
 export const describeCodes = (codes: readonly ProblemCode[]): string =>
   codes.map((known) => `${known}: ${problems[known][1]}`).join('; ')
 

@@ -10,8 +10,8 @@ const byFormat: Record<string, string> = {
 }
 
 /**
- * An example of an object, built from the examples of its members; a member without one gets a value that its schema allows.
- * Undefined if a required member has neither.
+ * Builds an example of an object from the examples of its members; a member without an example gets a value that its schema
+ * allows. Returns undefined if there is neither an example nor such a value for a required member.
  */
 export function exampleOf({ properties = {}, required = [] }: Schema): object | undefined {
   const members = Object.entries(properties).map(([name, member]): [string, unknown] => [name, sampleOf(member)])
@@ -19,7 +19,7 @@ export function exampleOf({ properties = {}, required = [] }: Schema): object | 
   return required.every((name) => known.some(([field]) => field === name)) ? Object.fromEntries(known) : undefined
 }
 
-/** A valid value for a schema: preferably its first example, then its default. */
+/** Returns a valid value for a schema: preferably its first example, then its default. */
 export function sampleOf(schema: Schema): unknown {
   const { examples, enum: allowed, const: only, anyOf, items } = schema
   const [type] = [schema.type].flat()
@@ -52,7 +52,7 @@ function anyText({ format, pattern, minLength = 0, maxLength = 300 }: Schema): s
 /** Binary media types. */
 const binary = /^application\/(octet-stream|pdf|vnd\.)/
 
-/** Adds an example to every media type that has a schema, so that tools need not invent one. */
+/** Adds an example to every media type that has a schema, so that tools need not generate their own. */
 export function withExamples<T extends { components: Record<string, Record<string, unknown>> }>(document: T): T {
   const schemas = (document.components.schemas ?? {}) as Record<string, Schema>
   const resolved = (schema: Schema): Schema => {

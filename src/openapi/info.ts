@@ -14,7 +14,7 @@ export interface ServiceInfo {
   contact?: { name?: string; url?: string; email?: string }
 }
 
-/** Validation errors in the info of a service, worded for its author. */
+/** Returns the errors in a service's info, worded for the author of the service. */
 export function infoErrors(info: Partial<ServiceInfo>): string[] {
   const texts = (['title', 'version', 'description'] as const)
     .filter((name) => info[name] !== undefined && !isText(info[name]))
@@ -59,15 +59,15 @@ on every path, with \`Allow\`.
 Any request may carry \`X-Request-Id\` (8 to 64 of \`A-Za-z0-9._-\`), which then identifies the request in responses and logs.`
 
 export interface DescriptionOptions {
-  /** The description by the author, which comes first. */
+  /** The author's description, which comes first. */
   description: string | undefined
-  /** Headers that any response may have. */
+  /** Headers that any response may contain. */
   headers: readonly HeaderName[]
-  /** Whether the version is deprecated, which adds headers to every response. */
+  /** Whether the version is deprecated: deprecation adds headers to every response. */
   deprecated: boolean
 }
 
-/** The description of the document: that of the author, then the rules common to all operations. */
+/** Returns the document's description: first the author's, then the rules that apply to all operations. */
 export function descriptionOf({ description, headers: common, deprecated }: DescriptionOptions): string {
   const lines = common.map((name) => `- \`${name}\`: ${headers[name].description}`)
   const ending = `Responses of this deprecated version also have \`Deprecation\`, \`Sunset\` and a \`Link\` with rel

@@ -1,16 +1,16 @@
-/** Keywords whose values are data, whatever their members are called. */
+/** Keywords whose values are data, regardless of the member names in those values. */
 const data: ReadonlySet<string> = new Set(['example', 'examples', 'default', 'enum', 'const'])
 
 const maxInt32 = 2 ** 31 - 1
 
 /**
- * Adds number formats to a document: `double`, and `int64` unless a maximum fits into 32 bits. Without them, clients in Go,
- * Java and Rust parse 123456789.99 as a 32-bit float.
+ * Adds number formats to a document: `double` for numbers, and `int64` for integers unless their maximum fits in 32 bits.
+ * Without a format, clients in Go, Java and Rust parse 123456789.99 as a 32-bit float.
  */
 export function withNumberFormats<T>(value: T, parent = ''): T {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((inner) => withNumberFormats(inner)) as T
-  // The members of `properties` are named by the author; they are not keywords.
+  // The author chooses the member names in `properties`, so these names are not keywords.
   const isMap = parent === 'properties'
   if (isUnbounded(value)) return value
   const members = Object.entries(value).map(([name, inner]) => [
@@ -21,7 +21,7 @@ export function withNumberFormats<T>(value: T, parent = ''): T {
   return { ...Object.fromEntries(members), ...(format && { format }) }
 }
 
-/** An integer query parameter without a maximum, such as `limit`, accepts any width. */
+/** Returns true for an integer query parameter without a maximum, such as `limit`, which accepts integers of any width. */
 function isUnbounded(value: object): boolean {
   const { in: location, schema } = value as { in?: unknown; schema?: { type?: unknown; maximum?: unknown } }
   return location === 'query' && schema?.type === 'integer' && schema.maximum === undefined

@@ -1,11 +1,11 @@
 import { acceptsKeys } from '../idempotency/policy.ts'
 import type { Route } from './operation-types.ts'
 
-/** Whether the route is a write to a single resource, which can be conditional (RFC 9110 §13.1). */
+/** Returns whether the route writes to a single resource; such a write can be conditional (RFC 9110 §13.1). */
 export const isChange = ({ method, schema }: Route): boolean =>
   schema.params !== undefined && /^(PUT|PATCH|DELETE)$/.test(method)
 
-/** The description of an operation: who may call it, and how to call it safely. */
+/** Returns the description of an operation: who may call it, and how to call it safely. */
 export function describedBy(route: Route): string {
   const { config, schema } = route
   const query = schema.querystring?.properties ?? {}

@@ -5,13 +5,13 @@ import type { Schema } from './schemas.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Error codes of the operation besides those implied by its schema and scope. */
+    /** Error codes of the operation, in addition to those implied by its schema and scope. */
     problems?: readonly ProblemCode[]
-    /** Headers of its success responses besides those implied by its schema and caching. */
+    /** Headers of its success responses, in addition to those implied by its schema and caching. */
     headers?: readonly HeaderName[]
-    /** Request headers it honors besides the implied ones. */
+    /** Request headers that it honors, in addition to those that are implied. */
     requestHeaders?: readonly HeaderParameterName[]
-    /** The request body is optional. */
+    /** Whether the request body is optional. */
     bodyOptional?: boolean
   }
 }
@@ -22,7 +22,7 @@ export type Declared = Schema & { content?: Content }
 /** A live route with its schemas as plain JSON. */
 export interface Route {
   method: string
-  /** In OpenAPI syntax, with `{id}`. */
+  /** The path in OpenAPI syntax, with `{id}`. */
   path: string
   config: FastifyContextConfig
   schema: {

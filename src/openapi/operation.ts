@@ -9,16 +9,16 @@ import type { Operation, Route } from './operation-types.ts'
 import { problemsOf, requestHeadersOf, successesOf } from './responses.ts'
 import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './schemas.ts'
 
-/** Media types of pages and their scripts. */
+/** Media types of browser pages and their scripts. */
 const ofBrowsers: ReadonlySet<string> = new Set(['text/html', 'text/javascript'])
 
-/** True if a route serves a page or a script, which generated clients do not need. */
+/** Returns true if a route serves a page or a script, which generated clients do not need. */
 export const isPage = ({ schema }: Pick<Route, 'schema'>): boolean =>
   Object.keys(schema.response?.['200']?.content ?? {}).some((type) => ofBrowsers.has(type))
 
 export interface OperationContext {
   names: SchemaNames
-  /** Error codes that any request can get. */
+  /** Error codes that any request can cause. */
   problems: readonly ProblemCode[]
   /** The body schema of PUT on the same path, from which the PATCH body is derived. */
   replacement: Schema | undefined
@@ -52,13 +52,17 @@ export function operationOf(
   }
 }
 
-/** Public paths also accept a token and reject an invalid one; `{}` means that none is required. */
+/**
+ * Returns the security requirements. Public paths also accept a token and reject an invalid token; `{}` means that no token
+ * is required.
+ */
 function securityOf({ scope, orScope }: FastifyContextConfig): Operation['security'] {
   if (scope === 'own') return []
   const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
   const either = orScope === undefined ? [] : [{ oauth2: [orScope] }]
   const open = scope === 'public' ? [{}] : []
-  // `bearer` before `oauth2`: tools prefer the first scheme, and this one fits any token, however it was obtained.
+  // `bearer` precedes `oauth2`: tools prefer the first scheme, and `bearer` works with any token, regardless of how it was
+  // obtained.
   return [...open, { bearer: [] }, { oauth2: scopes }, ...either]
 }
 
@@ -77,14 +81,14 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
   const accepts = config.accepts ?? []
   const isPatch = accepts.includes(mergePatch) && replacement !== undefined
   const body = refer(isPatch ? mergePatchOf(replacement) : (schema.body as Schema))
-  // The most specific media type first: generated clients send the first one.
+  // The most specific media type comes first, because generated clients send the first one listed.
   return {
     required: !config.bodyOptional,
     content: Object.fromEntries([...accepts, 'application/json'].map((t) => [t, { schema: body }])),
   }
 }
 
-/** The error responses by status: references to shared ones, each listing the codes that can occur here. */
+/** Returns the error responses by status: references to shared responses, each listing the codes that can occur here. */
 export function failures(codes: readonly ProblemCode[]): Record<string, Reference> {
   const byStatus = Object.groupBy([...new Set(codes)], (code) => registry[code][0])
   const answers = Object.entries(byStatus).map(([status, ofStatus = []]) => [

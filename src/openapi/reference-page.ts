@@ -23,8 +23,8 @@ const start = about('readDocsStart', 'The script that initializes the page', 'te
 const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
 
 /**
- * GET /docs: the interactive reference of the OpenAPI documents, served entirely from this origin. Its CSP allows only its
- * own two scripts and no other origin, so a token entered there cannot leak to a third party.
+ * Serves GET /docs, the interactive reference for the OpenAPI documents, entirely from this origin. Its CSP allows only the
+ * page's own two scripts and no other origin, so a token entered on the page cannot leak to a third party.
  */
 export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
   const [html, startScript] = [pageOf(options), startScriptOf(options)]
@@ -44,20 +44,20 @@ export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
 }
 
 /**
- * Sends the script: four megabytes, compressed once; for clients that do not accept gzip it is decompressed on the fly (RFC
- * 9110 §12.5.3).
+ * Sends the script, which is four megabytes long and was compressed once. For clients that do not accept gzip, it is
+ * decompressed while it is sent (RFC 9110 §12.5.3).
  */
 function sendPacked(packed: Packed, codings: string | undefined, known: string | undefined, reply: FastifyReply) {
   const isPacked = acceptsCoding(codings, 'gzip')
   const etag = isPacked ? codedTag(packed.etag, 'gzip') : packed.etag
   reply.headers({ etag, vary: 'Accept-Encoding' })
-  // An entity tag includes its quotes, so a substring match can only match a whole tag.
+  // An entity tag includes its quotes, so a substring match always matches a whole tag.
   if (known !== undefined && (known.trim() === '*' || known.includes(etag))) return reply.code(304).send()
   reply.type(script)
   return isPacked ? reply.header('content-encoding', 'gzip').send(packed.bytes) : reply.send(packed.unpack())
 }
 
-/** The reference adds styles to the page, some of them as attributes; the page contains no untrusted text. */
+/** The reference adds styles to the page, some as attributes. This is safe because the page contains no untrusted text. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -99,7 +99,7 @@ const titleOf = (documents: DocsStart['documents']) =>
 /** A gzipped script. */
 export interface Packed {
   bytes: Buffer
-  /** The strong tag of the uncompressed script. */
+  /** The strong tag for the uncompressed script. */
   etag: string
   unpack: () => Readable
 }
@@ -107,13 +107,13 @@ export interface Packed {
 const pack = promisify(gzip)
 
 /**
- * The script of the API reference, extracted from the package that exports it as one string. The package is read as text,
+ * Returns the API reference script, extracted from the package that exports it as one string. The package is read as text,
  * because importing it would keep four megabytes of source in memory for the lifetime of the process.
  */
 export async function packedReference(): Promise<Packed> {
   const source = await readFile(new URL(import.meta.resolve('@scalar/fastify-api-reference')), 'utf8')
   const literal = /^var standalone_default = (".*");$/m.exec(source)?.[1]
-  // A JavaScript string literal, whose syntax allows more than JSON; evaluating it runs no code.
+  // The script is a JavaScript string literal, which allows more syntax than JSON; evaluating the literal runs no code.
   if (literal === undefined)
     throw new Error('The API reference package does not contain its script in the expected form')
   const script = new Script(literal).runInThisContext() as string

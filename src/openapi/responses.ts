@@ -15,20 +15,20 @@ import { isChange } from './operation-description.ts'
 import type { Declared, Route } from './operation-types.ts'
 import { type Schema, wholeOf } from './schemas.ts'
 
-/** Whether the response is a file that supports range requests. */
+/** Returns whether the response is a file that supports range requests. */
 const isFile = ({ schema }: Route) => schema.response?.['206'] !== undefined
 
-/** Whether the route is a read whose response has an entity tag. */
+/** Returns whether the route is a read whose response has an entity tag. */
 const isValidated = ({ method, config }: Route) => method === 'GET' && config.cache !== 'none'
 
-/** Whether the response is a single resource with a revision, as opposed to a list or a constant. */
+/** Returns whether the response is a single resource with a revision, as opposed to a list or a constant. */
 const isSingle = ({ schema, config }: Route, status: string) => {
   const answer = schema.response?.[status]
   const isObject = answer?.properties !== undefined && !config.enclosed
   return isObject && (schema.params !== undefined || status === '201' || status === '202')
 }
 
-/** Error codes implied by the schema and config of a route. */
+/** Returns the error codes implied by a route's schema and config. */
 export function problemsOf(route: Route): ProblemCode[] {
   const { params, querystring, body } = route.schema
   const readsIntegers = Object.values(params?.properties ?? {}).some(({ type }) => type === 'integer')
@@ -50,14 +50,14 @@ export function problemsOf(route: Route): ProblemCode[] {
   return implied.flatMap(([holds, codes]) => (holds ? codes : []))
 }
 
-/** Error codes of `authorize`; an invalid token is rejected on public paths too. */
+/** Returns the error codes that `authorize` can cause. It rejects an invalid token on public paths as well. */
 function refusalsOf(scope: string | undefined): ProblemCode[] {
   const wrong: ProblemCode[] = ['AUTH_TOKEN_EXPIRED', 'AUTH_TOKEN_INVALID']
   if (scope === 'public') return wrong
   return ['AUTH_REQUIRED', ...wrong, ...(scope === 'any' ? [] : ['ACCESS_DENIED' as const])]
 }
 
-/** Request headers that a route honors. */
+/** Returns the request headers that a route honors. */
 export function requestHeadersOf(route: Route): HeaderParameterName[] {
   const implied: [boolean, HeaderParameterName[]][] = [
     [isFile(route), ['If-Match', 'If-None-Match', 'Range', 'If-Range']],
@@ -71,17 +71,20 @@ export function requestHeadersOf(route: Route): HeaderParameterName[] {
   return [...new Set(implied.flatMap(([holds, names]) => (holds ? names : [])))]
 }
 
-/** The parameter component for Prefer that describes the preferences the route supports. */
+/** Returns the Prefer parameter component that describes the preferences a route supports. */
 function preferOf(route: Route): HeaderParameterName {
   if (isCounted(route)) return 'PreferOnLists'
   if (route.config.minimal) return 'PreferOnWrites'
   return route.config.waits ? 'PreferOnTasks' : 'Prefer'
 }
 
-/** Whether the route is a list of a collection, which can be sorted and counts its items on request. */
+/** Returns whether the route lists a collection that can be sorted and whose items are counted on request. */
 const isCounted = ({ schema }: Route) => schema.querystring?.properties?.sort !== undefined
 
-/** The declared success responses with their headers, and 304; if none is declared, the default success of the method. */
+/**
+ * Returns the declared success responses with their headers, and 304. If none is declared, returns the default success
+ * response of the method.
+ */
 export function successesOf(
   route: Route,
   refer: (schema: Schema, suffix?: string) => Schema,
@@ -103,7 +106,8 @@ export function successesOf(
 }
 
 /**
- * The schema of the whole response, regardless of `fields`: generated clients then know which members a resource always has.
+ * Returns the schema of the whole response, regardless of `fields`, so that generated clients know which members a resource
+ * always has.
  */
 function responseSchema({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
   const shape = (one: Schema): Schema => refer(wholeOf(one))
@@ -111,7 +115,7 @@ function responseSchema({ config }: Route, schema: Schema, refer: (schema: Schem
   return schema.items ? { ...schema, items: shape(schema.items) } : shape(schema)
 }
 
-/** The envelope schema of a list, with a one-item example. */
+/** Returns the envelope schema of a list, with an example that contains one item. */
 function envelopeSchema({ properties = {}, ...schema }: Schema, shape: (one: Schema) => Schema): Schema {
   const { items: { items = {}, ...list } = {}, ...pages } = properties
   const [item = exampleOf(wholeOf(items))] = (items.examples as object[] | undefined) ?? []
@@ -145,8 +149,8 @@ function contentOf({ content, ...schema }: Declared, refer: (schema: Schema) => 
 }
 
 /**
- * Drops the parameters of a media type, which do not affect the schema. A JSON file may contain any JSON value, so its
- * schema is not a string.
+ * Removes the parameters from a media type, because they do not affect the schema. A JSON file may contain any JSON value,
+ * so its schema is not a string.
  */
 function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (schema: Schema) => Schema) {
   const [bare = ''] = type.split(';')

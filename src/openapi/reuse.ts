@@ -2,7 +2,7 @@ import type { Parameter } from './components.ts'
 import type { Operation } from './operation-types.ts'
 import { capital } from './schemas.ts'
 
-/** Moves parameters that several operations describe identically to the components; returns them by name. */
+/** Moves parameters that several operations describe identically to the components, and returns these parameters by name. */
 export function shareParameters(operations: readonly Operation[]): Record<string, Parameter> {
   const uses = Map.groupBy(
     operations.flatMap(({ parameters = [] }) => parameters),

@@ -12,9 +12,9 @@ export interface OpenapiOptions {
 }
 
 /**
- * GET /openapi.json and its counterpart for each version: OpenAPI 3.1 documents of the routes registered after this plugin.
- * Each is built on the first request, from the same schemas that validate requests, so that validation and documentation
- * cannot differ.
+ * Serves GET /openapi.json and its counterpart for each version: OpenAPI 3.1 documents that describe the routes registered
+ * after this plugin. Each document is built on the first request from the schemas that also validate requests, so validation
+ * and documentation cannot differ.
  */
 export const openapi = fastifyPlugin<OpenapiOptions>(
   async (app, { documents }) => {
@@ -60,7 +60,9 @@ function lazily<T>(make: () => T): () => T {
   }
 }
 
-/** HEAD and OPTIONS are implied by every GET and every path, so they are not documented. */
+/**
+ * Returns the routes to document. Every GET implies HEAD, and every path implies OPTIONS, so neither method is documented.
+ */
 function routesOf({ method, url, schema = {}, config = {} }: RouteOptions): Route[] {
   const path = url.replace(/:(\w+)/g, '{$1}')
   const methods = [method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')

@@ -9,7 +9,7 @@ export interface Schema {
 }
 
 /**
- * Converts a schema to plain JSON: applies `documentedAs` and `documentedRules` and expresses maps as
+ * Converts a schema to plain JSON: applies `documentedAs` and `documentedRules`, and expresses maps as
  * `additionalProperties`, which generators support.
  */
 export function plain<T>(schema: T): T {
@@ -37,17 +37,17 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
   additionalProperties: patternProperties[anyName],
 })
 
-/** The schema of the whole response for a partial one, with the members it always has. */
+/** Returns the schema of the whole response, with the members it always has, for the schema of a partial response. */
 export const wholeOf = ({ whole, ...schema }: Schema): Schema => (whole as Schema | undefined) ?? schema
 
 /** Assigns one component name to each object shape. */
 export interface SchemaNames {
   schemas: Record<string, Schema>
-  /** Returns a reference to the schema under the first of these names that is free; the schema itself if none is. */
+  /** Returns a reference to the schema under the first available name, or the schema itself if all names are taken. */
   refer: (schema: Schema, names: readonly string[]) => Schema
 }
 
-/** Tracks the schema names of a document; names in `known` are reserved for their shapes. */
+/** Tracks the schema names in a document; names in `known` are reserved for their shapes. */
 export function schemaNames(known: Record<string, Schema>): SchemaNames {
   const schemas = { ...known }
   const byShape = new Map(Object.entries(known).map(([name, schema]) => [JSON.stringify(schema), name]))
@@ -68,21 +68,21 @@ export const capital = (name: string): string => `${name[0]?.toUpperCase()}${nam
 
 const singular = (noun: string) => noun.replace(/ies$/, 'y').replace(/s$/, '')
 
-/** Candidate schema names of an operation: `readUser` returns a `User`, `createUser` accepts a `UserCreate`. */
+/** Returns candidate schema names for an operation: `readUser` returns a `User`, and `createUser` accepts a `UserCreate`. */
 export function namesOf(operationId: string): { body: string[]; answer: string[] } {
   const [, verb = '', noun = ''] = /^([a-z]+)([A-Z]\w*)$/.exec(operationId) ?? []
   if (noun === '') return { body: [], answer: [] }
   const one = singular(noun)
   const answers: Record<string, string[]> = { list: [one, `${one}Item`], create: [noun, `Created${noun}`] }
   const action = noun + capital(verb)
-  // Not `WebhookTest`: Go compiles files named `*_test.go` only in tests.
+  // The name is not `WebhookTest`, because Go compiles files named `*_test.go` only in tests.
   const body = ['create', 'replace', 'patch'].includes(verb) ? action : `${action}Request`
   return { body: [body], answer: answers[verb] ?? [noun, `${action}Result`] }
 }
 
 /**
- * The merge patch schema of an object (RFC 7396): every member is optional, null removes an optional one, and absent members
- * stay unchanged, so there are no defaults.
+ * Returns the merge patch schema of an object (RFC 7396): every member is optional, and null removes an optional member.
+ * Absent members stay unchanged, so there are no defaults.
  */
 export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema): Schema {
   const members = Object.entries(properties).map(([name, schema]) => [
@@ -92,7 +92,7 @@ export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema
   return { ...rest, properties: Object.fromEntries(members) }
 }
 
-/** Objects are patched recursively; everything else is replaced. */
+/** Returns the patch schema of a member: objects are patched recursively, and all other values are replaced. */
 function partPatchOf({ default: _, ...schema }: Schema): Schema {
   return schema.properties ? mergePatchOf(schema) : schema
 }

@@ -1,10 +1,10 @@
-/** Scopes with descriptions: those of machine clients, and those that a user can grant to a client. */
+/** Scopes with descriptions: scopes for machine clients, and scopes that a user can grant to a client. */
 export interface OfferedScopes {
   machine: Record<string, string>
   person: Record<string, string>
 }
 
-/** The authentication schemes: an access token from any source and, at the token endpoint, client credentials. */
+/** Returns the authentication schemes: an access token from any source and, at the token endpoint, client credentials. */
 export function securitySchemes({ baseUrl, scopes }: { baseUrl: string; scopes: OfferedScopes }) {
   const tokenUrl = `${baseUrl}/oauth/token`
   const flows = {
@@ -17,7 +17,7 @@ export function securitySchemes({ baseUrl, scopes }: { baseUrl: string; scopes: 
     },
   }
   return {
-    // Without `openIdConnect`: generated Java clients refuse to make calls with it.
+    // `openIdConnect` is omitted, because generated Java clients refuse to make calls if the document contains it.
     oauth2: {
       type: 'oauth2',
       description: `Access tokens of this service; discovery at ${baseUrl}/.well-known/openid-configuration`,

@@ -2,21 +2,21 @@ import type { Route } from './operation-types.ts'
 
 /** Selects the live routes that a document covers. */
 export interface Selection {
-  /** Path prefixes that serve the same routes; the document writes paths without them. */
+  /** Path prefixes that serve the same routes; the document lists paths without these prefixes. */
   prefixes: readonly string[]
   /** Whether the document also covers routes outside any version. */
   whole: boolean
 }
 
-/** A route in a document, with its path as written there. */
+/** A route in a document, with its path as listed there. */
 export interface Selected extends Route {
-  /** True if every prefix of the document serves it. */
+  /** Whether every prefix of the document serves the route. */
   isVersioned: boolean
 }
 
 const ofVersion = /^\/v\d+(?=\/)/
 
-/** The routes of a document, without duplicates: `/v1/books` and `/books` are the same route. */
+/** Returns the routes of a document without duplicates: `/v1/books` and `/books` are the same route. */
 export function selected(routes: readonly Route[], { prefixes, whole }: Selection): Selected[] {
   const found = new Map<string, { route: Route; under: Set<string> }>()
   for (const route of routes) {

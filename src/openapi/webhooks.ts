@@ -21,8 +21,8 @@ const header = (name: string, example: string | number, description: string, sch
 const text = { type: 'string' }
 
 /**
- * The headers of a delivery: those of Standard Webhooks 1.0 and two extensions. They and the body are repeated inline for
- * each event, because generators treat components that only webhooks use as unused.
+ * The headers of a delivery: those of Standard Webhooks 1.0 and two extensions. The headers and the body are repeated inline
+ * for each event, because generators consider components that only webhooks reference to be unused.
  */
 const webhookHeaders: Parameter[] = [
   header(
@@ -58,7 +58,7 @@ function call(event: string, { description, example, schema = objectLike(example
     summary: description,
     description: 'Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.',
     tags: ['events'],
-    // No token: the signature authenticates the service.
+    // Deliveries carry no token: the signature authenticates the service.
     security: [],
     parameters: webhookHeaders,
     requestBody: {
@@ -74,7 +74,7 @@ function call(event: string, { description, example, schema = objectLike(example
   }
 }
 
-/** Derives a schema from the example of an event; all members are required. */
+/** Derives a schema from an example event; all members are required. */
 function objectLike(example: object): Schema {
   const members = Object.entries(example).map(([name, value]) => [name, { type: typeOf(value) }])
   return { type: 'object', properties: Object.fromEntries(members), required: Object.keys(example) }
