@@ -2,7 +2,7 @@ import type { Database } from '../storage/database.ts'
 import { batched } from '../storage/request-counts.ts'
 import { sweepBelow } from '../storage/sweep.ts'
 
-/** The calls of a client to a version; `clientId` is null for calls without a valid token. */
+/** A client's calls to a version; `clientId` is null for calls without a valid token. */
 export interface VersionCalls {
   version: string
   clientId: string | null
@@ -12,9 +12,9 @@ export interface VersionCalls {
 }
 
 export interface VersionCallCounter {
-  /** Counts a call in memory; it is saved later. */
+  /** Counts a call in memory; the count is saved later. */
   count: (version: string, clientId: string | null) => void
-  /** Saves the counts so far. */
+  /** Saves all counts so far. */
   flush: () => Promise<void>
   /** Saves the remaining counts and stops. */
   close: () => Promise<void>
@@ -32,8 +32,8 @@ interface Counted {
 }
 
 /**
- * Counts the calls to deprecated versions in memory and saves them in batches. Keys join version and client with a space,
- * which version names never contain.
+ * Counts calls to deprecated versions in memory and saves the counts in batches. Each key joins the version and the client
+ * with a space, which version names never contain.
  */
 export function versionCallCounter({ db, now, onError }: VersionCallOptions): VersionCallCounter {
   const { add, flush, close } = batched<Counted>({
@@ -56,7 +56,7 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
     const lastCallAt = new Date(lastMs).toISOString()
     return { version: key.slice(0, space), clientId: key.slice(space + 1), calls, lastCallAt }
   })
-  // Sorted, so that nodes writing the same rows concurrently do not deadlock.
+  // Sorting prevents deadlocks between nodes that write to the same rows concurrently.
   rows.sort((one, other) => (`${one.version} ${one.clientId}` < `${other.version} ${other.clientId}` ? -1 : 1))
   await db.write(async (tx) => {
     for (let at = 0; at < rows.length; at += rowsAtOnce) {
@@ -80,10 +80,10 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
   })
 }
 
-/** Nobody would read more entries; operators can query the table for all of them. */
+/** Nobody would read a longer list; operators can query the table for the full list. */
 const maxListed = 1_000
 
-/** The callers of each of the versions, latest first; at most 1,000 of each. */
+/** Returns the callers of each of the versions, most recent first; at most 1,000 per version. */
 export async function readVersionCalls({ read }: Database, versions: readonly string[]): Promise<VersionCalls[]> {
   const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
   const found = await Promise.all(

@@ -4,13 +4,13 @@ import { addLink } from '../http/headers/vary.ts'
 import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
 
 export interface DeprecationOptions {
-  /** All versions with their lifecycle status; if none is deprecated, the policy adds no hook. */
+  /** All versions with their lifecycle status. If none of them is deprecated, the policy adds no hook. */
   lives: readonly VersionStatus[]
 }
 
 /**
- * Announces the deprecation of a version on each of its responses: `Deprecation` (RFC 9745, or `true` as the v1 contract
- * requires), `Sunset` (RFC 8594) and a `Link` to the same path in the successor (RFC 5829).
+ * Announces the deprecation of a version in each of its responses: `Deprecation` (RFC 9745, or `true` as required by the v1
+ * contract), `Sunset` (RFC 8594) and a `Link` to the same path in the successor (RFC 5829).
  */
 export const deprecation = fastifyPlugin<DeprecationOptions>(
   async (app, { lives }) => {
@@ -24,7 +24,7 @@ export const deprecation = fastifyPlugin<DeprecationOptions>(
   { name: 'deprecation', dependencies: ['https'] },
 )
 
-/** Returns a function that adds the headers to responses of deprecated versions; undefined if no version is deprecated. */
+/** Returns a function that adds the headers to responses from deprecated versions; undefined if no version is deprecated. */
 export function announceDeprecation(lives: readonly VersionStatus[]) {
   const matchVersion = versionMatcher(lives, 'deprecated')
   if (matchVersion === undefined) return undefined

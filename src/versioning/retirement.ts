@@ -5,8 +5,8 @@ import { announceDeprecation } from './deprecation.ts'
 import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
 
 /**
- * Responds with 410 to every request to a retired version, regardless of method and caller, with a Link to the same path in
- * its successor (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
+ * Responds with 410 to every request to a retired version, regardless of its method and caller, with a Link to the same path
+ * in the successor (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
  */
 export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
   async (app, { lives }) => {
@@ -17,7 +17,9 @@ export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
   { name: 'retirement', dependencies: ['errorHandler', 'requestIntegrity'] },
 )
 
-/** Returns a function that maps a request target of a retired version to its problem; undefined if no version is retired. */
+/**
+ * Returns a function that converts a request target in a retired version to a problem; undefined if no version is retired.
+ */
 export function retiredProblem(lives: readonly VersionStatus[]): ((target: string) => Problem | undefined) | undefined {
   const matchVersion = versionMatcher(lives, 'retired')
   if (matchVersion === undefined) return undefined

@@ -4,7 +4,7 @@ import { Fields } from '../http/pagination.ts'
 import { partialSchema } from '../http/partial-schema.ts'
 import type { VersionStatus } from './version-of-path.ts'
 
-/** How often a client has called a version, and when it last did. */
+/** A client's number of calls to a version, and the time of its last call. */
 export interface Calls {
   version: string
   /** Null for calls without a valid token. */
@@ -15,7 +15,7 @@ export interface Calls {
 
 export interface VersionListOptions {
   lives: readonly VersionStatus[]
-  /** The callers of deprecated versions, latest first. */
+  /** Returns the callers of deprecated versions, most recent first. */
   calls: () => Promise<readonly Calls[]>
 }
 
@@ -47,7 +47,7 @@ const VersionView = partialSchema(
   }),
 )
 
-/** GET /api/versions: the lifecycle of each version, and the remaining callers of deprecated and retired ones. */
+/** Serves GET /api/versions: the lifecycle of each version, and the remaining callers of deprecated and retired versions. */
 export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async (app, options) => {
   const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the API versions' }
   const querystring = Type.Object({
@@ -60,14 +60,14 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
 
 const withoutVersion = ({ clientId, calls, lastCallAt }: Calls) => ({ clientId, calls, lastCallAt })
 
-/** Each version with its callers; members that are null are omitted. */
+/** Returns each version with its callers, omitting members that are null. */
 export function versionViews(lives: readonly VersionStatus[], calls: readonly Calls[]) {
   return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
     ...{ version, status },
     ...(deprecatedAt !== null && { deprecatedAt }),
     ...(sunsetAt !== null && { sunsetAt }),
     ...(successor !== null && { successor }),
-    // A version that became active again lists no callers.
+    // No callers are listed for a version that became active again.
     clients: status === 'active' ? [] : calls.filter((one) => one.version === version).map(withoutVersion),
   }))
 }

@@ -1,33 +1,35 @@
 /** The lifecycle of an API version, as configured by the operator. */
 export interface VersionStatus {
-  /** For example `v1`; also the prefix of its paths. */
+  /** The version name, such as `v1`, which is also the path prefix. */
   version: string
   status: 'active' | 'deprecated' | 'retired'
-  /** Fixed-width ISO timestamp; set for deprecated versions and for retired ones that were deprecated before. */
+  /** Fixed-width ISO timestamp; set for deprecated versions, and for retired versions that were deprecated before. */
   deprecatedAt: string | null
   /** The earliest time at which the version may be retired. */
   sunsetAt: string | null
-  /** The version that replaces it. */
+  /** The version that replaces this version. */
   successor: string | null
-  /** The form of its Deprecation header. */
+  /** The format of the Deprecation header. */
   deprecation: 'true' | 'date'
-  /** First path segments under which it is also served without a prefix. */
+  /** First path segments at which the version is also served without its prefix. */
   bare: readonly string[]
 }
 
-/** The version of a request target, and the path without the prefix. */
+/** The version of a request target, and the path without the version prefix. */
 interface VersionMatch {
   life: VersionStatus
   path: string
 }
 
-/** Finds the version of the given status that a request target belongs to. */
+/** Finds the version with a given status to which a request target belongs. */
 type VersionMatcher = (target: string) => VersionMatch | undefined
 
-/** Origin (RFC 9112 §3.2.2), first segment and rest of a path; the end of the path is found as the router finds it. */
+/**
+ * Matches the origin (RFC 9112 §3.2.2), first segment and rest of a request target. The path ends where the router ends it.
+ */
 const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 
-/** Builds a matcher for the versions with a status; undefined if no version has it. */
+/** Builds a matcher for the versions with a given status; undefined if there are none. */
 export function versionMatcher(
   lives: readonly VersionStatus[],
   status: VersionStatus['status'],
@@ -60,9 +62,9 @@ function decoded(segment: string): string {
 const asReference = (path: string): string =>
   path.replace(/[^\w\-.~!$&'()*+,;=:@%/]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
 
-/** The same path in the successor of the version; null if there is none. */
+/** Returns the same path in the version's successor; null if there is no successor. */
 export const successorPath = ({ life: { successor }, path }: VersionMatch): string | null =>
   successor === null ? null : asReference(`/${successor}${path}`)
 
-/** The Link to the successor of a version (RFC 5829 §3.3). */
+/** Returns the Link to a version's successor (RFC 5829 §3.3). */
 export const successorLink = (path: string): string => `<${path}>; rel="successor-version"`
