@@ -1,14 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Problem, type ProblemCode, type ProblemOptions } from '../http/problems/problem.ts'
 
-/** The response to a POST: built inside the transaction that has the effect, sent after the commit. */
+/** The response to a POST. It is built inside the transaction that performs the write, and sent after the commit. */
 export interface WriteResponse<Body extends object = object> {
   status: number
   headers: Record<string, string>
   body: Body
 }
 
-/** An error response that is stored and replayed like a success. */
+/** An error response that is stored and replayed like a successful response. */
 interface StoredProblem {
   problem: [code: ProblemCode, detail: string, options: ProblemOptions]
 }
@@ -18,7 +18,9 @@ interface StoredResponse {
   answer: unknown
 }
 
-/** Stores responses and provides the transactions they are stored in; see `idempotency/store.ts` for the guarantees. */
+/**
+ * Stores responses and provides the transactions in which they are stored; see `idempotency/store.ts` for the guarantees.
+ */
 export interface ResponseStore {
   digest(value: unknown): string
   find(id: string): Promise<StoredResponse | undefined>
@@ -30,8 +32,8 @@ export interface ResponseStore {
 /** The exclusive right to respond to the first request with a key. */
 export interface Claim {
   /**
-   * Runs the unit and stores its response in the same transaction; if another request already used the key, returns its
-   * response instead.
+   * Runs the unit of work and stores its response in the same transaction. If another request has already used the key,
+   * returns the stored response to that request instead.
    */
   run: <A extends WriteResponse | StoredProblem>(
     tx: unknown,
@@ -48,8 +50,8 @@ declare module 'fastify' {
 }
 
 /**
- * Performs the write of a POST: the unit produces the effect and the response in one transaction; with an Idempotency-Key,
- * the response is stored in that transaction too. The reply is not modified before the commit.
+ * Performs the write of a POST: one transaction covers the effect, the response and, with an Idempotency-Key, storing the
+ * response. The reply is not modified before the commit.
  */
 export async function idempotentWrite<Tx, Body extends object>(
   request: Pick<FastifyRequest, 'claim'>,
@@ -62,7 +64,7 @@ export async function idempotentWrite<Tx, Body extends object>(
   return send(reply, await write((tx) => claim.run(tx, () => unit(tx)) as Promise<WriteResponse<Body>>))
 }
 
-/** Runs a unit in one transaction; may convert the errors it throws. */
+/** Runs a unit of work in one transaction; may convert the errors that the unit throws. */
 export type InTransaction<Tx> = <T>(unit: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** Creates a claim on a key for the request with this digest. */
@@ -82,13 +84,14 @@ export function claimOf(store: ResponseStore, id: string, digest: string): Claim
   return claim
 }
 
-/** Converts a problem to the form in which it is stored. */
+/** Converts a problem to the representation in which it is stored. */
 export const keyProblem = ({ code, message, errors, headers }: Problem): StoredProblem => ({
   problem: [code, message, { ...(errors && { errors }), ...(headers && { headers }) }],
 })
 
 /**
- * The stored response, marked as replayed. Throws IDEMPOTENCY_KEY_REUSED if it belongs to a request with a different body.
+ * Returns the stored response, marked as replayed. Throws IDEMPOTENCY_KEY_REUSED if it belongs to a request with a different
+ * body.
  */
 export function replayOf(stored: StoredResponse, digest: string): WriteResponse | StoredProblem {
   if (stored.digest !== digest) {
@@ -104,13 +107,13 @@ export function replayOf(stored: StoredResponse, digest: string): WriteResponse 
   return { problem: [code, detail, { ...options, headers: { ...options.headers, ...replayed } }] }
 }
 
-/** The 409 for a request whose key is used by another request in flight. */
+/** Returns the 409 for a request whose key is in use by another request in flight. */
 export const inProgress = () =>
   new Problem('IDEMPOTENCY_IN_PROGRESS', 'A request with this Idempotency-Key is still in progress', {
     headers: { 'retry-after': '1' },
   })
 
-/** Applies a response to the reply and returns its body; throws if the response is an error. */
+/** Applies a response to the reply and returns its body. If the response is an error, throws it. */
 export function send<Body extends object>(
   reply: Pick<FastifyReply, 'code' | 'headers'>,
   answer: WriteResponse<Body> | StoredProblem,

@@ -4,10 +4,10 @@ import { Problem } from '../http/problems/problem.ts'
 import { claimOf, inProgress, keyProblem, type ResponseStore, replayOf, send } from './idempotent-write.ts'
 
 /**
- * Idempotency-Key on every POST of the API (draft-ietf-httpapi-idempotency-key-header): the response to a completed request
- * is replayed with `Idempotent-Replayed`; 422 for a different body with the same key, 409 while the first request is in
- * flight. Handlers respond through `idempotentWrite`, which preserves the guarantee even if the process dies between an
- * effect and its response.
+ * Supports Idempotency-Key on every POST to the API (draft-ietf-httpapi-idempotency-key-header). The response to a completed
+ * request is replayed with `Idempotent-Replayed`; a different body with the same key receives 422, and a request receives
+ * 409 while the first request is in flight. Handlers respond through `idempotentWrite`, which preserves the guarantee even
+ * if the process dies between a write and its response.
  */
 export const idempotency = fastifyPlugin<{ answers: ResponseStore }>(
   async (app, { answers }) => {
@@ -15,7 +15,7 @@ export const idempotency = fastifyPlugin<{ answers: ResponseStore }>(
     app.decorateRequest('claim', null)
     app.addHook('onRoute', (route) => {
       if (!acceptsKeys(route)) return
-      // Before body validation (422): a malformed key makes the request malformed (400).
+      // This precedes body validation (422), because a malformed key makes the request malformed (400).
       route.preValidation = [checkKey, ...[route.preValidation ?? []].flat()]
       route.handler = withKey(route.handler, answers, running)
     })
@@ -23,7 +23,10 @@ export const idempotency = fastifyPlugin<{ answers: ResponseStore }>(
   { name: 'idempotency', dependencies: ['bodyParsing'] },
 )
 
-/** A key is scoped to its caller, so the authorization server and public paths ignore keys. */
+/**
+ * Returns whether a route accepts keys. Keys are scoped to the caller, so the authorization server and public paths ignore
+ * them.
+ */
 export const acceptsKeys = ({ method, config }: Pick<RouteOptions, 'method' | 'config'>): boolean =>
   method === 'POST' && config?.scope !== 'own' && config?.scope !== 'public'
 
@@ -33,8 +36,8 @@ function checkKey(request: FastifyRequest, _reply: FastifyReply, done: () => voi
 }
 
 /**
- * Wraps a handler so that this process runs it only once at a time for each key; `idempotentWrite` detects requests handled
- * by other processes.
+ * Wraps a handler so that this process handles only one request per key at a time; `idempotentWrite` detects requests that
+ * other processes handle.
  */
 function withKey(handler: RouteHandlerMethod, answers: ResponseStore, running: Set<string>): RouteHandlerMethod {
   return function run(request, reply) {
@@ -48,7 +51,7 @@ function withKey(handler: RouteHandlerMethod, answers: ResponseStore, running: S
   }
 }
 
-/** The scope of a key: client, subject, method and path. */
+/** Returns the scope of a key: client, subject, method and path. */
 function keyScope({ caller, method, url }: FastifyRequest): string[] {
   if (!caller || !('caller' in caller)) throw new Error('The route takes keys but does not require a caller')
   return [caller.caller.clientId, caller.caller.subject, method, url.split('?', 1)[0] as string]
@@ -77,8 +80,9 @@ async function respondWithKey(
 }
 
 /**
- * A conflict is the outcome of a valid request and is stored. Any other error, or one with Retry-After, leaves the key free:
- * nothing was started, and the corrected request may use the same key.
+ * Returns whether an error is stored. A conflict is the outcome of a valid request, so it is stored. After any other error,
+ * or an error with Retry-After, the key remains available: nothing was started, and a corrected request may use the same
+ * key.
  */
 const isFinal = (error: unknown): error is Problem =>
   error instanceof Problem && error.status === 409 && error.headers?.['retry-after'] === undefined
@@ -88,9 +92,9 @@ const printable = /^[\x20-\x7e]{1,255}$/
 const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
 /**
- * The Idempotency-Key of a request: 1 to 255 printable ASCII characters, either bare or as the Structured Fields string that
- * draft-ietf-httpapi-idempotency-key-header requires; both forms denote the same key. `requestIntegrity` has already
- * rejected repeated fields. Throws INVALID_INPUT for a malformed key.
+ * Returns the Idempotency-Key of a request: 1 to 255 printable ASCII characters, either bare or as the Structured Fields
+ * string required by draft-ietf-httpapi-idempotency-key-header; the quoted and unquoted spellings denote the same key.
+ * `requestIntegrity` has already rejected repeated fields. Throws INVALID_INPUT for a malformed key.
  */
 function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
   const sent = headers['idempotency-key']

@@ -2,21 +2,21 @@ import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { inSteps, maxSwept } from '../storage/sweep.ts'
 
-/** A stored response and a digest of the request it belongs to. */
+/** A stored response, and a digest of the request to which it belongs. */
 export interface StoredResponse {
   digest: string
   answer: unknown
 }
 
-/** Stored responses for replay: each is stored if and only if the write it describes was committed. */
+/** Stored responses for replay. A response is stored if and only if the transaction of its write was committed. */
 export interface ReplayStore {
-  /** A keyed digest of any JSON value. */
+  /** Returns a keyed digest of any JSON value. */
   digest: (value: unknown) => string
   find: (id: string) => Promise<StoredResponse | undefined>
   /**
-   * Claims an id inside the transaction that will store its response: returns undefined if the id was free, otherwise the
-   * stored response. Waits for another transaction that has claimed the id; returns `busy` if that takes too long, after
-   * which the transaction must be rolled back.
+   * Claims an id in the transaction that will store the response: returns undefined if the id was unused, otherwise the
+   * stored response. If another transaction has claimed the id, waits for that transaction; if the wait takes too long,
+   * returns `busy`, and the caller must roll back.
    */
   claim: (tx: Queryable, id: string, digest: string) => Promise<StoredResponse | 'busy' | undefined>
   keep: (tx: Queryable, id: string, answer: unknown) => Promise<void>
@@ -26,8 +26,8 @@ const retentionMs = 24 * 3_600_000
 const associatedData = (id: string) => `answers:${id}`
 
 /**
- * The table of stored responses. They are encrypted, because some contain a secret that is returned only once, and expire
- * after 24 hours.
+ * Accesses the table of stored responses. Responses are encrypted, because some contain a secret that is returned only once;
+ * they expire after 24 hours.
  */
 export function storedResponses(db: Database, sealer: Sealer, now: () => number): ReplayStore {
   const { select, take, fill } = statements(db)
@@ -53,7 +53,7 @@ export function storedResponses(db: Database, sealer: Sealer, now: () => number)
 
 type Row = { digest: string; sealed: string }
 
-/** Prepared once; parameters are bound in the order in which they appear here. */
+/** The statements are prepared once; parameters are bound in the order in which they appear here. */
 const statements = (db: Database) => ({
   select: db.prepare<Row>(
     db.read.selectFrom('answers').select(['digest', 'sealed']).where('id', '=', '').where('createdAt', '>', ''),
@@ -70,7 +70,7 @@ const statements = (db: Database) => ({
             sealed: row.ref('excluded.sealed'),
             createdAt: row.ref('excluded.createdAt'),
           }))
-          // An expired row that has not been deleted yet may be overwritten.
+          // An expired row may be overwritten before it is deleted.
           .where('answers.createdAt', '<=', ''),
       )
       .returning('id'),
@@ -78,7 +78,7 @@ const statements = (db: Database) => ({
   fill: db.prepare(db.read.updateTable('answers').set({ sealed: '' }).where('id', '=', '')),
 })
 
-/** Deletes responses older than 24 hours and returns their number. */
+/** Deletes responses older than 24 hours and returns the number deleted. */
 export async function deleteExpiredResponses(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - retentionMs).toISOString()
   return inSteps(db, async (tx) => {
