@@ -7,7 +7,7 @@ import type { Route } from './operation-types.ts'
 import { plain } from './schemas.ts'
 
 export interface OpenapiOptions {
-  /** Documents, by the path that serves them. */
+  /** The documents, by the paths that serve them. */
   documents: Readonly<Record<string, DocumentOptions>>
 }
 
