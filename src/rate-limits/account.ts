@@ -8,17 +8,17 @@ import { type Limit, limitOf, rateOf } from './limit.ts'
 import { type AccountAllowances, allowanceOf, allowancesNow, type QuotaSettings } from './quota.ts'
 import { type DelayQueue, newDelayQueue, type Pace, stepOf } from './throttle.ts'
 
-/** A rate-limit bucket: requests that are counted together, and what this process has counted for them. */
+/** A rate-limit bucket: requests that are counted together, and the counts in this process. */
 export interface Bucket {
-  /** The same on every node and after every restart. */
+  /** Identical on every node and after every restart. */
   key: string
   kind: 'key' | 'client' | 'network'
   general: Limit | null
   windows: (Window | undefined)[]
-  /** Null for anonymous callers, who have no quota. */
+  /** Null for anonymous callers, which have no quotas. */
   quotas: AccountAllowances | null
   delayQueue: DelayQueue | null
-  /** Set when the account is evicted: holders of a reference must look it up again. */
+  /** Set when the account is evicted. Code that holds a reference must then look the account up again. */
   isEvicted: boolean
 }
 
@@ -29,18 +29,20 @@ export interface AccountsOptions {
   quotas: QuotaSettings
   trustedProxies: readonly string[]
   now: () => number
-  /** Maximum number of accounts in memory, for clients and for networks each. */
+  /** Maximum number of accounts in memory, for clients and for networks separately. */
   max?: number
 }
 
-/** Finds the account of a request: its API key, otherwise the token's client and subject, otherwise its network. */
+/**
+ * Finds the account of a request by its API key, otherwise by the client and subject of its token, otherwise by its network.
+ */
 export interface Accounts {
   of: (request: FastifyRequest) => Bucket
-  /** Ignores all credentials; used to limit attempts at guessing secrets (T-LIM-02). */
+  /** Finds the account of the network, ignoring all credentials; used to limit attempts to guess secrets (T-LIM-02). */
   ofNetwork: (request: Pick<FastifyRequest, 'raw'>) => Bucket
 }
 
-/** Bounded in size: new addresses evict other addresses, never clients. */
+/** Finds or creates accounts, up to a maximum number: new addresses evict only other addresses, never clients. */
 export function buckets({
   general,
   anonymous,
@@ -72,7 +74,7 @@ export function buckets({
     const limit = own === null ? general : limitOf('default', own)
     const allowances = allowanceOf(key, quotas, identity.quota)
     const found = clients.get(key, () => fresh(key, 'key', limit, allowances, pace && newDelayQueue(pace, own)))
-    // The key's rate or quota may have changed.
+    // The rate or quota of the API key may have changed.
     if (found.general?.policy !== limit?.policy) found.general = limit
     if (found.quotas !== null) found.quotas = allowancesNow(found.quotas, allowances)
     if (found.delayQueue && pace) found.delayQueue.stepMs = stepOf(pace, own)
@@ -94,7 +96,8 @@ export function buckets({
     ofNetwork,
     of: (request) => {
       const { apiKey, caller } = request
-      // Without a valid token, an API key counts only on routes that need none; requests that get a 401 count by address.
+      // Without a valid token, an API key counts only on routes that require no token; requests that get a 401 count by
+      // address.
       if (caller === null) return apiKey === null || needsToken(request) ? ofNetwork(request) : once(apiKey, ofKey)
       if ('refused' in caller) return ofNetwork(request)
       return apiKey === null ? once(caller.caller, ofCaller) : once(apiKey, ofKey)
@@ -102,7 +105,7 @@ export function buckets({
   }
 }
 
-/** Whether the route requires a token; false for a path without a route. */
+/** Returns whether the route requires a token; false for a path without a route. */
 export function needsToken(request: FastifyRequest): boolean {
   const { scope } = routeConfig(request)
   return scope !== undefined && scope !== 'public' && scope !== 'own'
@@ -110,7 +113,7 @@ export function needsToken(request: FastifyRequest): boolean {
 
 const maxKey = 200
 
-/** Joins the parts unambiguously, whatever characters they contain; long keys are replaced by their digest. */
+/** Joins the parts unambiguously, regardless of the characters they contain. Long keys are replaced by their digest. */
 function keyOf(kind: string, ...parts: string[]): string {
   const text = `${kind}:${parts.map(encodeURIComponent).join(',')}`
   return text.length <= maxKey ? text : `${kind}:${hash('sha256', text, 'base64url')}`
@@ -126,7 +129,9 @@ const fresh = (
 
 const checksForRoom = 8
 
-/** A bounded map: a new entry evicts accounts whose windows have ended, otherwise the oldest. */
+/**
+ * Creates a bounded map. A new entry evicts the accounts whose windows have ended or, if there are none, the oldest account.
+ */
 function bucketCache(max: number, now: () => number) {
   const known = new Map<string, Bucket>()
   const evict = (account: Bucket) => {
@@ -138,7 +143,7 @@ function bucketCache(max: number, now: () => number) {
     for (const account of known.values()) {
       if (isIdle(account, now())) evict(account)
       else if (known.size >= max && !isInUse(account)) {
-        // Still counting: moved to the end of the eviction order.
+        // The window has not ended, so the account moves to the end of the eviction order.
         known.delete(account.key)
         known.set(account.key, account)
       }
@@ -162,7 +167,7 @@ function bucketCache(max: number, now: () => number) {
   }
 }
 
-/** True when the account has state that exists only in this process. */
+/** Returns true if the account has state that exists only in this process. */
 const isInUse = ({ quotas, delayQueue }: Bucket) =>
   [quotas?.requests, quotas?.reports].some((one) => one && one.unsaved > 0) ||
   (delayQueue !== null && delayQueue.waiting.length > 0)

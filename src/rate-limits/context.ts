@@ -8,23 +8,25 @@ import type { Counters, Limit, LimitName } from './limit.ts'
 import type { Allowances, calendar, localQuotas } from './quota.ts'
 import { delayQueueFull, reserve, type throttle } from './throttle.ts'
 
-/** A request passing through the rate limits. */
+/** A request that is passing through the rate limits. */
 export interface AdmissionContext {
   request: FastifyRequest
   reply: FastifyReply
   done: (error?: Error) => void
   account: Bucket
-  /** The limit of this operation, besides the general one. */
+  /** The limit of this operation, in addition to the general limit. */
   own: Limit | null
 }
 
 /**
- * True if the response will be a 404 or 405, which takes precedence over 429. OPTIONS has no route either, but gets a
- * response.
+ * Returns true if the response will be a 404 or 405, which takes precedence over a 429. OPTIONS has no route either, but it
+ * gets a response.
  */
 export const isNotFound = (request: FastifyRequest): boolean => isUnrouted(request) && request.method !== 'OPTIONS'
 
-/** First step: sets the rate headers and returns the 429, if any. A request without a route continues to its 404 or 405. */
+/**
+ * First step: sets the rate headers and returns the 429, if any. A request without a route continues, to get its 404 or 405.
+ */
 export function limitProblem(
   { request, reply, account, own }: AdmissionContext,
   tight: Window | null,
@@ -37,7 +39,7 @@ export function limitProblem(
 
 const none: Allowances = { requests: null, reports: null }
 
-/** The quotas that a request uses: none if it will be refused for lack of a token, or has no route. */
+/** Returns the quotas that a request uses: none if it has no route or will be refused because it has no token. */
 export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' | 'account'>): Allowances {
   const { quotas } = account
   if (quotas === null || isUnrouted(request)) return none
@@ -47,8 +49,8 @@ export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' 
 }
 
 /**
- * Refunds the quota of an admitted request that had no effect, and updates the headers: all of it if the request was
- * refused, otherwise only its report.
+ * Refunds the quota of an admitted request that had no effect, and updates the headers. If the request was refused, refunds
+ * the request and its report; otherwise, only the report.
  */
 export function refund(
   parts: Parts,
@@ -60,7 +62,7 @@ export function refund(
   const { requests, reports } = quotasOf(context)
   const month = monthAt(now())
   for (const one of what === 'all' ? [requests, reports] : [reports]) {
-    // In a new month there is nothing to refund.
+    // The refund is skipped if a new month has started.
     if (one === null || one.period !== month.name) continue
     if (counters.shared === null) here.use(one, -1)
     else {
@@ -71,7 +73,9 @@ export function refund(
   setQuotaHeaders(reply, requests, reports, month)
 }
 
-/** Last step: continues to the next policy, at once or after a delay. A call that finds the queue full is refunded. */
+/**
+ * Last step: continues to the next policy, immediately or after a delay. If the delay queue is full, the call is refunded.
+ */
 export function proceed(parts: Parts, context: AdmissionContext): void {
   const { monotonic, delays } = parts
   const { request, reply, done } = context
@@ -88,12 +92,12 @@ export function proceed(parts: Parts, context: AdmissionContext): void {
       reply.header('server-timing', `throttle;dur=${Math.max(0, Math.round(monotonic() - atMs))}`)
       done()
     })
-    // A client that disconnects leaves the queue.
+    // If the client disconnects, its call leaves the queue.
     reply.raw.once('close', leave)
   }
 }
 
-/** Dependencies shared by the admission steps. */
+/** Dependencies that the admission steps share. */
 export interface Parts {
   rules: Record<LimitName, Limit | null>
   accounts: Accounts

@@ -1,15 +1,15 @@
 import { type RateLines, rateLines } from './header-lines.ts'
 import type { Limit } from './limit.ts'
 
-/** The count of a limit in the current window. */
+/** The count for a limit in the current window. */
 export interface Window {
   limit: Limit
-  /** Calls including the current one; above the limit if the current one is refused. */
+  /** Number of calls, including the current call; exceeds the limit if the current call is refused. */
   used: number
   endsAtMs: number
   /** End of the window in whole epoch seconds, as sent in headers. */
   resetsAt: number
-  /** Header text that stays the same throughout the window. */
+  /** Header text that does not change during the window. */
   lines: RateLines
 }
 
@@ -19,8 +19,8 @@ export function windowOf(limit: Limit, used: number, endsAtMs: number): Window {
 }
 
 /**
- * Counts a call in this process in a fixed window, which starts with its first call. A window that ends later than now plus
- * the window length predates a clock change and counts as ended (T-LIM-01).
+ * Counts a call in this process in a fixed window, which starts with its first call. A window that ends later than the
+ * current time plus the window length was created before a clock change, and is treated as ended (T-LIM-01).
  */
 export function consumeLocal(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   const open = windows[limit.slot]
@@ -33,7 +33,7 @@ export function consumeLocal(windows: (Window | undefined)[], limit: Limit, atMs
   return fresh
 }
 
-/** The current window, without counting a call. */
+/** Returns the current window without counting a call. */
 export function peekLocal(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   const open = windows[limit.slot]
   const isOpen = open !== undefined && open.limit === limit && !isOver(open, atMs)
@@ -43,16 +43,18 @@ export function peekLocal(windows: (Window | undefined)[], limit: Limit, atMs: n
 export const isOver = ({ endsAtMs, limit }: Window, atMs: number): boolean =>
   atMs >= endsAtMs || endsAtMs - atMs > limit.windowMs
 
-/** Calls left in the window, at least 0. */
+/** Returns the number of calls left in the window, at least 0. */
 export const remainingOf = ({ limit, used }: Window): number => (used < limit.calls ? limit.calls - used : 0)
 
 export const isExceeded = ({ limit, used }: Window): boolean => used > limit.calls
 
-/** Whole seconds until the window ends, at least one. */
+/** Returns the whole seconds until the window ends, at least 1. */
 export const secondsLeft = ({ endsAtMs }: Window, atMs: number): number =>
   Math.max(1, Math.ceil((endsAtMs - atMs) / 1_000))
 
-/** The window that headers report: the one with fewer calls left or, when both are exceeded, the one that ends later. */
+/**
+ * Returns the window to report in headers: the one with fewer calls left or, if both are exceeded, the one that ends later.
+ */
 export function tighter(one: Window | null, other: Window | null): Window | null {
   if (one === null || other === null) return one ?? other
   if (isExceeded(one) && isExceeded(other)) return other.endsAtMs > one.endsAtMs ? other : one

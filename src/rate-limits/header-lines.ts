@@ -1,12 +1,15 @@
 import type { Limit } from './limit.ts'
 
 /**
- * Builds a header fragment that many responses reuse as one flat string: concatenation with `+` makes a rope, which would be
- * flattened again for each response.
+ * Builds a header fragment, which many responses reuse, as one flat string: concatenation with `+` creates a rope, which
+ * would be flattened again for each response.
  */
 const piece = (...parts: (string | number)[]): string => parts.join('')
 
-/** Header text of a window: the caller inserts the calls left (twice) and the seconds until it ends. */
+/**
+ * Header text for a window. The caller inserts the number of calls left (twice) and the number of seconds until the window
+ * ends.
+ */
 export interface RateLines {
   toLeft: string
   toLeftAgain: string
@@ -19,11 +22,11 @@ export const rateLines = ({ name, calls, policy }: Limit, resetsAt: number): Rat
   end: policyEnd(policy),
 })
 
-/** The text after the seconds: the RateLimit-Policy line of an operation. */
+/** Returns the text after the number of seconds: the RateLimit-Policy line of an operation. */
 export const policyEnd = (policies: string): string => piece('\r\nratelimit-policy: ', policies, '\r\n')
 
-/** The text of a quota up to the calls left. */
+/** Returns the text of a quota up to the number of calls left. */
 export const quotaStart = (limit: number): string => piece('x-quota-limit: ', limit, '\r\nx-quota-remaining: ')
 
-/** The text after the calls left. */
+/** Returns the text of a quota after the number of calls left. */
 export const quotaEnd = (resetsAt: number): string => piece('\r\nx-quota-reset: ', resetsAt, '\r\n')

@@ -7,8 +7,8 @@ import type { Limit } from './limit.ts'
 import { type Allowance, type Month, quotaLeft } from './quota.ts'
 
 /**
- * Sets the headers of the tightest window, in the X-RateLimit form (reset as epoch seconds) and in that of
- * draft-ietf-httpapi-ratelimit-headers-10 (reset as seconds from now), and lists every limit of the operation.
+ * Sets the headers for the tightest window, both as X-RateLimit fields (reset in epoch seconds) and as fields from
+ * draft-ietf-httpapi-ratelimit-headers-10 (reset in seconds from now), and lists every limit of the operation.
  */
 export function setRateLimitHeaders(
   reply: FastifyReply,
@@ -24,7 +24,7 @@ export function setRateLimitHeaders(
   setRawHeaderLines(reply, 'rate', `${toLeft}${left}${toLeftAgain}${left};t=${secondsLeft(tight, atMs)}${policies}`)
 }
 
-/** Sets the headers of the quota with fewer calls left. */
+/** Sets the headers for the quota with fewer calls left. */
 export function setQuotaHeaders(
   reply: FastifyReply,
   one: Allowance | null,
@@ -36,7 +36,7 @@ export function setQuotaHeaders(
   setRawHeaderLines(reply, 'quota', `${tight.quotaStart}${quotaLeft(tight)}${month.quotaEnd}`)
 }
 
-/** The 429 for a call beyond the rate. */
+/** Returns the 429 for a call that exceeds the rate. */
 export function rateExceeded(window: Window, atMs: number): Problem {
   const seconds = secondsLeft(window, atMs)
   const wait = seconds === 1 ? '1 second' : `${seconds} seconds`
@@ -45,7 +45,7 @@ export function rateExceeded(window: Window, atMs: number): Problem {
   })
 }
 
-/** The 403 for a call beyond the quota. */
+/** Returns the 403 for a call that exceeds the quota. */
 export function quotaExceeded({ name, limit }: Allowance, month: Month): Problem {
   const end = new Date(month.endsAtMs).toISOString().slice(0, 10)
   return new Problem('QUOTA_EXCEEDED', `The monthly quota of ${limit} ${name} is used up: it resets on ${end}`)

@@ -4,27 +4,30 @@ export interface Rate {
   seconds: number
 }
 
-/** Operations with their own limit besides the general one; `none` in a route's `config.limit` exempts it from counting. */
+/**
+ * Operations that have their own limit in addition to the general limit; `none` in a route's `config.limit` exempts the
+ * route from counting.
+ */
 export type LimitName = 'reports' | 'webhooks' | 'token'
 
-/** A rate with the values that responses repeat, computed once. */
+/** A rate, with values that appear in many responses and are computed only once. */
 export interface Limit extends Rate {
   name: string
-  /** Its index in the windows of an account. */
+  /** The index of its window among the windows of an account. */
   slot: number
   windowMs: number
   /** Its RateLimit-Policy item (draft-ietf-httpapi-ratelimit-headers-10). */
   policy: string
   /**
-   * True for a limit that protects secrets: while the shared counters are unavailable, the database counts it, not this
-   * process.
+   * True for a limit that protects secrets: while the shared counters are unavailable, the database counts the calls,
+   * instead of this process.
    */
   isStrict: boolean
 }
 
 const slots = ['default', 'reports', 'webhooks', 'token']
 
-/** A named limit: `default`, or the name of an operation. */
+/** Creates a named limit; the name is `default` or the name of an operation. */
 export function limitOf(name: string, { calls, seconds }: Rate): Limit {
   return {
     ...{ name, calls, seconds },
@@ -41,35 +44,35 @@ export function rateOf(text: string): Rate {
   return { calls: calls as number, seconds: seconds as number }
 }
 
-/** Fixed windows shared by several processes. Rejects when the store does not respond in time. */
+/** Fixed windows shared by several processes. Calls reject if the store does not respond in time. */
 export interface WindowStore {
   /** Adds a call to the key's window, which starts with its first call; `used` includes this call. */
   add: (key: string, seconds: number) => Promise<{ used: number; endsAtMs: number }>
-  /** Null when no window is open. */
+  /** Returns the key's window, or null if no window is open. */
   look: (key: string) => Promise<{ used: number; endsAtMs: number } | null>
 }
 
-/** Monthly quotas, counted per calendar month; periods are named like `2026-11`. */
+/** Monthly quotas, counted per calendar month; periods have names such as `2026-11`. */
 export interface QuotaStore {
-  /** Atomically takes a call unless the limit is reached; `used` is the sum afterwards. */
+  /** Atomically takes a call unless the limit is reached; `used` is the resulting total. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
   /** Refunds a call that had no effect. */
   back: (key: string, period: string) => Promise<void>
   look: (key: string, period: string) => number | Promise<number>
 }
 
-/** Number of calls of a key in a period. */
+/** The number of calls for a key in a period. */
 export type Use = [key: string, period: string, calls: number]
 
-/** Durable storage of quotas. */
+/** Durable quota storage. */
 export interface QuotaRecord extends QuotaStore {
-  /** Adds uses; returns the resulting sums in the same order. */
+  /** Adds uses and returns the resulting totals in the same order. */
   add: (uses: readonly Use[]) => Promise<number[]>
 }
 
 /** The counters in use. */
 export interface Counters {
   record: QuotaRecord
-  /** Null when only this process counts; admission is then synchronous. */
+  /** Null if this process counts alone; admission is then synchronous. */
   shared: { windows: WindowStore; strictWindows: WindowStore; quotas: QuotaStore } | null
 }

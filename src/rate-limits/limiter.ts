@@ -10,10 +10,10 @@ import { admitShared } from './shared.ts'
 import { type Pace, type ThrottleOptions, throttle } from './throttle.ts'
 import { type Usage, usages } from './usage.ts'
 
-/** The limits of clients; null means unlimited. */
+/** The rate limits and quotas for clients; null means unlimited. */
 export interface LimitRules extends Record<LimitName, Rate | null> {
   general: Rate | null
-  /** Per network, for requests without a valid token or API key. */
+  /** The limit per network, for requests without a valid token or API key. */
   anonymous: Rate | null
   throttle: Pace | null
   quotas: QuotaSettings
@@ -25,16 +25,16 @@ export interface LimiterOptions extends ThrottleOptions {
   trustedProxies: readonly string[]
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Called when quotas cannot be saved or shared counters are unavailable. */
+  /** Called if quotas cannot be saved or shared counters are unavailable. */
   onError: (error: unknown) => void
 }
 
-/** Counts requests and decides which continue, which wait and which are refused. */
+/** Counts requests and decides which requests continue, wait or are refused. */
 export interface Limiter {
   admit: (request: FastifyRequest, reply: FastifyReply, done: AdmissionContext['done']) => void
-  /** Refunds the quota of an admitted request, all of it or only its report, and updates the quota headers. */
+  /** Refunds the quota of an admitted request, in full or only for its report, and updates the quota headers. */
   refund: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
-  /** Limits and usage of the caller; does not count as a call. */
+  /** Returns the limits and usage of the caller; does not count as a call. */
   usage: (request: FastifyRequest) => Promise<Usage>
   /** Lets all waiting requests continue. */
   release: () => void
@@ -63,8 +63,8 @@ function partsOf(options: LimiterOptions): Parts {
 }
 
 /**
- * Creates the limiter. It checks the window (429), then the quota (403), then the throttle (a delay, or 429). If only
- * this process counts, the decision is synchronous, without a promise.
+ * Creates the limiter. It checks the window (429), then the quota (403), then the throttle (a delay, or 429). If this
+ * process counts alone, the decision is synchronous and needs no promise.
  */
 export function limiter(options: LimiterOptions): Limiter {
   const parts = partsOf(options)

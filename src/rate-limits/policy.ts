@@ -5,14 +5,14 @@ import type { Limiter } from './limiter.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The limit of this operation besides the general one; `none` exempts it from counting. */
+    /** The limit of this operation, in addition to the general limit; `none` exempts the operation from counting. */
     limit?: LimitName | 'none'
   }
 }
 
 /**
- * Enforces rate limits: 429 with Retry-After beyond a rate, 403 beyond a quota, a delay in between. All responses created
- * after this policy carry the limit headers; requests without a route are counted, and still get 404 or 405.
+ * Enforces rate limits: 429 with Retry-After above a rate, 403 above a quota, and a delay for bursts. All responses created
+ * after this policy runs carry the limit headers. Requests without a route are counted and still receive 404 or 405.
  */
 export const limits = fastifyPlugin<{ limiter: Limiter }>(
   async (app, { limiter }) => {
@@ -29,12 +29,12 @@ export const limits = fastifyPlugin<{ limiter: Limiter }>(
 const refusals = new Set([401, 403, 429, 503])
 
 /**
- * Charges the report quota only if the response accepts a report: client errors, server errors and replayed responses
- * refund it. A refusal, such as for a full queue, refunds the request too.
+ * Charges the report quota only if the response accepts a report: it is refunded for client errors, server errors and
+ * replayed responses. A refusal, for example because a queue is full, refunds the request as well.
  */
 function settleByResponse(route: RouteOptions, limiter: Limiter): void {
   const admitted = new WeakSet<FastifyRequest>()
-  // Runs for admitted and authorized requests: all others have used no quota, or have been refunded.
+  // This runs only for admitted and authorized requests: all others have used no quota or have already been refunded.
   const admit = async (request: FastifyRequest) => void admitted.add(request)
   const settle = async (request: FastifyRequest, reply: FastifyReply) => {
     if (!admitted.has(request)) return

@@ -1,7 +1,7 @@
 import { quotaEnd, quotaStart } from './header-lines.ts'
 import type { QuotaRecord, Use } from './limit.ts'
 
-/** Requests and reports per month; null means unlimited. */
+/** The number of requests and reports allowed per month; null means unlimited. */
 export interface QuotaSettings {
   requests: number | null
   reports: number | null
@@ -17,12 +17,12 @@ export interface Allowance {
   key: string
   name: 'requests' | 'reports'
   limit: number
-  /** The start of its header lines. */
+  /** The beginning of its header lines. */
   quotaStart: string
-  /** The month that `used` belongs to; empty until the usage is loaded. */
+  /** The month to which `used` belongs; empty until the usage is loaded. */
   period: string
   used: number
-  /** Number of calls not saved to the database yet. */
+  /** Number of calls not yet saved to the database. */
   unsaved: number
 }
 
@@ -31,19 +31,19 @@ const allowance = (account: string, name: Allowance['name'], limit: number | nul
     ? null
     : { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit), period: '', used: 0, unsaved: 0 }
 
-/** The quotas of an account; `ofRequests` are those that apply to requests other than for reports. */
+/** The quotas of an account; `ofRequests` applies to all requests except report requests. */
 export interface AccountAllowances extends Allowances {
   ofRequests: Allowances
 }
 
-/** The quotas of an account; its own request quota overrides the service's. */
+/** Returns the quotas of an account. Its own request quota overrides the service's request quota. */
 export function allowanceOf(account: string, settings: QuotaSettings, own: number | null): AccountAllowances {
   const requests = allowance(account, 'requests', own ?? settings.requests)
   const reports = allowance(account, 'reports', settings.reports)
   return { requests, reports, ofRequests: { requests, reports: null } }
 }
 
-/** Applies a changed request quota, and keeps the usage counted so far, saved or not. */
+/** Applies a changed request quota and keeps all usage counted so far, whether saved or not. */
 export function allowancesNow(before: AccountAllowances, now: AccountAllowances): AccountAllowances {
   if (before.requests?.limit === now.requests?.limit) return before
   if (before.requests && now.requests) {
@@ -63,7 +63,7 @@ export interface QuotasHereOptions {
   onError: (error: unknown) => void
 }
 
-/** Counts quotas in this process: usage is loaded on first use and saved every second and on close. */
+/** Counts quota usage in this process. Usage is loaded on first use, and saved every second and on close. */
 export function localQuotas(options: QuotasHereOptions) {
   const { record } = options
   const saver = batchedSaves(options)
@@ -73,7 +73,7 @@ export function localQuotas(options: QuotasHereOptions) {
     Object.assign(one, { period, used: used + saver.left(one.key, period), unsaved: 0 })
   }
   return {
-    /** Loads the usage of the month; synchronous when it is loaded or the database is synchronous. */
+    /** Loads the usage for the month; synchronous if the usage is already loaded or the database is synchronous. */
     open: (one: Allowance, month: Month): undefined | Promise<void> => {
       if (one.period === month.name) return
       const used = record.look(one.key, month.name)
@@ -92,7 +92,7 @@ export function localQuotas(options: QuotasHereOptions) {
 
 const saveEveryMs = 1_000
 
-/** Saves changes once a second; failed saves are retried until it is closed. */
+/** Saves changes once a second. Failed saves are retried until `close` is called. */
 function batchedSaves({ record, later, onError }: QuotasHereOptions) {
   const changed = new Set<Allowance>()
   const left = new Map<string, Use>()
@@ -113,7 +113,7 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
     try {
       const sums = await record.add(uses)
       own.forEach((one, at) => {
-        // Other processes may have added to the sum.
+        // Other processes may have added to the total.
         if (one.period === uses[at]?.[1]) one.used = (sums[at] as number) + one.unsaved
       })
     } catch (error) {
@@ -132,7 +132,7 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
   }
   return {
     keep,
-    /** Unsaved calls of an allowance that has moved on to another period. */
+    /** Returns the unsaved calls of an allowance that has since moved on to a new period. */
     left: (key: string, period: string): number => left.get(`${key} ${period}`)?.[2] ?? 0,
     save: (one: Allowance) => {
       changed.add(one)
@@ -152,9 +152,9 @@ export interface Month {
   name: string
   startsAtMs: number
   endsAtMs: number
-  /** The end in epoch seconds, as sent in headers. */
+  /** The end of the month in epoch seconds, as sent in headers. */
   resetsAt: number
-  /** The end of the header lines of a quota. */
+  /** The end of the header lines for a quota. */
   quotaEnd: string
 }
 
@@ -172,7 +172,7 @@ export function monthOf(atMs: number): Month {
   }
 }
 
-/** Returns the month of an instant, cached until it changes. */
+/** Returns a function that maps an instant to its month; the month is cached until it changes. */
 export function calendar(): (atMs: number) => Month {
   let month = monthOf(0)
   return (atMs) => {

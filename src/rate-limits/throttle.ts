@@ -6,7 +6,7 @@ export interface Pace extends Rate {
   burst: number
 }
 
-/** The delay queue of a client: when its next call would be due without a burst, and which calls wait. */
+/** A client's delay queue: the time at which its next call would be due without a burst, and the waiting calls. */
 export interface DelayQueue {
   stepMs: number
   toleranceMs: number
@@ -22,17 +22,17 @@ export interface ThrottleOptions {
   later: (ms: number, run: () => void) => () => void
 }
 
-/** Maximum delay, and maximum number of waiting calls per client. */
+/** Maximum delay in ms, and maximum number of waiting calls per client. */
 export const maxWaitMs = 2_000
 export const maxWaiting = 100
 
 const msPerCall = ({ calls, seconds }: Rate) => (seconds * 1_000) / calls
 
-/** Time between two calls in ms; an account with its own rate is never throttled below that rate. */
+/** Returns the time between two calls in ms. An account with its own rate is never throttled to less than that rate. */
 export const stepOf = (pace: Pace, own: Rate | null): number =>
   own === null ? msPerCall(pace) : Math.min(msPerCall(pace), msPerCall(own))
 
-/** Creates an empty queue; an account with its own rate passes at that rate or faster. */
+/** Creates an empty queue. The calls of an account with its own rate pass at that rate or faster. */
 export function newDelayQueue(pace: Pace, own: Rate | null): DelayQueue {
   const toleranceMs = pace.burst * msPerCall(pace)
   return { stepMs: stepOf(pace, own), toleranceMs, nextMs: 0, waiting: [], cancel: null }
@@ -42,9 +42,9 @@ export function newDelayQueue(pace: Pace, own: Rate | null): DelayQueue {
 export type Reservation = 'free' | 'full' | { dueMs: number }
 
 /**
- * Reserves a slot by the generic cell rate algorithm: after a burst each call is due one step after the previous one, so the
- * order is preserved. Returns `full` beyond the maximum delay or number of waiting calls, and then leaves the queue
- * unchanged.
+ * Reserves a slot by the generic cell rate algorithm: after a burst, each call is due one step after the previous call, so
+ * the order is preserved. Returns `full`, without changing the queue, if the maximum delay or number of waiting calls would
+ * be exceeded.
  */
 export function reserve(queue: DelayQueue, atMs: number): Reservation {
   const nextMs = Math.max(queue.nextMs, atMs) + queue.stepMs
@@ -58,7 +58,7 @@ export function reserve(queue: DelayQueue, atMs: number): Reservation {
   return { dueMs }
 }
 
-/** Runs waiting calls in queue order; the function returned by `wait` removes a call from the queue. */
+/** Runs waiting calls in queue order. The function that `wait` returns removes a call from the queue. */
 export function throttle({ monotonic, later }: ThrottleOptions) {
   const queues = new Set<DelayQueue>()
   const drain = (queue: DelayQueue, untilMs: number) => {
@@ -82,7 +82,7 @@ export function throttle({ monotonic, later }: ThrottleOptions) {
         if (at >= 0) queue.waiting.splice(at, 1)
       }
     },
-    /** Runs all waiting calls at once, when the service stops. */
+    /** Runs all waiting calls immediately; used when the service stops. */
     release: () => {
       for (const queue of queues) {
         queue.cancel?.()
@@ -92,6 +92,6 @@ export function throttle({ monotonic, later }: ThrottleOptions) {
   }
 }
 
-/** The 429 for a call that finds the queue full. */
+/** Returns the 429 for a call that arrives when the queue is full. */
 export const delayQueueFull = () =>
   new Problem('RATE_LIMIT_EXCEEDED', 'Too many requests at once: wait 2 seconds', { headers: { 'retry-after': '2' } })

@@ -30,7 +30,7 @@ const QuotaUsage = Type.Object({
 const UsageView = Type.Object({
   countedBy: Type.String({
     enum: ['key', 'client'],
-    // In a generated Go client, a constant named `Client` would clash with the client type.
+    // In a generated Go client, a constant named `Client` would conflict with the client type.
     'x-enum-varnames': ['CountedByKey', 'CountedByClient'],
     description: 'Whether calls count for the API key, or for the client and subject of the token',
   }),
@@ -43,8 +43,9 @@ export type Usage = Static<typeof UsageView>
 const cacheMs = 1_000
 
 /**
- * Limits and usage of accounts. Concurrent requests share one query to the shared stores, and the result is cached for a
- * second: this operation is not counted, so it must not be able to overload the stores.
+ * Returns a function that reports the limits and usage of an account. Concurrent requests share one query to the shared
+ * stores, and its result is cached for a second: this operation is not counted, so it must not be able to overload the
+ * stores.
  */
 export function usages(parts: Parts): (account: Bucket) => Promise<Usage> {
   const { counters, monotonic } = parts
@@ -107,15 +108,15 @@ async function refresh({ counters: { shared }, here, monthAt, now }: Parts, one:
   Object.assign(one, { used: await shared.quotas.look(one.key, month.name), period: month.name })
 }
 
-/** The response of a service without limits. */
+/** The response from a service without limits. */
 const unlimited: Usage = { countedBy: 'client', rates: [], quotas: [] }
 
 interface UsageOptions {
-  /** Limits and usage of the caller of a request. */
+  /** Returns the limits and usage of the caller. If omitted, there are no limits. */
   limiter?: { usage: (request: FastifyRequest) => Promise<Usage> }
 }
 
-/** GET /api/usage: limits and usage of the caller, for every valid token; not counted itself. */
+/** Serves GET /api/usage: the limits and usage of the caller, for every valid token. The call itself is not counted. */
 export const usageRoute: FastifyPluginAsyncTypebox<UsageOptions> = async (app, { limiter }) => {
   const about = {
     tags: ['limits'],

@@ -1,23 +1,25 @@
-/** Thrown instead of calling a store that is down. */
+/** Thrown immediately, without calling the store, while the store is down. */
 export class StoreDown extends Error {
   override name = 'StoreDown'
 }
 
 export interface BreakerOptions {
-  /** Timeout of a call. */
+  /** The timeout for each call. */
   timeoutMs: number
   /** Checks whether the store responds again. */
   probe: () => Promise<unknown>
   /** Runs a callback after `ms`; returns a function that cancels it. */
   later: (ms: number, run: () => void) => () => void
-  /** Called with the error when the store stops responding; `onUp` is called when it responds again. */
+  /** Called with the error when the store stops responding; `onUp` is called when the store responds again. */
   onDown: (error: unknown) => void
   onUp: () => void
 }
 
 const probeEveryMs = 500
 
-/** A circuit breaker for a store: after one failure every call fails at once, until a probe in the background succeeds. */
+/**
+ * Creates a circuit breaker for a store: after one failure, every call fails immediately until a background probe succeeds.
+ */
 export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOptions) {
   let isDown = false
   let isClosed = false
@@ -25,7 +27,7 @@ export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOption
   const inTime = <T>(work: () => Promise<T>): Promise<T> => {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const late = new StoreDown(`No response within ${timeoutMs} ms`)
-    // setImmediate lets a response be read first that arrived in time while this process was busy.
+    // setImmediate gives this process a chance to read a response that arrived in time while the process was busy.
     const settled = later(timeoutMs, () => setImmediate(reject, late))
     work().then(resolve, reject)
     return promise.finally(settled)
@@ -46,7 +48,7 @@ export function breaker({ timeoutMs, probe, later, onDown, onUp }: BreakerOption
     probeSoon()
   }
   return {
-    /** Calls the store. Rejects at once while it is down. */
+    /** Calls the store. Rejects immediately while the store is down. */
     ask: async <T>(work: () => Promise<T>): Promise<T> => {
       if (isDown) throw new StoreDown('The store of the rate limits does not respond')
       try {

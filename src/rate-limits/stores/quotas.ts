@@ -3,18 +3,18 @@ import type { Database, Prepared } from '../../storage/database.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 import { inBatches } from './coalesce.ts'
 
-/** Number of calls of a key in a period. */
+/** The number of calls for a key in a period. */
 export type QuotaUse = [key: string, period: string, calls: number]
 
-/** Monthly usage in the database; exact with any number of processes. */
+/** Monthly usage in the database; exact for any number of processes. */
 export interface QuotaUses {
-  /** Atomically counts a call unless the limit is reached; `used` is the sum afterwards. */
+  /** Atomically counts a call unless the limit is reached; `used` is the resulting total. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
   back: (key: string, period: string) => Promise<void>
   look: (key: string, period: string) => number | Promise<number>
-  /** Adds uses; returns the resulting sums in the same order. */
+  /** Adds uses and returns the resulting totals in the same order. */
   add: (uses: readonly QuotaUse[]) => Promise<number[]>
-  /** Raises each sum to at least the given value, which another counter has reached. */
+  /** Raises each total to at least the given value, which a different counter has reached. */
   raise: (uses: readonly QuotaUse[]) => Promise<void>
 }
 
@@ -23,10 +23,12 @@ interface Row {
   granted: number
 }
 
-/** The cast gives the parameter a type; without one it would not compare as a number. */
+/** The cast gives the parameter a type; without a type, it would not be compared as a number. */
 const number = sql`cast(${0} as integer)`
 
-/** The calls granted: those requested, capped at what is left. Parameters: limit, calls, calls, limit, limit. */
+/**
+ * The number of calls granted: the number requested, capped at what is left. Parameters: limit, calls, calls, limit, limit.
+ */
 const given = sql`case when ${number} - quota_uses.used >= ${number} then ${number}
   when ${number} > quota_uses.used then ${number} - quota_uses.used else 0 end`
 
@@ -42,7 +44,7 @@ const statements = {
   look: sql<Row>`select used, granted from quota_uses where key = ${''} and period = ${''}`,
 }
 
-/** Runs each change in its own transaction; concurrent takes of a key share one. */
+/** Runs each change in its own transaction; concurrent `take` calls for a key share a transaction. */
 export function quotaUses(db: Database): QuotaUses {
   const prepared = (statement: RawBuilder<Row>): Prepared<Row> =>
     db.prepare({ compile: () => statement.compile(db.read) })
@@ -51,7 +53,7 @@ export function quotaUses(db: Database): QuotaUses {
   const each = (statement: Prepared<Row>, uses: readonly QuotaUse[]) =>
     db.write(async (tx) => {
       const sums = new Map<QuotaUse, number>()
-      // Sorted, so that two processes never deadlock.
+      // Sorting prevents deadlocks between processes.
       for (const use of uses.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))) {
         const [key, period, calls] = use
         const { rows } = await statement.in(tx, [key, period, calls, calls])
@@ -85,7 +87,7 @@ export function quotaUses(db: Database): QuotaUses {
 const usedIn = (rows: Row[]) => Number(rows[0]?.used ?? 0)
 const nameOf = ([key, period]: QuotaUse) => `${key} ${period}`
 
-/** Deletes usage older than the month before last. */
+/** Deletes usage from before last month. */
 export async function expireQuotaUses(db: Database, now: () => number): Promise<void> {
   const date = new Date(now())
   const oldest = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 2)).toISOString().slice(0, 7)

@@ -4,7 +4,7 @@ import type { RedisCounters } from './redis.ts'
 
 export interface RedisQuotasOptions {
   redis: RedisCounters
-  /** Durable copy of the usage, which also counts while Redis is down. */
+  /** Durable copy of the usage. While Redis is down, it also does the counting. */
   record: QuotaUses
   later: (ms: number, run: () => void) => () => void
   onError: (error: unknown) => void
@@ -12,24 +12,25 @@ export interface RedisQuotasOptions {
   maxKeys?: number
 }
 
-/** The last usage of a key in a period that Redis reported to this process. */
+/** The most recent usage of a key in a period that Redis reported to this process. */
 interface SeenUsage {
   key: string
   period: string
   used: number
-  /** Whether it is saved to the database. */
+  /** Whether the usage is saved to the database. */
   isSaved: boolean
 }
 
 const saveEveryMs = 1_000
-/** Longer than any month, so that a count expires after its period. */
+/** Longer than any month, so that a count does not expire before its period ends. */
 const retentionMs = 40 * 86_400_000
 const nameOf = (key: string, period: string) => `${key} ${period}`
 
 /**
- * Quotas counted in Redis; every second, each process saves the values it has seen to the database. If Redis has lost a
- * key or never had it, counting continues from the saved value. While Redis is down the database counts; once it is back,
- * with or without its data, the next take of each key brings it up to the database's count.
+ * Counts quota usage in Redis; every second, each process saves the most recent values it has seen to the database. If Redis
+ * has no value for a key, counting continues from the saved value. While Redis is down, the database counts. When Redis is
+ * available again, with or without its data, the next `take` call for each key raises the Redis count to the database's
+ * count.
  */
 export function redisQuotas(options: RedisQuotasOptions) {
   const { redis, record } = options
@@ -49,7 +50,7 @@ export function redisQuotas(options: RedisQuotasOptions) {
   })
   const takeFromRecord: QuotaUses['take'] = async (key, period, limit) => {
     await cache.saveOne(key, period)
-    // Even if the call fails: its response may be lost, and the call counted.
+    // The key becomes stale even if the call fails: the response may have been lost after the call was counted.
     return record.take(key, period, limit).finally(() => staleKeys.add(nameOf(key, period)))
   }
   const quotas: Pick<QuotaUses, 'take' | 'back' | 'look'> = {
@@ -73,7 +74,7 @@ export function redisQuotas(options: RedisQuotasOptions) {
   return { quotas, close: cache.close }
 }
 
-/** Keys that the database counted while Redis was down, until Redis is up to date again. */
+/** Tracks keys that the database counted while Redis was down, until Redis is up to date again. */
 function countedElsewhere({ maxKeys = 50_000 }: RedisQuotasOptions) {
   const names = new Set<string>()
   const add = (name: string) => {
@@ -83,7 +84,7 @@ function countedElsewhere({ maxKeys = 50_000 }: RedisQuotasOptions) {
   return {
     add,
     has: (name: string) => names.has(name),
-    /** Removes the key before the update, so that calls counted in the meantime add it again. */
+    /** Removes the key before the update, so that calls counted during the update add the key again. */
     catchUp: async <T>(name: string, update: () => Promise<T>): Promise<T> => {
       names.delete(name)
       try {
@@ -96,7 +97,7 @@ function countedElsewhere({ maxKeys = 50_000 }: RedisQuotasOptions) {
   }
 }
 
-/** The last usage seen of each key, saved within a second. */
+/** Caches the most recent usage of each key and saves it within a second. */
 function usageCache({ record, later, onError, maxKeys = 50_000 }: RedisQuotasOptions) {
   const seen = new Map<string, SeenUsage>()
   let cancel: (() => void) | null = null
@@ -126,7 +127,7 @@ function usageCache({ record, later, onError, maxKeys = 50_000 }: RedisQuotasOpt
     if (one && !one.isSaved) await raise([one])
   })
   return {
-    /** Saves one key to the database immediately. */
+    /** Saves the usage of one key to the database immediately. */
     saveOne: async (key: string, period: string) => void (await raiseOne(nameOf(key, period))),
     add: (key: string, period: string, used: number) => {
       const name = nameOf(key, period)
@@ -134,7 +135,7 @@ function usageCache({ record, later, onError, maxKeys = 50_000 }: RedisQuotasOpt
       seen.set(name, { key, period, used, isSaved: false })
       arm()
     },
-    /** A lower bound for a key's usage, from memory and the database. */
+    /** Returns a lower bound for the usage of a key, from memory and the database. */
     minUsed: async (key: string, period: string): Promise<number> =>
       Math.max(seen.get(nameOf(key, period))?.used ?? 0, await record.look(key, period)),
     close: async () => {
@@ -145,7 +146,7 @@ function usageCache({ record, later, onError, maxKeys = 50_000 }: RedisQuotasOpt
   }
 }
 
-/** Evicts the oldest saved entry among the first 100; if none is saved, the oldest. */
+/** Evicts the oldest saved entry among the first 100 or, if none of those is saved, the oldest entry. */
 function makeRoom(seen: Map<string, SeenUsage>): void {
   const oldest = [...seen.entries().take(100)]
   const [id] = oldest.find(([, { isSaved }]) => isSaved) ?? (oldest[0] as [string, SeenUsage])

@@ -2,13 +2,13 @@ import type { Redis } from 'ioredis'
 import { breaker } from './circuit-breaker.ts'
 import { uncountable, type WindowCounter } from './windows.ts'
 
-/** Counters in Redis or Valkey: no call waits longer than `timeoutMs`, and nothing is queued while it is down. */
+/** Counters in Redis or Valkey: no call waits longer than `timeoutMs`, and nothing is queued while the server is down. */
 export interface RedisCounters {
-  /** Fixed windows by rate-limiter-flexible. */
+  /** Fixed windows, implemented by rate-limiter-flexible. */
   limiter: WindowCounter
   /**
-   * Atomically takes calls from a quota: returns the usage afterwards and the number of calls granted. Null when Redis does
-   * not know the key, because its data may be lost, unless `floor` gives a minimum usage.
+   * Atomically takes calls from a quota and returns the resulting usage and the number of calls granted. If Redis has no
+   * value for the key, its data may be lost: returns null, unless `floor` gives a minimum usage.
    */
   takeQuota: (key: string, request: QuotaRequest, floor?: number) => Promise<{ used: number; granted: number } | null>
   backQuota: (key: string) => Promise<number>
@@ -19,16 +19,16 @@ export interface RedisCounters {
 export interface QuotaRequest {
   limit: number
   calls: number
-  /** When the key may expire, in epoch ms. */
+  /** The time at which the key may expire, in epoch ms. */
   endsAtMs: number
 }
 
 export interface RedisOptions {
   url: string
-  /** Timeout of a command, after which Redis counts as down. */
+  /** The timeout for a command, after which Redis is considered down. */
   timeoutMs?: number
   later: (ms: number, run: () => void) => () => void
-  /** Called when Redis stops responding; `onUp` is called when it responds again. */
+  /** Called when Redis stops responding; `onUp` is called when Redis responds again. */
   onDown: (error: unknown) => void
   onUp: () => void
 }
@@ -56,7 +56,7 @@ type Scripted = Redis & {
   plinthBack: (key: string) => Promise<number>
 }
 
-/** Connects in the background and reconnects when the connection ends; the client is loaded on demand. */
+/** Connects in the background and reconnects if the connection ends. The client library is loaded on demand. */
 export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   const { url, timeoutMs = usualTimeoutMs, later, onDown, onUp } = options
   const [{ Redis }, { RateLimiterRedis }] = await Promise.all([import('ioredis'), import('rate-limiter-flexible')])
@@ -69,7 +69,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
   const gate = breaker({ timeoutMs, probe: () => redis.ping(), later, onDown, onUp })
-  // The command that fails reports the connection error.
+  // Connection errors are reported by the command that fails.
   redis.on('error', () => {})
   await connected(redis, later)
   const limiter = new RateLimiterRedis({
@@ -96,7 +96,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   }
 }
 
-/** Waits briefly for the first connection: the service also starts without Redis. */
+/** Waits briefly for the first connection; the service also starts without Redis. */
 async function connected(redis: Redis, later: RedisOptions['later']): Promise<void> {
   await new Promise<void>((resolve) => {
     const giveUp = later(maxRetryMs, resolve)

@@ -13,11 +13,11 @@ export interface OpenWindow {
 export interface LimitWindows {
   /** Adds a call to the key's window, which starts with its first call; `used` includes this call. */
   add: (key: string, seconds: number) => Promise<OpenWindow>
-  /** Null when no window is open. */
+  /** Returns the key's window, or null if no window is open. */
   look: (key: string) => Promise<OpenWindow | null>
 }
 
-/** The methods that every store of rate-limiter-flexible has. */
+/** The methods that every rate-limiter-flexible store has. */
 export interface WindowCounter {
   consume: (key: string, calls: number, options: { customDuration: number }) => Promise<Counted>
   get: (key: string) => Promise<Counted | null>
@@ -28,10 +28,10 @@ interface Counted {
   msBeforeNext: number
 }
 
-/** More than any window can count: the caller compares the count itself, because each key has its own limit. */
+/** More than any window can count. The caller compares the count with the limit, because each key has its own limit. */
 export const uncountable = 2_000_000_000
 
-/** Windows on top of a rate-limiter-flexible limiter; concurrent calls of a key in this process are coalesced. */
+/** Implements windows with a rate-limiter-flexible limiter. Concurrent calls for a key in this process are coalesced. */
 export function windowsOf(limiter: WindowCounter, now: () => number): LimitWindows {
   const opened = ({ consumedPoints, msBeforeNext }: Counted): OpenWindow => ({
     used: consumedPoints,
@@ -53,7 +53,7 @@ export function windowsOf(limiter: WindowCounter, now: () => number): LimitWindo
   }
 }
 
-/** Windows in the database, with the implementation for its engine. */
+/** Implements windows in the database, with the counter that suits its engine. */
 export async function windowsIn(db: Database, now: () => number): Promise<LimitWindows> {
   if (db.engine.name === 'sqlite') return windowsOf(rowLimiter(db, now), now)
   const { RateLimiterPostgres } = await import('rate-limiter-flexible')
@@ -63,7 +63,7 @@ export async function windowsIn(db: Database, now: () => number): Promise<LimitW
   return windowsOf(new RateLimiterPostgres({ storeClient, ...table, ...about }), now)
 }
 
-/** The client interface of rate-limiter-flexible on top of our connection pool and prepared statements. */
+/** Provides the client interface that rate-limiter-flexible expects, using our connection pool and prepared statements. */
 function pooled(db: Database) {
   const prepared = new Map<string, Prepared<object>>()
   return async ({ text, values = [] }: { text: string; values?: unknown[] }) => {
@@ -79,7 +79,7 @@ interface Row {
   expire: number
 }
 
-/** A counter for the embedded database, whose single writer rate-limiter-flexible does not support. */
+/** Creates a counter for the embedded database; rate-limiter-flexible does not support its single writer. */
 function rowLimiter(db: Database, now: () => number): WindowCounter {
   const text = sql<Row>`
     insert into limit_windows (key, points, expire) values (${''}, ${0}, ${0})
