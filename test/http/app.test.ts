@@ -7,7 +7,10 @@ import { sendRaw } from './support.ts'
 onSqlite((engine) => {
   const service = appOn(engine)
 
-  /** Asserts the error body that the contract defines and the headers of every response, wherever the error occurred. */
+  /**
+   * Asserts that the error body matches the contract and that the common headers are present, regardless of where the error
+   * occurred.
+   */
   const isProblem = (answer: { headers: Record<string, unknown>; body: string }, status: number, code: string) => {
     assert.match(String(answer.headers['content-type']), /^application\/problem\+json/)
     const body = JSON.parse(answer.body)
@@ -58,7 +61,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('400 without Strict-Transport-Security if it is not', async () => {
+    it('400 without Strict-Transport-Security if the target is not valid in a URL', async () => {
       for (const url of ['/products/%zz', '/%']) {
         const answer = await plain(url)
         assert.equal(answer.statusCode, 400, url)
@@ -88,7 +91,7 @@ onSqlite((engine) => {
     ]
     const post = (lines: string[]) => sendRaw(service, ['POST /products HTTP/1.1', ...head, ...lines], '{')
 
-    it('400 for a malformed request, then the connection is closed', async () => {
+    it('400 for a malformed request, after which the connection is closed', async () => {
       for (const lines of malformed) assert.equal((await post(lines)).status, 400, lines.join())
     })
 

@@ -5,7 +5,7 @@ import { type Mounted, mount, send, verify } from './support.ts'
 
 const config = { scope: 'public' }
 
-describe('identify', () => {
+describe('the authenticate policy', () => {
   let mounted: Mounted
   let asked: string[]
   const remembering = (token: string): Verification | Promise<Verification> => {
@@ -32,7 +32,7 @@ describe('identify', () => {
   }
   const reader = { clientId: 'cli_reader', subject: 'usr_1', scopes: ['things:read'] }
 
-  it('sets the caller of a valid token, verified synchronously or asynchronously', async () => {
+  it('sets the caller for a valid token, whether it is verified synchronously or asynchronously', async () => {
     assert.deepEqual(await who('Bearer reader'), reader)
     assert.deepEqual(await who('Bearer slow-reader'), reader)
   })
@@ -46,13 +46,13 @@ describe('identify', () => {
     assert.deepEqual(asked, [])
   })
 
-  it('never rejects a request: it records why the token was rejected', async () => {
+  it('never rejects a request, but records why its token was rejected', async () => {
     assert.deepEqual(await who('Bearer expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
     assert.deepEqual(await who('Bearer slow-expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
     assert.deepEqual(await who('Bearer unknown'), { refused: 'AUTH_TOKEN_INVALID' })
   })
 
-  it('records a malformed token after the scheme as invalid', async () => {
+  it('records a malformed token as invalid', async () => {
     for (const header of [
       'Bearer a b',
       'Bearer reader,writer',
@@ -64,14 +64,14 @@ describe('identify', () => {
     }
   })
 
-  it('leaves other schemes to the routes that accept them', async () => {
+  it('leaves other authorization schemes to the routes that accept them', async () => {
     for (const header of ['Basic cmVhZGVyOng=', 'reader', 'Bearerreader', 'Bearer', '']) {
       assert.equal(await who(header), null, header)
       assert.deepEqual(asked, [], header)
     }
   })
 
-  it('ignores tokens in the query, a cookie or another header (T-JWT-10)', async () => {
+  it('ignores tokens in the query, cookies and other headers (T-JWT-10)', async () => {
     assert.equal(await who(undefined, '/who?access_token=reader'), null)
     const headers = {
       cookie: 'access_token=reader',
@@ -82,13 +82,13 @@ describe('identify', () => {
     assert.deepEqual(asked, [])
   })
 
-  it('500 if the verification itself fails: the token is not at fault', async () => {
+  it('leads to a 500 if the verification itself fails, because the token is not at fault', async () => {
     const answer = await send(mounted, { url: '/who', token: 'down' })
     assert.equal(answer.statusCode, 500)
     assert.match(String(mounted.faults.at(-1)), /the store is down/)
   })
 
-  it('500 if a route reads its caller without requiring one', async () => {
+  it('leads to a 500 if a route reads its caller without requiring a token', async () => {
     assert.equal((await send(mounted, { url: '/required', token: 'reader' })).json().client, 'cli_reader')
     assert.equal((await send(mounted, { url: '/required' })).statusCode, 500)
   })

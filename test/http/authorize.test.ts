@@ -28,7 +28,7 @@ describe('authorize', () => {
     assert.equal(answer.headers['www-authenticate'], undefined)
   })
 
-  it('200 for everyone on a public route, and for every valid token on an `any` route', async () => {
+  it('200 for everyone on a public route, and for any valid token on an `any` route', async () => {
     assert.equal((await ask('GET', '/things')).statusCode, 200)
     assert.equal((await ask('GET', '/things', 'reader')).statusCode, 200)
     assert.equal((await ask('GET', '/own', 'reader')).statusCode, 200)
@@ -40,7 +40,7 @@ describe('authorize', () => {
     }
   })
 
-  it('401 AUTH_REQUIRED without a token; the challenge has no error code (RFC 6750 §3.1)', async () => {
+  it('401 AUTH_REQUIRED without a token, with no error code in the challenge (RFC 6750 §3.1)', async () => {
     for (const [method, url] of [
       ['POST', '/things'],
       ['GET', '/own'],
@@ -67,7 +67,7 @@ describe('authorize', () => {
     assert.equal(answer.json().errorCode, 'AUTH_TOKEN_INVALID')
   })
 
-  it('401 for an invalid token on a public path too, so that the client notices', async () => {
+  it('401 for an invalid token even on a public path, so that the client notices', async () => {
     assert.equal((await ask('GET', '/things', 'expired')).json().errorCode, 'AUTH_TOKEN_EXPIRED')
     assert.equal((await ask('GET', '/things', 'forged')).statusCode, 401)
   })
@@ -76,7 +76,7 @@ describe('authorize', () => {
     assert.equal((await ask('POST', '/things', undefined, '?access_token=writer')).statusCode, 401)
   })
 
-  it('403 ACCESS_DENIED naming the missing scope', async () => {
+  it('403 ACCESS_DENIED with the missing scope', async () => {
     const answer = await ask('POST', '/things', 'reader')
     assert.equal(answer.statusCode, 403)
     assert.equal(
@@ -87,7 +87,7 @@ describe('authorize', () => {
     assert.equal(answer.headers['cache-control'], 'no-store')
   })
 
-  it('404 and 405 take precedence over 401: an unknown path requires no token', async () => {
+  it('404 and 405 instead of 401, because an unknown path or method requires no token', async () => {
     assert.equal((await ask('GET', '/nothing', 'forged')).statusCode, 404)
     assert.equal((await ask('DELETE', '/things')).statusCode, 405)
     assert.equal((await ask('OPTIONS', '/own')).statusCode, 204)
@@ -113,7 +113,7 @@ describe('startup', () => {
     }
   })
 
-  it('fails if a policy is registered before one it depends on', async () => {
+  it('fails if a policy is registered before its dependencies', async () => {
     const early: [string, (app: FastifyInstance) => unknown][] = [
       ['methods', (app) => app.register(methods)],
       ['authenticate', (app) => app.register(authenticate, { verify })],

@@ -13,9 +13,9 @@ const bodyLimit = 2_000
 const json = 'application/json'
 const patchType = 'application/merge-patch+json'
 
-describe('bodies', () => {
+describe('request bodies', () => {
   let mounted: Mounted
-  /** Bodies that reached a handler, so each passed validation. */
+  /** Bodies that reached a handler, each of which must have passed validation. */
   const reached: unknown[] = []
   before(async () => {
     const routes: Parameters<typeof mount>[1] = (app) => {
@@ -63,7 +63,7 @@ describe('bodies', () => {
       }
     })
 
-    it('415 for any other type, or none', async () => {
+    it('415 for any other media type, or none', async () => {
       const others = [
         'text/plain',
         'application/x-www-form-urlencoded',
@@ -96,7 +96,7 @@ describe('bodies', () => {
       )
     })
 
-    it('415 for any charset other than UTF-8, whatever the other parameters', async () => {
+    it('415 for any charset other than UTF-8, regardless of other parameters', async () => {
       for (const parameters of [
         'charset=UTF-8',
         'charset="Utf-8"',
@@ -122,13 +122,13 @@ describe('bodies', () => {
       }
     })
 
-    it('415 for other JSON media types, whose meaning differs', async () => {
+    it('415 for other JSON media types, which have different semantics', async () => {
       for (const name of ['vnd.plinth.v1', 'ld', 'problem', 'json-patch', 'hal']) {
         assert.equal((await post(pen, `application/${name}+json`)).statusCode, 415, name)
       }
     })
 
-    it('415 lists the accepted media types (RFC 9110 §15.5.16)', async () => {
+    it('415 with a list of the accepted media types (RFC 9110 §15.5.16)', async () => {
       assert.equal((await post(pen, 'text/plain')).headers.accept, json)
       const coded = await post(pen, json, { 'content-encoding': 'gzip' })
       assert.deepEqual([coded.headers['accept-encoding'], coded.headers.accept], ['identity', undefined])
@@ -144,7 +144,7 @@ describe('bodies', () => {
       assert.equal((await post(pen, json, { 'content-encoding': 'identity' })).statusCode, 200)
     })
 
-    it('415 or 400 for a malformed Content-Type; an unvalidated body never reaches the handler (T-HTTP-07)', async () => {
+    it('415 or 400 for a malformed Content-Type, so that no unvalidated body reaches a handler (T-HTTP-07)', async () => {
       const odd = [
         '\t',
         ' ',
@@ -199,7 +199,7 @@ describe('bodies', () => {
       assert.deepEqual([none.statusCode, none.json().errorCode], [400, 'INVALID_INPUT'])
     })
 
-    it('400 INVALID_INPUT for a body of only white space', async () => {
+    it('400 INVALID_INPUT for a body that consists only of white space', async () => {
       for (const text of [' ', '\r\n\t ', '\ufeff']) assert.deepEqual(await code(text), [400, 'INVALID_INPUT'])
     })
 
@@ -223,7 +223,7 @@ describe('bodies', () => {
       assert.deepEqual(await code('{"name":"Пен 😀","price":1}'), [200, undefined])
     })
 
-    it('400 INVALID_INPUT for duplicate names in one object, escaped or not (RFC 7493 §2.3)', async () => {
+    it('400 INVALID_INPUT for duplicate names in an object, escaped or not (RFC 7493 §2.3)', async () => {
       for (const text of [
         '{"name":"Pen","price":1,"price":2}',
         '{"name":"Pen","price":1,"price":1}',
@@ -300,7 +300,7 @@ describe('bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for a wrong JSON type, without coercion (T-API-06)', async () => {
+    it('400 INVALID_INPUT for a wrong JSON type, because types are not coerced (T-API-06)', async () => {
       for (const name of [7, true, null, ['Pen'], { $ne: '' }]) {
         assert.deepEqual(await code({ name, price: 1 }), [400, 'INVALID_INPUT'], JSON.stringify(name))
       }
@@ -314,7 +314,7 @@ describe('bodies', () => {
       assert.deepEqual(await code('{"name":"Pen","price":1e999}'), [400, 'INVALID_INPUT'])
     })
 
-    it('400 MISSING_REQUIRED_FIELD naming every missing field', async () => {
+    it('400 MISSING_REQUIRED_FIELD with a list of all missing fields', async () => {
       const answer = await post({ note: 'a' })
       assert.equal(answer.statusCode, 400)
       assert.equal(answer.json().errorCode, 'MISSING_REQUIRED_FIELD')
@@ -324,14 +324,14 @@ describe('bodies', () => {
       )
     })
 
-    it('400 naming malformed and missing fields together', async () => {
+    it('400 with a list of all malformed and missing fields', async () => {
       const answer = await post({ name: 7, inner: { deep: 'x' } })
       const fields = answer.json().errors.map(({ field }: { field: string }) => field)
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
       assert.deepEqual(fields.sort(), ['inner.deep', 'name', 'price'])
     })
 
-    it('400 for prototype keys at any depth, and no prototype is modified (T-HTTP-09)', async () => {
+    it('400 for prototype keys at any depth, without modifying a prototype (T-HTTP-09)', async () => {
       const keys = Reflect.ownKeys(Object.prototype)
       for (const text of [
         '{"name":"Pen","price":1,"__proto__":{"admin":true}}',
@@ -356,9 +356,9 @@ describe('bodies', () => {
     })
   })
 
-  describe('a body where none is expected (RFC 9110 §9.3)', () => {
+  describe('an unexpected body (RFC 9110 §9.3)', () => {
     const types = [undefined, json, patchType, 'text/plain', 'application/json; charset=latin1']
-    it('204 for DELETE and 200 for GET with any body', async () => {
+    it('204 for DELETE and 200 for GET, regardless of the body', async () => {
       for (const type of types) {
         for (const payload of [undefined, '', '{', pen, '\u0000']) {
           const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }
@@ -369,7 +369,7 @@ describe('bodies', () => {
       }
     })
 
-    it('200 for a POST without a body schema; its handler never sees the body', async () => {
+    it('200 for a POST to a route without a body schema, whose handler never sees the body', async () => {
       for (const type of types.slice(1) as string[]) {
         const headers = { 'content-type': type }
         const answer = await send(mounted, { method: 'POST', url: '/bare', payload: pen, headers })
@@ -377,7 +377,7 @@ describe('bodies', () => {
       }
     })
 
-    it('404 and 405 with any body', async () => {
+    it('404 and 405 regardless of the body', async () => {
       const sent = (method: 'POST' | 'PUT', url: string, payload: string) =>
         send(mounted, { method, url, payload, headers: { 'content-type': json } })
       for (const payload of ['{', '', pen, 'x'.repeat(2 * bodyLimit)]) {
@@ -395,14 +395,14 @@ describe('bodies', () => {
       return [answer.status, answer.headers.connection, answer.body.includes('HTTP/1.1 200')]
     }
 
-    it('stays open when the body was read: the next request gets a response', async () => {
+    it('stays open if the body was read, so that the next request gets a response', async () => {
       const json1 = ['Content-Type: application/json', 'Content-Length: 1']
       assert.deepEqual(await refused(json1, '{'), [400, undefined, true])
       assert.deepEqual(await refused(['Content-Type: text/plain', 'Content-Length: 1'], 'x'), [415, undefined, true])
       assert.deepEqual(await refused([...json1, 'Content-Encoding: gzip'], 'x'), [415, undefined, true])
     })
 
-    it('is closed when the rest of the body could be long', async () => {
+    it('is closed if the rest of the body could be long', async () => {
       const long = ['Content-Type: text/plain', 'Content-Length: 999999999']
       assert.deepEqual(await refused(long), [415, 'close', false])
       const chunked = ['Content-Type: text/plain', 'Transfer-Encoding: chunked']
@@ -416,14 +416,14 @@ describe('bodies', () => {
       return empty.replace('""', `"${'x'.repeat(bytes - empty.length)}"`)
     }
 
-    it('200 up to the limit, 413 PAYLOAD_TOO_LARGE one byte beyond it', async () => {
+    it('200 up to the limit, 413 PAYLOAD_TOO_LARGE one byte above the limit', async () => {
       assert.equal((await post(sized(bodyLimit))).statusCode, 200)
       const answer = await post(sized(bodyLimit + 1))
       assert.equal(answer.statusCode, 413)
       assert.equal(answer.json().errorCode, 'PAYLOAD_TOO_LARGE')
     })
 
-    it('413 by the number of bytes, not of characters', async () => {
+    it('413 based on the number of bytes, not characters', async () => {
       const body = JSON.stringify({ name: 'Pen', price: 1, extra: 'ä'.repeat(bodyLimit / 2) })
       assert.ok(body.length < bodyLimit)
       assert.equal((await post(body)).statusCode, 413)
@@ -437,7 +437,7 @@ describe('bodies', () => {
       assert.equal(JSON.parse(answer.body).errorCode, 'PAYLOAD_TOO_LARGE')
     })
 
-    it('413 for a chunked body that grows beyond the limit (T-HTTP-08)', async () => {
+    it('413 for a chunked body that exceeds the limit (T-HTTP-08)', async () => {
       const chunk = `3e8\r\n${'x'.repeat(1_000)}\r\n`
       const lines = [...head, 'Connection: close', 'Transfer-Encoding: chunked']
       const answer = await sendRaw(mounted, lines, `${chunk.repeat(3)}0\r\n\r\n`)
@@ -450,8 +450,8 @@ describe('bodies', () => {
     })
   })
 
-  describe('validation', () => {
-    it('422 VALIDATION_ERROR naming all invalid fields at once', async () => {
+  describe('body validation', () => {
+    it('422 VALIDATION_ERROR with a list of all invalid fields', async () => {
       const answer = await post({ name: 'far too long a name', price: -1, note: 'four' })
       assert.equal(answer.statusCode, 422)
       assert.equal(answer.json().errorCode, 'VALIDATION_ERROR')
@@ -465,7 +465,7 @@ describe('bodies', () => {
       for (const { message } of answer.json().errors) assert.equal(typeof message, 'string')
     })
 
-    it('200 with text trimmed before it is validated', async () => {
+    it('200 for text that is valid after trimming', async () => {
       const answer = await post({ name: '  Pen\t\n', price: 0, note: '    a    ' })
       assert.deepEqual(answer.json().received, { name: 'Pen', price: 0, note: 'a' })
     })
@@ -476,16 +476,16 @@ describe('bodies', () => {
     })
   })
 
-  describe('integers in path and query (T-API-06)', () => {
+  describe('integers in the path and query (T-API-06)', () => {
     const odd = ['1e3', '0x1', '-0', '+1', '01', '1.0', '1.', '.5', ' 1', '1 ', 'abc', 'NaN', '١', '']
 
-    it('200 for canonical decimals, parsed as numbers', async () => {
+    it('200 for canonical decimals, which are parsed as numbers', async () => {
       const answer = await get('/things/42?limit=7')
       assert.deepEqual(answer.json(), { params: { id: 42 }, query: { limit: 7 } })
       assert.equal((await get('/things/2147483647')).statusCode, 200)
     })
 
-    it('200 for any number of digits: larger integers are clamped to the first unsafe one', async () => {
+    it('200 for any number of digits: larger integers are clamped to the first unsafe integer', async () => {
       for (const text of ['9007199254740993', '9'.repeat(30), '9'.repeat(250)]) {
         const { params, query } = (await get(`/things/${text}?limit=${text.repeat(4)}`)).json()
         assert.deepEqual([params.id, query.limit], [2 ** 53, 2 ** 53], text)
@@ -500,7 +500,7 @@ describe('bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for any other notation in the path, and out of range', async () => {
+    it('400 INVALID_INPUT for any other notation or an out-of-range integer in the path', async () => {
       for (const text of [...odd.filter((text) => text !== ''), '0', '-1', `-${'9'.repeat(30)}`, '1/', '%31%00']) {
         const path = text === '1/' ? '1%2F' : text.startsWith('%') ? text : encodeURIComponent(text)
         const answer = await get(`/things/${path}`)
@@ -508,20 +508,20 @@ describe('bodies', () => {
       }
     })
 
-    it('400 for a repeated query parameter, integer or text', async () => {
+    it('400 for a repeated integer or text parameter in the query', async () => {
       for (const query of ['limit=1&limit=2', 'limit=1&limit=1', 'q=a&q=b', 'q=a&q=']) {
         const answer = await get(`/things/1?${query}`)
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'], query)
       }
     })
 
-    it('200 with unknown query parameters, even if repeated or named like prototype members', async () => {
+    it('200 with unknown query parameters, even if they are repeated or named like prototype members', async () => {
       const answer = await get('/things/1?x=1&x=2&__proto__=a&constructor=b&q[$ne]=c')
       assert.equal(answer.statusCode, 200)
       assert.equal(({} as Record<string, unknown>).a, undefined)
     })
 
-    it('200 with text that looks like a number: it stays text', async () => {
+    it('200 with text that looks like a number, which remains text', async () => {
       assert.deepEqual((await get('/things/1?q=1e3')).json().query, { q: '1e3' })
     })
   })

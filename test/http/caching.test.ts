@@ -34,7 +34,7 @@ describe('caching', () => {
   }
 
   for (const method of ['GET', 'HEAD'] as const) {
-    it(`public: shared caches may store the response to ${method} for a minute, and Expires says the same`, async () => {
+    it(`public: shared caches may store the response to ${method} for a minute, with a matching Expires`, async () => {
       const control = 'public, max-age=60, must-revalidate'
       mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
       assert.deepEqual(await ask('/public', method), { control, expires: 'Sun, 01 Mar 2026 12:01:00 GMT' })
@@ -55,7 +55,7 @@ describe('caching', () => {
       })
     }
 
-    it(`private: the client may store the response to ${method} but must revalidate it`, async () => {
+    it(`private: only the client may store the response to ${method}, and must revalidate it`, async () => {
       assert.deepEqual(await ask('/private', method), { control: 'private, no-cache', expires: undefined })
     })
 
@@ -65,7 +65,7 @@ describe('caching', () => {
     })
   }
 
-  it('304 has the Cache-Control of the 200: private for a request with credentials', async () => {
+  it('304 has the same Cache-Control as the 200, which is private for a request with credentials', async () => {
     for (const [credentials, control] of [
       [{}, 'public, max-age=60, must-revalidate'],
       [{ authorization: 'Basic Zm9v' }, 'private, max-age=60, must-revalidate'],

@@ -6,7 +6,7 @@ import { type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  describe('error codes in responses to requests that cause them', () => {
+  describe('the response to a request that causes an error', () => {
     let db: Database
     let service: TestApp
     let faulty: TestApp
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       ...more,
     })
 
-    /** A request that causes each code: first the codes of the contract. */
+    /** A request that causes each error code, starting with the codes in the contract. */
     const requests: Partial<Record<ProblemCode, Sent>> = {
       INVALID_INPUT: post('/users', '{'),
       MISSING_REQUIRED_FIELD: post('/users', { name: 'Ada' }),
@@ -77,23 +77,23 @@ forEachEngine((engine) => {
       }
     }
     for (const [code, sent] of Object.entries(requests) as [ProblemCode, Sent][]) {
-      it(`${problems[code][0]} ${code} in both forms`, () => check(code, service, sent))
+      it(`${problems[code][0]} ${code} in both error formats`, () => check(code, service, sent))
     }
-    it('500 INTERNAL_ERROR in both forms, logged for the operator', async () => {
+    it('500 INTERNAL_ERROR in both error formats, logged for the operator', async () => {
       await check('INTERNAL_ERROR', faulty, { url: '/users' })
       assert.equal(faulty.faults.length, 2)
     })
 
-    it('428 PRECONDITION_REQUIRED in both forms, when preconditions are required', async () => {
+    it('428 PRECONDITION_REQUIRED in both error formats, if preconditions are required', async () => {
       await check('PRECONDITION_REQUIRED', demanding, { method: 'DELETE', url: '/products/1' })
     })
 
-    it('409 TASK_NOT_COMPLETED in both forms', async () => {
+    it('409 TASK_NOT_COMPLETED in both error formats', async () => {
       const task = await service.send(post('/api/reports', { reportType: 'books', format: 'csv' }))
       await check('TASK_NOT_COMPLETED', service, { url: `/api/reports/${task.json().taskId}/download` })
     })
 
-    it('all invalid fields are reported at once, in both forms', async () => {
+    it('422 VALIDATION_ERROR reports all invalid fields at once, in both error formats', async () => {
       const sent = post('/users', { name: '', email: 'ada', phone: 'x', address: '\u0000' })
       const fields = ['address', 'email', 'name', 'phone']
       const problem = (await service.send(sent)).json()

@@ -51,7 +51,7 @@ describe('compression', () => {
     (await get(url, encoding, headers)).headers['content-encoding']
 
   for (const coding of ['gzip', 'br'] as const) {
-    it(`200 in ${coding}, with the same content and its own strong tag (RFC 9110 §8.8.3.3)`, async () => {
+    it(`200 in ${coding} with the same content and a separate strong tag (RFC 9110 §8.8.3.3)`, async () => {
       for (const url of ['/thing', '/huge']) {
         const [plain, packed] = [await get(url), await get(url, coding)]
         assert.equal(packed.headers['content-encoding'], coding)
@@ -74,7 +74,7 @@ describe('compression', () => {
     })
   }
 
-  it('200 with the same weak tag in each coding: it identifies the content, not the bytes', async () => {
+  it('200 with the same weak tag in every coding, because it identifies the content, not the bytes', async () => {
     for (const url of ['/list', '/thing?fields=text']) {
       const plain = String((await get(url)).headers.etag)
       assert.match(plain, /^W\//)
@@ -83,7 +83,7 @@ describe('compression', () => {
     }
   })
 
-  it('200 with Vary: Accept-Encoding, compressed or not', async () => {
+  it('200 with Vary: Accept-Encoding, whether compressed or not', async () => {
     for (const url of ['/thing', '/small', '/list', '/picture']) {
       for (const encoding of [undefined, 'gzip']) {
         assert.match(String((await get(url, encoding)).headers.vary), /\bAccept-Encoding\b/, `${url} ${encoding}`)
@@ -92,7 +92,7 @@ describe('compression', () => {
     assert.match(String((await get('/thing', 'gzip', { 'if-none-match': '*' })).headers.vary), /\bAccept-Encoding\b/)
   })
 
-  it('200 compressed from 1 KiB up, or at any size if uncompressed content is not acceptable', async () => {
+  it('200 compressed at 1 KiB or more, or at any size if uncompressed content is not acceptable', async () => {
     const sized = async (bytes: number, encoding: string) => {
       assert.equal((await get(`/bytes/${bytes}`)).headers['content-length'], String(bytes))
       return codingAt(`/bytes/${bytes}`, encoding)
@@ -107,24 +107,24 @@ describe('compression', () => {
     ['/picture', 'content that is not text'],
     ['/stream', 'a stream'],
     ['/part', 'partial content'],
-    ['/fixed', 'a no-transform response'],
+    ['/fixed', 'a response with no-transform'],
     ['/nothing', 'an error'],
   ]
   for (const [url, why] of plain) {
-    it(`uncompressed: ${why}`, async () => {
+    it(`no compression for ${why}`, async () => {
       const answer = await get(url, 'gzip, br')
       assert.equal(answer.headers['content-encoding'], undefined)
       assert.ok(answer.body.length > 0)
     })
   }
 
-  it('unchanged: content that is already compressed, and the response to a write', async () => {
+  it('no compression for content that is already compressed or for the response to a write', async () => {
     assert.equal(await codingAt('/done', 'gzip'), 'x')
     const written = await send(mounted, { method: 'POST', url: '/thing', headers: { 'accept-encoding': 'gzip' } })
     assert.equal(written.headers['content-encoding'], undefined)
   })
 
-  it('200 for a page in text/html', async () => assert.equal(await codingAt('/page', 'gzip'), 'gzip'))
+  it('200 compressed for an HTML page', async () => assert.equal(await codingAt('/page', 'gzip'), 'gzip'))
 
   describe('conditional requests', () => {
     const held: [tag: string, encoding: string | undefined, status: number, tag304: string][] = [
@@ -136,7 +136,8 @@ describe('compression', () => {
       ['"3"', 'gzip', 304, '"3"'],
       ['"3-gzip", "3"', 'gzip', 304, '"3"'],
       ['*', 'gzip', 304, '"3"'],
-      // A client that has a coding it does not accept is a cache, which would serve the wrong one.
+      // A client that has a representation in a coding it does not accept must be a cache, which would serve the wrong
+      // representation.
       ['"3-gzip"', undefined, 200, ''],
       ['"3-gzip"', 'br', 200, ''],
       ['"3-gzip"', 'gzip;q=0', 200, ''],
@@ -192,7 +193,7 @@ describe('negotiateCoding (RFC 9110 §12.5.3)', () => {
     ['gzipx', null, true],
   ]
   for (const [header, coding, identity] of table) {
-    it(`${coding} for "${header}"${identity ? '' : ', and uncompressed content is not acceptable'}`, () =>
+    it(`returns ${coding} for "${header}"${identity ? '' : ', and that uncompressed content is not acceptable'}`, () =>
       assert.deepEqual(negotiateCoding(header), { coding, identity }))
   }
 })

@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   const send = (method: Method, url: string, headers: Headers = {}, payload?: object) =>
     service.send({ method, url, headers, scopes, ...(payload && { payload }) })
 
-  /** A product at revision 3, last changed in the second that the table of conditions uses. */
+  /** Creates a product at revision 3, last changed in the second that the table of conditions uses. */
   const product = async () => {
     const row = { name: 'Pen', nameKey: 'pen', price: 1, ...at }
     const made = service.db.write((tx) => tx.insertInto('products').values(row).returning('id').executeTakeFirst())
@@ -50,7 +50,9 @@ forEachEngine((engine) => {
     })
   })
 
-  /** RFC 9110 §15.4.5: a 304 has the validators and caching headers of the 200 and no header that describes content. */
+  /**
+   * Asserts RFC 9110 §15.4.5: a 304 has the validators and caching headers of the 200, but no headers that describe content.
+   */
   const isBare = (answer: Answer, whole: Answer) => {
     assert.equal(answer.body, '')
     for (const name of ['etag', 'cache-control', 'expires', 'vary', 'content-location']) {
@@ -60,12 +62,12 @@ forEachEngine((engine) => {
     const described = Object.keys(answer.headers).filter((name) => /^(content-|last-modified|transfer-)/.test(name))
     assert.deepEqual(described, [])
   }
-  /** RFC 9110 §9.3.2: HEAD has the header fields of GET and no content. */
+  /** Asserts RFC 9110 §9.3.2: a response to HEAD has the header fields of the response to GET, but no content. */
   const isHead = (head: Answer, get: Answer) => {
     const perAnswer = { 'x-request-id': '', date: '' }
     assert.equal(head.statusCode, get.statusCode)
     assert.equal(head.body, '')
-    // The body of an error contains its request id and timestamp.
+    // An error body contains its request id and timestamp.
     const errorLength = get.statusCode >= 400 ? { 'content-length': '' } : {}
     assert.deepEqual(
       { ...head.headers, ...perAnswer, ...errorLength },
@@ -130,17 +132,17 @@ forEachEngine((engine) => {
     })
   }
 
-  describe('requests that would fail without their condition (RFC 9110 §13.2.1)', () => {
+  describe('requests that would fail even without a precondition (RFC 9110 §13.2.1)', () => {
     const payload = bodies.PUT
     for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'] as const) {
-      it(`404 for ${method} of an unknown id, whatever the condition`, async () => {
+      it(`404 for ${method} with an unknown id, regardless of the precondition`, async () => {
         for (const { note, headers } of conditions) {
           const answer = await send(method, '/products/2147483647', headers, bodies[method as 'PUT'])
           assert.equal(answer.statusCode, 404, note)
         }
       })
     }
-    it('400, 401, 403, 405, 415 and 422 before 412', async () => {
+    it('400, 401, 403, 405, 415 or 422 rather than 412', async () => {
       const id = await product()
       const url = `/products/${id}`
       const headers = { 'if-match': '"2"', 'if-none-match': '*' }
@@ -162,7 +164,7 @@ forEachEngine((engine) => {
 
   const weak = ['/products?limit=3', '/books', '/products?fields=id', '/products/1?fields=name', '/api/reports']
   for (const url of [...weak, '/api/webhooks', '/api/report-types', '/api/event-types']) {
-    describe(`GET and HEAD ${url}, which has a weak tag and no date`, () => {
+    describe(`GET and HEAD ${url} (weak tag, no date)`, () => {
       for (const [note, headers, status] of weakConditions) {
         it(`${status} for ${note}`, async () => {
           if (url.startsWith('/products')) await product()
@@ -197,7 +199,7 @@ forEachEngine((engine) => {
         })
       }
     }
-    it('400 and 422 before 412', async () => {
+    it('400 or 422 rather than 412', async () => {
       const headers = { 'if-none-match': '*' }
       assert.equal((await send('POST', '/products', headers, {})).statusCode, 400)
       assert.equal((await send('POST', '/products', headers, { name: '', price: 1 })).statusCode, 422)
@@ -225,7 +227,7 @@ forEachEngine((engine) => {
         else isHead(head, whole)
       })
     }
-    it('409 before 412 as long as there is no result', async () => {
+    it('409 rather than 412 while there is no result', async () => {
       const { taskId: id } = (await send('POST', '/api/reports', {}, { reportType: 'books', format: 'csv' })).json()
       const answer = await send('GET', `/api/reports/${id}/download`, { 'if-match': '"x"', range: 'bytes=99-' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_NOT_COMPLETED'])
@@ -253,11 +255,11 @@ forEachEngine((engine) => {
         })
       }
     }
-    it('409 before 412 for a task that has already ended', async () => {
+    it('409 rather than 412 for a task that has already ended', async () => {
       const answer = await send('POST', `/api/reports/${taskId}/cancel`, { 'if-match': '"2"' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_ALREADY_FINISHED'])
     })
-    it('412 for a redelivery with another revision of the webhook, and for a new account secret with any tag', async () => {
+    it('412 for a redelivery with an outdated webhook revision, and for a new account secret with any tag', async () => {
       const headers = { 'if-match': '"2"' }
       isOutdated(await send('POST', `/api/webhooks/${webhookId}/deliveries/dlv_x/redeliver`, headers))
       isOutdated(await send('POST', '/api/webhooks/secret/rotate', headers))

@@ -47,7 +47,7 @@ describe('conditional reads', () => {
       assert.equal(await status({ 'if-none-match': '"3.reduced"' }), 304)
     })
 
-    it('200 with a weak ETag for a list; it changes with the content', async () => {
+    it('200 with a weak ETag for a list, which changes with its content', async () => {
       const first = String((await read({}, '/things')).headers.etag)
       assert.match(first, /^W\/"[^"]+"$/)
       assert.equal((await read({}, '/things')).headers.etag, first)
@@ -63,7 +63,7 @@ describe('conditional reads', () => {
       assert.equal(await status({ 'if-none-match': '"3"' }, '/thing?fields=revision'), 200)
     })
 
-    it('200 with the strong ETag for an empty `fields`, which counts as absent', async () => {
+    it('200 with the strong ETag if `fields` is empty, which counts as absent', async () => {
       assert.equal((await read({}, '/thing?fields=')).headers.etag, '"3"')
     })
 
@@ -77,7 +77,7 @@ describe('conditional reads', () => {
       assert.deepEqual([headers.etag, headers['last-modified']], ['"3"', lastModified])
     })
 
-    it('200 for HEAD with the validators of GET', async () => {
+    it('200 for HEAD with the same validators as for GET', async () => {
       for (const url of ['/thing', '/things', '/thing?fields=name']) {
         const [get, head] = [await read({}, url), await read({}, url, 'HEAD')]
         assert.equal(head.body, '')
@@ -103,19 +103,19 @@ describe('conditional reads', () => {
     }
 
     for (const method of ['GET', 'HEAD'] as const) {
-      it(`for ${method} of a resource, with its validators and without content`, async () => {
+      it(`for ${method} on a resource, with its validators and without content`, async () => {
         await unchanged({ 'if-none-match': '"3"' }, '/thing', method)
         await unchanged({ 'if-modified-since': lastModified }, '/thing', method)
       })
 
-      it(`for ${method} of a list and of a partial response, with their validators and without content`, async () => {
+      it(`for ${method} on a list or a partial response, with its validators and without content`, async () => {
         for (const url of ['/things', '/thing?fields=name']) {
           await unchanged({ 'if-none-match': String((await read({}, url)).headers.etag) }, url, method)
         }
       })
     }
 
-    it('without a Content-Length that the 200 would not have (RFC 9110 §8.6)', async () => {
+    it('without a Content-Length different from that of the 200 (RFC 9110 §8.6)', async () => {
       for (const url of ['/thing', '/things']) {
         const full = String((await read({}, url)).headers['content-length'])
         for (const method of ['GET', 'HEAD'] as const) {
@@ -152,7 +152,7 @@ describe('conditional reads', () => {
       it(`${expected} for ${sent}`, async () => assert.equal(await status({ 'if-none-match': sent }), expected))
     }
 
-    it('304 for the weak tag of a list, 200 after the list has changed', async () => {
+    it('304 for the weak tag of a list, then 200 after the list has changed', async () => {
       const etag = String((await read({}, '/things')).headers.etag)
       assert.equal(await status({ 'if-none-match': etag }, '/things'), 304)
       assert.equal(await status({ 'if-none-match': etag.replace('W/', '') }, '/things'), 304)
@@ -171,9 +171,9 @@ describe('conditional reads', () => {
       [lastModified, 304, 'the second of the change; the header has no fractions'],
       ['Sun, 01 Feb 2026 10:20:31 GMT', 304, 'a second later'],
       ['Sun, 01 Feb 2026 10:20:29 GMT', 200, 'a second earlier'],
-      ['Sunday, 01-Feb-26 10:20:30 GMT', 304, 'the obsolete form of RFC 850'],
-      ['Sun Feb  1 10:20:30 2026', 304, "the form of C's asctime"],
-      ['Sun Feb  1 10:20:29 2026', 200, "a second earlier in the form of C's asctime"],
+      ['Sunday, 01-Feb-26 10:20:30 GMT', 304, 'a date in the obsolete RFC 850 format'],
+      ['Sun Feb  1 10:20:30 2026', 304, "a date in the format of C's asctime"],
+      ['Sun Feb  1 10:20:29 2026', 200, "a second earlier, in the format of C's asctime"],
       ['2026-03-01T00:00:00Z', 200, 'a value that is not an HTTP date'],
       ['2027', 200, 'a value that is not an HTTP date'],
       ['yesterday', 200, 'a value that is not a date'],
@@ -184,13 +184,13 @@ describe('conditional reads', () => {
         assert.equal(await status({ 'if-modified-since': sent }), expected))
     }
 
-    it('200 for a list, which has no date', async () => {
+    it('200 for a list, which has no modification date', async () => {
       assert.equal(await status({ 'if-modified-since': 'Sun, 01 Feb 2037 10:20:31 GMT' }, '/things'), 200)
     })
   })
 
   describe('If-Match and If-Unmodified-Since on reads (RFC 9110 §13.1)', () => {
-    it('412 for an outdated tag, 200 for the current one', async () => {
+    it('412 for an outdated tag, 200 for the current tag', async () => {
       assert.equal(await status({ 'if-match': '"2"' }), 412)
       assert.equal(await status({ 'if-match': 'W/"3"' }), 412)
       assert.equal(await status({ 'if-match': '"3"' }), 200)
@@ -198,7 +198,7 @@ describe('conditional reads', () => {
       assert.equal(await status({ 'if-match': '"2"', 'if-none-match': '"3"' }), 412)
     })
 
-    it('412 if modified since the date, otherwise 200', async () => {
+    it('412 if the resource was modified after the date, otherwise 200', async () => {
       assert.equal(await status({ 'if-unmodified-since': 'Sun, 01 Feb 2026 10:20:29 GMT' }), 412)
       assert.equal(await status({ 'if-unmodified-since': lastModified }), 200)
     })
@@ -209,7 +209,7 @@ describe('preconditionOf', () => {
   const of = (headers: Record<string, string>, required = false): Precondition =>
     preconditionOf({ headers } as unknown as FastifyRequest, required)
 
-  it('is empty for a request without preconditions', () => assert.deepEqual(of({}), {}))
+  it('returns nothing for a request without preconditions', () => assert.deepEqual(of({}), {}))
 
   it('reads revisions from strong tags in If-Match; weak and unknown tags match no row (T-RACE-01)', () => {
     assert.deepEqual(of({ 'if-match': '"3"' }), { matches: [3] })
@@ -222,12 +222,12 @@ describe('preconditionOf', () => {
     assert.deepEqual(of({ 'if-match': '3' }), { matches: [] })
   })
 
-  it('reads revisions from strong and weak tags in If-None-Match', () => {
+  it('reads revisions from both strong and weak tags in If-None-Match', () => {
     assert.deepEqual(of({ 'if-none-match': 'W/"3", "4"' }), { differs: [3, 4] })
     assert.deepEqual(of({ 'if-none-match': '*' }), { differs: 'any' })
   })
 
-  it('reads If-Unmodified-Since as the start of its second, and only without If-Match', () => {
+  it('reads If-Unmodified-Since as the start of its second, unless If-Match is present', () => {
     const since = { 'if-unmodified-since': lastModified }
     assert.deepEqual(of(since), { unmodifiedSince: '2026-02-01T10:20:30.000Z' })
     assert.deepEqual(of({ ...since, 'if-match': '"3"' }), { matches: [3] })
@@ -243,7 +243,7 @@ describe('preconditionOf', () => {
     }
   })
 
-  it('428 when a precondition is required and missing', () => {
+  it('throws a 428 if a required precondition is missing', () => {
     const isRequired = (error: unknown) => error instanceof Problem && error.code === 'PRECONDITION_REQUIRED'
     const without: Record<string, string>[] = [{}, { 'if-none-match': '"3"' }, { 'if-unmodified-since': 'yesterday' }]
     for (const headers of without) {

@@ -12,7 +12,7 @@ import { type ConnectionLimits, connectionLimits, type Refusals } from '../../sr
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { drivenTimers, until } from '../support/timers.ts'
 
-describe('connections', () => {
+describe('connection limits', () => {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-connections-'))
   const closing: (() => unknown)[] = []
   let certificates: Awaited<ReturnType<typeof localCertificates>>
@@ -45,7 +45,9 @@ describe('connections', () => {
     await once(socket, 'connect')
     return socket
   }
-  /** True if the server keeps a new connection open long enough to respond, false if it closes it without a response. */
+  /**
+   * Returns true if the server keeps a new connection open long enough to respond, false if it closes it without a response.
+   */
   const isTaken = async (port: number, host?: string, localAddress?: string): Promise<boolean> => {
     const socket = connect({ port, host: host ?? '127.0.0.1', ...(localAddress && { localAddress }) })
     closing.push(() => socket.destroy())
@@ -57,7 +59,7 @@ describe('connections', () => {
   }
   const answering = () => createPlainServer((_request, response) => response.end('here'))
 
-  it('beyond the limit of an address are reset, others are not; closing one frees a slot', async () => {
+  it('reset connections above the limit per address, but no others; closing a connection frees a slot', async () => {
     const server = answering()
     const { bound, reports } = bounded({})
     bound(server)
@@ -76,7 +78,7 @@ describe('connections', () => {
     assert.equal(await isTaken(port), true)
   })
 
-  it('from the same IPv6 /64 are counted together', async () => {
+  it('count connections from the same IPv6 /64 together', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxPerAddress: 1 })
     bound(server)
@@ -86,7 +88,7 @@ describe('connections', () => {
     assert.equal(reports[0]?.network, '0:0:0:0::/64')
   })
 
-  it('from a trusted proxy are limited only per process', async () => {
+  it('apply only per process to connections from a trusted proxy', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxConnections: 3, maxPerAddress: 1, trustedProxies: ['127.0.0.0/8'] })
     bound(server)
@@ -95,7 +97,7 @@ describe('connections', () => {
     assert.deepEqual(reports, [{ refused: 1, network: '127.0.0.1', bound: 'process' }])
   })
 
-  it('are refused before the TLS handshake, counted across all servers', async () => {
+  it('are shared by all servers and refuse connections before the TLS handshake', async () => {
     const secure = createSecureServer(certificates, (_request, response) => response.end())
     const plain = answering()
     const { bound, reports } = bounded({})
@@ -115,7 +117,7 @@ describe('connections', () => {
     assert.equal(await isTaken(plainPort), false)
   })
 
-  it('are reported on the first refusal, then at most every ten seconds, with their number', async () => {
+  it('report the number of refused connections on the first refusal, then at most every ten seconds', async () => {
     const server = answering()
     const { bound, reports, timers } = bounded({ maxConnections: 1 })
     bound(server)

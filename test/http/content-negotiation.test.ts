@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { type Mounted, mount, send } from './support.ts'
 
-describe('acceptable (content negotiation)', () => {
+describe('content negotiation', () => {
   let mounted: Mounted
   let reached: string[]
   before(async () => {
@@ -70,7 +70,7 @@ describe('acceptable (content negotiation)', () => {
       it(`200 for "${accept}"`, async () => assert.equal(await status({ accept }), 200))
     }
     for (const accept of tooLittle) {
-      it(`406 NOT_ACCEPTABLE for "${accept}", and the handler does not run`, async () => {
+      it(`406 NOT_ACCEPTABLE for "${accept}", without running the handler`, async () => {
         reached.length = 0
         const answer = await send(mounted, { url: '/things', headers: { accept } })
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [406, 'NOT_ACCEPTABLE'])
@@ -79,7 +79,7 @@ describe('acceptable (content negotiation)', () => {
       })
     }
 
-    it('406 for a write before its body is validated, and nothing is written', async () => {
+    it('406 for a write before its body is validated, without writing anything', async () => {
       reached.length = 0
       const post = (payload: string, type = 'application/json') =>
         status({ accept: 'text/html', 'content-type': type }, '/things', { method: 'POST', payload })
@@ -89,16 +89,16 @@ describe('acceptable (content negotiation)', () => {
       assert.deepEqual(reached, [])
     })
 
-    it('204 for DELETE with any Accept: there is no representation', async () => {
+    it('204 for DELETE regardless of Accept, because there is no representation', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/things', { method: 'DELETE' }), 204)
     })
 
-    it('406 for HEAD as for GET, without a body', async () => {
+    it('406 without a body for HEAD where GET gets 406', async () => {
       const answer = await send(mounted, { url: '/things', method: 'HEAD', headers: { accept: 'text/html' } })
       assert.deepEqual([answer.statusCode, answer.body], [406, ''])
     })
 
-    it('parameters of declared media types are ignored when matching Accept', async () => {
+    it('200 or 406 regardless of the parameters of declared media types', async () => {
       assert.equal(await status({ accept: 'text/csv' }, '/file'), 200)
       assert.equal(await status({ accept: 'application/json' }, '/file'), 406)
       for (const accept of ['text/html', 'application/json', 'text/*']) {
@@ -107,12 +107,12 @@ describe('acceptable (content negotiation)', () => {
       assert.equal(await status({ accept: 'text/csv' }, '/page'), 406)
     })
 
-    it('200 from routes that do their own negotiation, and from probes', async () => {
+    it('200 from health checks and from routes that do their own negotiation', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/own'), 200)
       assert.equal(await status({ accept: 'text/html' }, '/probe'), 200)
     })
 
-    it('404, 405 and 401 take precedence, whatever Accept says', async () => {
+    it('404, 405 and 401 regardless of Accept', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/nothing'), 404)
       assert.equal(await status({ accept: 'text/html' }, '/things', { method: 'PUT' }), 405)
       assert.equal(await status({ accept: 'text/html' }, '/guarded'), 401)
@@ -122,7 +122,7 @@ describe('acceptable (content negotiation)', () => {
 
   describe('Accept-Encoding that excludes uncompressed content (RFC 9110 §12.5.3)', () => {
     const code = (encoding: string, url?: string) => status({ 'accept-encoding': encoding }, url)
-    it('406 when it allows no supported coding either', async () => {
+    it('406 if it allows no supported coding either', async () => {
       for (const encoding of [
         'identity;q=0',
         '*;q=0',
@@ -138,7 +138,7 @@ describe('acceptable (content negotiation)', () => {
       assert.equal(await code('gzip, identity;q=0', '/secret'), 406)
     })
 
-    it('200 when uncompressed content is acceptable', async () => {
+    it('200 if uncompressed content is acceptable', async () => {
       for (const encoding of ['', 'gzip', 'identity', 'identity;q=0.1', '*;q=0, identity', 'deflate', 'x;q=0']) {
         assert.equal(await code(encoding), 200, encoding)
         assert.equal(await code(encoding, '/secret'), 200, encoding)

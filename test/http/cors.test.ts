@@ -54,7 +54,7 @@ describe('cors', () => {
       [204, { method: 'OPTIONS' }],
     ]
     for (const [status, { headers = {}, ...sent }] of answers) {
-      it(`${status} names the origin, allows credentials and exposes headers: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
+      it(`${status} allows the origin and credentials, and exposes headers: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
         const answer = await ask({ origin, ...(headers as Record<string, string>) }, sent)
         assert.equal(answer.statusCode, status)
         assert.equal(answer.headers['access-control-allow-origin'], origin)
@@ -66,11 +66,11 @@ describe('cors', () => {
       })
     }
 
-    it('Access-Control-Allow-Origin names only the origin that sent the request', async () => {
+    it('Access-Control-Allow-Origin contains only the origin of the request', async () => {
       assert.equal((await ask({ origin: local })).headers['access-control-allow-origin'], local)
     })
 
-    it('Vary lists each header once, including those of other policies', async () => {
+    it('Vary lists each header once, including headers from other policies', async () => {
       assert.equal((await ask({ origin })).headers.vary, 'Origin, Accept, Accept-Encoding, Authorization, X-API-Key')
       assert.equal((await ask({ origin }, { url: '/nothing' })).headers.vary, 'Origin, Accept')
     })
@@ -168,7 +168,7 @@ describe('cors', () => {
       'https://[::1]',
     ]
     for (const other of others) {
-      it(`gets the usual response without CORS headers: ${other || '(empty)'}`, async () => {
+      it(`200 or 204 without CORS headers: ${other || '(empty)'}`, async () => {
         const answer = await ask({ origin: other })
         assert.equal(answer.statusCode, 200)
         assert.deepEqual(family(answer.headers), [])
@@ -181,25 +181,25 @@ describe('cors', () => {
     }
   })
 
-  it('without Origin: no CORS header except Vary: Origin', async () => {
+  it('responses to requests without Origin have no CORS headers except Vary: Origin', async () => {
     const answer = await ask({})
     assert.deepEqual(family(answer.headers), [])
     assert.match(String(answer.headers.vary), /\bOrigin\b/)
   })
 
-  it('OPTIONS without a requested method is not a preflight: 204 with Allow', async () => {
+  it('204 with Allow for OPTIONS without Access-Control-Request-Method, which is not a preflight', async () => {
     const answer = await ask({ origin }, { method: 'OPTIONS' })
     assert.equal(answer.headers.allow, 'GET, HEAD, OPTIONS, PUT')
     assert.equal(answer.headers['access-control-allow-methods'], undefined)
   })
 
-  it('301 over plain HTTP has no CORS header', async () => {
+  it('301 without CORS headers over plain HTTP', async () => {
     const answer = await ask({ origin, 'x-forwarded-proto': 'http' })
     assert.equal(answer.statusCode, 301)
     assert.deepEqual(family(answer.headers), [])
   })
 
-  it('no header is set, not even Vary, if no origin is allowed', async (t) => {
+  it('responses have no CORS headers, not even Vary, if no origin is allowed', async (t) => {
     const routes: Parameters<typeof mount>[1] = (app) =>
       app.get('/thing', { config: { scope: 'public' } }, async () => ({}))
     const closed = await mount([...all], routes)

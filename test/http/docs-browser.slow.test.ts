@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Browser, chromium, type Locator, type Page, type Response } from 'playwright-core'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
-/** The Chromium of the system, found through PATH. */
+/** Returns the path of the system's Chromium, found through PATH. */
 function systemChromium(): string | undefined {
   const places = (process.env.PATH ?? '')
     .split(delimiter)
@@ -82,9 +82,9 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     ['a desktop', { width: 1400, height: 1000 }],
     ['a phone', { width: 390, height: 844 }],
   ] as const) {
-    it(`shows every operation on ${device}, contacts no other host and violates no CSP rule`, async () => {
+    it(`shows every operation on ${device} without contacting other hosts or violating the CSP`, async () => {
       const { page, checked, close } = await open(viewport)
-      // Operations are rendered when they are scrolled into view.
+      // Operations are rendered when they scroll into view.
       const heading = page.getByRole('heading', { name: 'List users' }).first()
       const isShown = async () => {
         if (await heading.isVisible()) return true
@@ -110,7 +110,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
       await dialog.getByRole('button', { name: 'Authorize' }).click()
       return (await granted).status() === 200
     }
-    // The page applies the entered credentials, and the granted token, a moment later.
+    // The page takes a moment to apply the entered credentials and the granted token.
     await eventually('a token', authorize, 20_000)
     const answered = async () => {
       const answer = await send(page, dialog)
@@ -160,7 +160,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await close()
   })
 
-  it('shows the document of another version', async () => {
+  it('shows the document of the selected version', async () => {
     const { page, checked, close } = await open({ width: 1400, height: 1000 })
     await page.getByRole('heading', { name: 'List users' }).first().waitFor()
     await page

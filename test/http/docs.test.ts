@@ -27,7 +27,7 @@ const document = {
   components: { securitySchemes: { oauth2: { type: 'oauth2', flows }, bearer: {} } },
 }
 
-/** Runs the script of the page as a browser would; returns the configuration and the transformed document. */
+/** Runs the page's script as a browser would, and returns the configuration and the transformed document. */
 async function shown(script: string, url = 'https://plinth.test/openapi.json') {
   let configuration: { fetch?: (input: string) => Promise<typeof document> } = {}
   const Scalar = { createApiReference: (_place: string, given: object) => (configuration = given) }
@@ -37,7 +37,7 @@ async function shown(script: string, url = 'https://plinth.test/openapi.json') {
   return configuration.fetch?.(url)
 }
 
-describe('docs', () => {
+describe('the API reference page', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['authorize', 'conditional'], (app) => {
@@ -47,7 +47,7 @@ describe('docs', () => {
   after(() => mounted.app.close())
   const get = (url: string, headers: Record<string, string> = {}) => send(mounted, { method: 'GET', url, headers })
 
-  it('200 for everyone, with a CSP that allows no inline script and no other host', async () => {
+  it('200 for everyone, with a CSP that allows no inline scripts and no other hosts', async () => {
     const { statusCode, headers, body } = await get('/docs')
     assert.equal(statusCode, 200)
     assert.equal(headers['content-type'], 'text/html; charset=utf-8')
@@ -58,7 +58,7 @@ describe('docs', () => {
     assert.match(body, /<noscript>.*href="\/openapi\.json".*href="\/v2\/openapi\.json".*<\/noscript>/s)
   })
 
-  it('200 with the script of the page, compressed for clients that accept it', async () => {
+  it("200 with the page's script, compressed for clients that accept gzip", async () => {
     const packed = await get('/docs/reference.js', { 'accept-encoding': 'br, gzip;q=0.5' })
     const plain = await get('/docs/reference.js', { 'accept-encoding': 'br, gzip;q=0' })
     assert.equal(packed.headers['content-encoding'], 'gzip')
@@ -70,7 +70,7 @@ describe('docs', () => {
     assert.notEqual(packed.headers.etag, plain.headers.etag)
   })
 
-  it('304 for a client that has the script in the requested coding', async () => {
+  it('304 for a client that already has the script in the requested coding', async () => {
     const coding = { 'accept-encoding': 'gzip' }
     const { etag } = (await get('/docs/reference.js', coding)).headers
     for (const known of [String(etag), `"x", W/${etag}`, '*']) {
@@ -81,7 +81,7 @@ describe('docs', () => {
     assert.equal(other.statusCode, 200, 'the unpacked form has a tag of its own')
   })
 
-  it('starts with how to get a token and make the first call, followed by the description', async () => {
+  it('explains how to get a token and make the first call before it shows the description', async () => {
     const { info, ...others } = (await shown((await get('/docs/start.js')).body)) ?? document
     const commands = /```sh\n(.*?)\n```/s.exec(info.description)?.[1]
     assert.equal(
@@ -107,7 +107,7 @@ describe('docs', () => {
     assert.deepEqual([...(scheme['x-default-scopes'] ?? [])], ['openid', 'admin'])
   })
 
-  it('leaves the security schemes unchanged and explains how to register a client, if there is no public client', async () => {
+  it('explains how to register a client and leaves the security schemes unchanged if there is no public client', async () => {
     const others = await mount(['authorize', 'conditional'], (app) => {
       app.register(docs, { ...options, clientId: null })
     })
@@ -119,7 +119,7 @@ describe('docs', () => {
     assert.doesNotMatch(info.description, /press \*\*Authorize/)
   })
 
-  it('does not modify responses to requests that the user tries', async () => {
+  it('does not modify the responses to requests that the user sends', async () => {
     const { body } = await get('/docs/start.js')
     const answer = (await shown(body, 'https://plinth.test/users')) as unknown as { url: string }
     assert.equal(answer.url, 'https://plinth.test/users')

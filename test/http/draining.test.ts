@@ -17,7 +17,7 @@ const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-Pr
 const config = { scope: 'public' }
 
 for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
-  describe(`a server that shuts down, over ${transport}`, () => {
+  describe(`a server that is shutting down, over ${transport}`, () => {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-draining-'))
     let timers: ReturnType<typeof drivenTimers>
     let mounted: Mounted
@@ -25,7 +25,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let port: number
     let held: (() => void)[]
     let reached: string[]
-    /** The server-side sockets of the connections. */
+    /** The server's sockets for the connections. */
     let accepted: Socket[]
     let sockets: Socket[]
     beforeEach(async () => {
@@ -74,7 +74,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
     const statuses = (answers: string) => [...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
 
-    it('requests still get a response, the last on its connection, which closes without a reset', async () => {
+    it('sends a last response on each connection, then closes the connection without a reset', async () => {
       const [kept, fresh] = [await open(), await open()]
       assert.match(await ask(kept), /\r\nConnection: keep-alive\r\n/i)
       drain.begin()
@@ -87,7 +87,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       }
     })
 
-    it('error responses also announce that the connection will close', async () => {
+    it('also announces in error responses that the connection will close', async () => {
       const socket = await open()
       drain.begin()
       const answer = await ask(socket, '/refused')
@@ -95,7 +95,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.match(answer, /\r\nConnection: close\r\n/i)
     })
 
-    it('data sent after the last response is not handled and causes no reset', async () => {
+    it('does not handle data sent after the last response, and does not reset the connection', async () => {
       const socket = await open()
       drain.begin()
       socket.pause()
@@ -107,7 +107,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/things?first'])
     })
 
-    it('each pipelined request is either handled and gets its response, or is not handled at all', async () => {
+    it('either handles a pipelined request and sends its response, or does not handle it at all', async () => {
       const socket = await open()
       drain.begin()
       socket.write(get('/held') + get('/things') + get('/held'))
@@ -120,7 +120,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/held', '/things', '/held'])
     })
 
-    it('finish stops listening; a request in flight gets its response, then its connection closes', async () => {
+    it('stops listening on finish, but sends the response to a request in flight before it closes the connection', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)
@@ -133,30 +133,30 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await until(() => accepted[0]?.writableFinished === true || accepted[0]?.destroyed === true || look())
       assert.deepEqual(statuses(await answer), [200])
     })
-    /** Lets the server check for idle connections. */
+    /** Makes the server check for idle connections. */
     const look = () => {
       timers.pass(50)
       return false
     }
 
-    it('every connection made before the listener closed is accepted, and its request gets a response', async () => {
+    it('accepts every connection made before the listener closed, and responds to its request', async () => {
       const to = { port, host: '127.0.0.1', rejectUnauthorized: false }
       drain.begin()
-      // All at once, before the event loop can accept the first.
+      // All connections are opened at once, before the event loop can accept the first.
       const answers = Array.from({ length: 20 }, () => {
         const socket = transport === 'TLS' ? connectTls(to) : connect(to)
         sockets.push(socket)
         socket.write(get('/things'))
         return text(socket)
       })
-      // They connect in the next tick.
+      // The clients connect in the next tick.
       await new Promise<void>((resolve) => process.nextTick(resolve))
       await drain.finish()
       const all = await Promise.all(answers)
       assert.deepEqual(all.flatMap(statuses), Array(20).fill(200))
     })
 
-    it('an idle connection closes gracefully, and data sent on it afterwards causes no reset', async () => {
+    it('closes an idle connection gracefully, without a reset if data arrives afterwards', async () => {
       const socket = await open()
       await ask(socket)
       drain.begin()
@@ -168,7 +168,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/things'])
     })
 
-    it('a connection that has sent nothing yet has a second to send its first byte', async () => {
+    it('gives a connection that has sent nothing yet one second to send its first byte', async () => {
       const [used, unused] = [await open(), await open()]
       drain.begin()
       await drain.finish()
@@ -180,7 +180,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await ended
     })
 
-    it('a request whose head is still arriving gets a response', async () => {
+    it('responds to a request whose head is still arriving', async () => {
       const socket = await open()
       await ask(socket)
       const before = accepted[0]?.bytesRead ?? 0
@@ -193,7 +193,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(statuses(await text(socket)), [200])
     })
 
-    it('cut destroys the remaining connections', async () => {
+    it('destroys the remaining connections on cut', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)

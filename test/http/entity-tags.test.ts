@@ -37,7 +37,7 @@ describe('parseEntityTags', () => {
 })
 
 describe('parseHttpDate', () => {
-  it('parses every second from 1970 to 2069 in all three forms (RFC 9110 §5.6.7)', () => {
+  it('parses every second from 1970 to 2069 in all three formats (RFC 9110 §5.6.7)', () => {
     const second = fc.integer({ min: 0, max: Date.UTC(2069, 11, 31) / 1_000 })
     const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
     fc.assert(

@@ -35,8 +35,8 @@ describe('errors', () => {
   const conflict = () =>
     new Problem('DUPLICATE_RESOURCE', 'There is one already', { errors: [{ field: 'email', message: 'is in use' }] })
 
-  describe('the problem form (RFC 9457)', () => {
-    it('409 has every field of the contract', async () => {
+  describe('problem+json errors (RFC 9457)', () => {
+    it('409 with every field that the contract specifies', async () => {
       const answer = await fail(conflict())
       assert.equal(answer.statusCode, 409)
       assert.equal(answer.headers['content-type'], problemType)
@@ -54,13 +54,13 @@ describe('errors', () => {
       assert.match(requestId, /^[\w.-]{8,64}$/)
     })
 
-    it('409 without `errors` if no field is at fault', async () => {
+    it('409 without `errors` if no field is invalid', async () => {
       assert.equal('errors' in (await fail(new Problem('DUPLICATE_RESOURCE', 'There is one'))).json(), false)
     })
   })
 
-  describe('the code form', () => {
-    it('409 has every field of the contract, and the path without its query', async () => {
+  describe('plain JSON errors', () => {
+    it('409 with every field that the contract specifies, and the path without its query', async () => {
       const answer = await fail(conflict(), 'application/json')
       assert.equal(answer.statusCode, 409)
       assert.equal(answer.headers['content-type'], jsonType)
@@ -108,20 +108,20 @@ describe('errors', () => {
       'application/json;q=0.8, application/*;q=0.1, */*;q=1',
     ]
     for (const accept of problemForm) {
-      it(`problem form for Accept: ${accept}`, async () => {
+      it(`are not used for Accept: ${accept}`, async () => {
         assert.equal((await fail(conflict(), accept)).headers['content-type'], problemType)
       })
     }
     for (const accept of codeForm) {
-      it(`code form for Accept: ${accept}`, async () => {
+      it(`are used for Accept: ${accept}`, async () => {
         assert.equal((await fail(conflict(), accept)).headers['content-type'], jsonType)
       })
     }
   })
 
-  describe('either form', () => {
+  describe('errors in both formats', () => {
     for (const accept of ['application/problem+json', 'application/json']) {
-      it(`${accept}: every code has its status and X-Error-Code, with no-store and no validators`, async () => {
+      it(`have the status and X-Error-Code of their code, with no-store and no validators, as ${accept}`, async () => {
         for (const [code, [status]] of Object.entries(problems)) {
           const answer = await fail(new Problem(code as ProblemCode, 'Why'), accept)
           assert.equal(answer.statusCode, status, code)
@@ -130,7 +130,7 @@ describe('errors', () => {
           assert.match(String(answer.headers.vary), /Accept/)
           for (const name of ['etag', 'last-modified', 'expires']) assert.equal(answer.headers[name], undefined, name)
           if (code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED') {
-            // The contract's one-field body, regardless of Accept.
+            // The contract specifies this one-field body, regardless of Accept.
             assert.deepEqual(answer.json(), { error: 'Why' })
             continue
           }
@@ -142,7 +142,7 @@ describe('errors', () => {
       })
     }
 
-    it('the headers of a problem are sent with the response', async () => {
+    it('include the headers of the problem', async () => {
       const gone = new Problem('SERVICE_UNAVAILABLE', 'Later', {
         headers: { 'retry-after': '7', 'cache-control': 'x' },
       })
@@ -151,7 +151,7 @@ describe('errors', () => {
       assert.equal(headers['cache-control'], 'x')
     })
 
-    it('the codes named in the contract have the statuses it pairs them with', () => {
+    it('have the statuses that the contract specifies for their codes', () => {
       const statuses = { VALIDATION_ERROR: 422, AUTH_REQUIRED: 401, ACCESS_DENIED: 403, RESOURCE_NOT_FOUND: 404 }
       const more = { DUPLICATE_RESOURCE: 409, INTERNAL_ERROR: 500, INVALID_INPUT: 400, MISSING_REQUIRED_FIELD: 400 }
       const others = { AUTH_TOKEN_EXPIRED: 401, PERMISSION_DENIED: 403, RATE_LIMIT_EXCEEDED: 429 }
@@ -162,7 +162,7 @@ describe('errors', () => {
     })
   })
 
-  describe('500 INTERNAL_ERROR without internals (T-HTTP-14)', () => {
+  describe('500 INTERNAL_ERROR (T-HTTP-14)', () => {
     const internals = () => [
       Object.assign(new Error('select * from users failed at /srv/plinth/db.ts:7'), {
         code: 'SQLITE_ERROR',
@@ -179,7 +179,7 @@ describe('errors', () => {
     ]
     for (const accept of ['application/problem+json', 'application/json']) {
       for (const url of ['/thing', '/sync']) {
-        it(`for whatever is thrown at ${url}, as ${accept}`, async () => {
+        it(`reveals no internals for any value thrown at ${url}, as ${accept}`, async () => {
           for (const error of internals()) {
             const answer = await fail(error, accept, url)
             assert.equal(answer.statusCode, 500, String(error))
@@ -191,7 +191,7 @@ describe('errors', () => {
       }
     }
 
-    it('the error is reported to the operator; if a problem wraps it, its cause is', async () => {
+    it('is reported to the operator with the thrown error or, if a problem wraps it, with its cause', async () => {
       const cause = new Error('select * from users')
       await fail(cause)
       assert.deepEqual(mounted.faults, [cause])
@@ -200,7 +200,7 @@ describe('errors', () => {
       assert.doesNotMatch(answer.body, secrets)
     })
 
-    it('client errors are not reported to the operator', async () => {
+    it('is reported to the operator, unlike client errors', async () => {
       await fail(conflict())
       assert.deepEqual(mounted.faults, [])
     })

@@ -29,7 +29,7 @@ describe('a connection to the HTTPS listener that sends no request', () => {
 
   for (const [what, bytes] of [
     ['no bytes', ''],
-    ['the start of a handshake', '\x16\x03\x01\x02\x00\x01'],
+    ['the beginning of a handshake', '\x16\x03\x01\x02\x00\x01'],
   ]) {
     it(`is closed without a response after sending ${what}`, async () => {
       const socket = connect(port(), '127.0.0.1')
@@ -39,14 +39,14 @@ describe('a connection to the HTTPS listener that sends no request', () => {
     })
   }
 
-  it('has ten seconds for the handshake and ten for the request head', () => {
+  it('has ten seconds for the handshake and ten more for the request head', () => {
     const errors = { baseUrl, isUnavailable: () => false, onFault: () => {}, now: Date.now }
     const options = serverOptions({ ...errors, tls: {}, trustedProxies: [], corsOrigins: [], later })
     assert.ok('https' in options)
     assert.deepEqual([options.https.handshakeTimeout, options.https.headersTimeout], [10_000, 10_000])
   })
 
-  it('gets 408 and is closed if it has completed the handshake', async () => {
+  it('receives 408 and is closed if the handshake was completed', async () => {
     const socket = connectTls({ port: port(), host: '127.0.0.1', rejectUnauthorized: false })
     await once(socket, 'secureConnect')
     assert.match((await buffer(socket)).toString(), /^HTTP\/1\.1 408 /)

@@ -29,7 +29,7 @@ describe('health', () => {
     assert.equal(checks, 0)
   })
 
-  it('200 at /readyz, checking the store at most once a second (T-RES-07)', async () => {
+  it('200 at /readyz, with a store check at most once a second (T-RES-07)', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => send(mounted, { url: '/readyz' })))
     assert.deepEqual([...new Set(answers.map(({ statusCode }) => statusCode))], [200])
     assert.equal(checks, 1)
@@ -41,7 +41,7 @@ describe('health', () => {
     assert.equal(checks, 2)
   })
 
-  it('503 at /readyz with Retry-After and without internals while the store does not respond, then 200', async () => {
+  it('503 at /readyz, with Retry-After and without internals, until the store responds again', async () => {
     broken = true
     mounted.clock.now += 1_000
     for (let time = 0; time < 2; time++) {
@@ -56,7 +56,7 @@ describe('health', () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
   })
 
-  it('503 at /readyz while the clock of the node is wrong, without checking the store, then 200', async () => {
+  it("503 at /readyz, without a store check, until the node's clock is correct again", async () => {
     isClockUsable = false
     const asked = checks
     mounted.clock.now += 1_000
@@ -69,7 +69,7 @@ describe('health', () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
   })
 
-  it('checks the store again after the clock was set back', async () => {
+  it('200 at /readyz with a new store check after the clock was set back', async () => {
     await send(mounted, { url: '/readyz' })
     const asked = checks
     mounted.clock.now -= 3_600_000
@@ -77,7 +77,7 @@ describe('health', () => {
     assert.equal(checks, asked + 1)
   })
 
-  it('503 at /readyz with Retry-After as soon as shutdown begins, ignoring the cached result; 200 at /livez', async () => {
+  it('503 at /readyz, with Retry-After, as soon as shutdown begins, regardless of the cached result; 200 at /livez', async () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
     stop.abort()
     const answer = await send(mounted, { url: '/readyz' })

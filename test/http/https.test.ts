@@ -27,7 +27,7 @@ describe('https', () => {
   describe('a request over plain HTTP (T-HTTP-12)', () => {
     const plain = { 'x-forwarded-proto': 'http' }
 
-    it('301 to the same path and query at the configured host, whatever Host says', async () => {
+    it('301 to the same path and query at the configured host, regardless of the Host header', async () => {
       reached.length = 0
       const url = '/things?name=a%20b&x=//evil.test'
       const answer = await send(mounted, { url, headers: { ...plain, host: 'evil.test' } })
@@ -43,7 +43,7 @@ describe('https', () => {
       assert.equal(answer.headers['set-cookie'], undefined)
     })
 
-    it('301 for every method, with credentials, and for unknown paths', async () => {
+    it('301 for every method, for requests with credentials, and for unknown paths', async () => {
       for (const [method, url] of [
         ['POST', '/things'],
         ['DELETE', '/nothing'],
@@ -55,7 +55,7 @@ describe('https', () => {
       }
     })
 
-    it('200 or 503 at /livez and /readyz, never 301, which probes take for healthy (RFC 9110 §15.4)', async () => {
+    it('200 or 503 at /livez and /readyz, never 301, which probes treat as healthy (RFC 9110 §15.4)', async () => {
       const stopping = new AbortController()
       const plainly = await mount(['errorHandler', 'https'], (app) => {
         app.register(health, { check: async () => {}, now: () => 0, stopping: stopping.signal })
@@ -91,7 +91,7 @@ describe('https', () => {
       ['POST', '/things', 500],
       ['GET', '/nothing', 404],
     ] as const) {
-      it(`is sent with the other security headers: ${status} for ${method} ${url}`, async () => {
+      it(`is sent with the other security headers in a ${status} for ${method} ${url}`, async () => {
         const { statusCode, headers } = await send(mounted, { method, url })
         assert.equal(statusCode, status)
         for (const [name, value] of Object.entries(hardened)) assert.equal(headers[name], value, name)
@@ -120,7 +120,7 @@ describe('https', () => {
       },
     ]
     for (const { trustedProxies, peers } of lists) {
-      it(`200 only from a peer in [${trustedProxies}]`, async (t) => {
+      it(`200 only if the peer is in [${trustedProxies}]`, async (t) => {
         const { app } = await mount(['https'], (app) => void app.get('/things', { config }, async () => ({})), {
           trustedProxies,
         })
@@ -132,14 +132,14 @@ describe('https', () => {
       })
     }
 
-    it('301 from a trusted peer whose header is not exactly https', async () => {
+    it('301 for a trusted peer whose header is not exactly https', async () => {
       for (const value of ['http', 'https, http', 'http, https', '', 'httpsx']) {
         const answer = await send(mounted, { url: '/things', headers: { 'x-forwarded-proto': value } })
         assert.equal(answer.statusCode, 301, value)
       }
     })
 
-    it('301 whatever other forwarding headers say', async () => {
+    it('301 regardless of other forwarding headers', async () => {
       const headers = {
         'x-forwarded-proto': 'http',
         forwarded: 'proto=https',
@@ -149,7 +149,7 @@ describe('https', () => {
       assert.equal((await send(mounted, { url: '/things', headers })).statusCode, 301)
     })
 
-    it('startup fails if the list contains anything but addresses and CIDRs', () => {
+    it('startup fails if the list of trusted proxies contains anything but addresses and CIDRs', () => {
       for (const entry of [
         'true',
         '*',

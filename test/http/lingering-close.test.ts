@@ -43,12 +43,12 @@ async function sendAll(socket: Socket): Promise<void> {
 }
 
 for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
-  describe(`the last response of a connection, over ${transport}`, () => {
+  describe(`closing a connection after a response, over ${transport}`, () => {
     const timers = drivenTimers()
     const folder = mkdtempSync(join(tmpdir(), 'plinth-linger-'))
     let mounted: Mounted
     let reached: string[]
-    /** The server-side socket of the connection. */
+    /** The server's socket for the connection. */
     let accepted: Socket
     before(async () => {
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
@@ -78,7 +78,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await once(socket, transport === 'TLS' ? 'secureConnect' : 'connect')
       return socket
     }
-    /** Sends a request head and waits until the service has sent the response, which is not read yet. */
+    /** Sends a request head and waits until the service has sent the response, without reading it. */
     const refuse = async (head: string) => {
       const connected = once(mounted.app.server, transport === 'TLS' ? 'secureConnection' : 'connection')
       const socket = await open()
@@ -89,7 +89,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
 
     for (const [status, what, head] of refused) {
-      it(`${status} reaches a client that sends all of its 4 MiB before reading: ${what}`, async () => {
+      it(`delivers a ${status} for ${what} to a client that sends a 4 MiB body before it reads`, async () => {
         const socket = await refuse(head)
         await sendAll(socket)
         const answer = await text(socket)
@@ -99,14 +99,14 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       })
     }
 
-    it('a request after the body reaches no handler', async () => {
+    it('does not handle a request sent after the body', async () => {
       const socket = await refuse(post('/things', length))
       socket.end(Buffer.concat([...Array(pieces).fill(piece), Buffer.from(lines('GET /smuggled HTTP/1.1', secure))]))
       assert.equal((await text(socket)).match(/HTTP\/1\.1/g)?.length, 1)
       assert.deepEqual(reached, [])
     })
 
-    it('a client that never stops sending is disconnected after 64 MiB', async () => {
+    it('disconnects a client that never stops sending, after 64 MiB', async () => {
       const socket = await refuse(post('/things', 'Content-Length: 1000000000'))
       socket.on('error', () => {})
       let mebibytes = 0
@@ -119,7 +119,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       socket.destroy()
     })
 
-    it('a client that keeps trickling data is disconnected after 30 s', async () => {
+    it('disconnects a client that keeps trickling data, after 30 s', async () => {
       const socket = await refuse(post('/things', length))
       let seconds = 0
       for (; !accepted.destroyed; seconds += 2) {
@@ -133,7 +133,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       socket.destroy()
     })
 
-    it('a silent client is disconnected after 2 s', async () => {
+    it('disconnects a silent client after 2 s', async () => {
       const socket = await refuse(post('/things', length))
       timers.pass(1_999)
       assert.equal(accepted.destroyed, false)
@@ -146,7 +146,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
 
 describe('the redirect listener', () => {
   for (const more of [[], ['Expect: foo']]) {
-    it(`301 reaches a client that sends all of its 4 MiB before reading: ${more[0] ?? 'no Expect'}`, async () => {
+    it(`delivers a 301 to a client that sends a 4 MiB body before it reads, with ${more[0] ?? 'no Expect'}`, async () => {
       const server = redirectServer({ baseUrl: 'https://plinth.test', later, onHealth: () => {} }).listen(
         0,
         '127.0.0.1',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Mounted, mount, send } from './support.ts'
 
-describe('methods', () => {
+describe('method handling', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['methods'], (app) => {
@@ -17,7 +17,7 @@ describe('methods', () => {
   const ask = (method: string, url: string, accept = '*/*') =>
     send(mounted, { method: method as Method, url, headers: { accept } })
 
-  it('204 for OPTIONS with Allow and an empty body, on every path', async () => {
+  it('204 with Allow and an empty body for OPTIONS on every path', async () => {
     for (const [url, allow] of [
       ['/things', 'GET, HEAD, OPTIONS'],
       ['/things?x=1', 'GET, HEAD, OPTIONS'],
@@ -31,14 +31,14 @@ describe('methods', () => {
     }
   })
 
-  it('204 for OPTIONS with Accept-Patch where PATCH is allowed (RFC 5789 §3.1)', async () => {
+  it('204 with Accept-Patch for OPTIONS where PATCH is allowed (RFC 5789 §3.1)', async () => {
     const answer = await ask('OPTIONS', '/things/7')
     assert.match(String(answer.headers['accept-patch']), /application\/merge-patch\+json/)
     assert.match(String(answer.headers['accept-patch']), /application\/json/)
     assert.equal((await ask('OPTIONS', '/things')).headers['accept-patch'], undefined)
   })
 
-  it('405 and 404 are sent before the body is read', async () => {
+  it('405 and 404 before the body is read', async () => {
     for (const [url, status] of [
       ['/things', 405],
       ['/nothing', 404],
@@ -51,11 +51,11 @@ describe('methods', () => {
     }
   })
 
-  it('204 with the methods of the literal path, even if a parameterized one matches too', async () => {
+  it('204 with the methods of the literal path, even if a parameterized path also matches', async () => {
     assert.equal((await ask('OPTIONS', '/things/special')).headers.allow, 'GET, HEAD, OPTIONS')
   })
 
-  it('405 METHOD_NOT_ALLOWED with Allow for a method the path lacks', async () => {
+  it('405 METHOD_NOT_ALLOWED with Allow for a method that the path does not support', async () => {
     for (const method of ['POST', 'PUT', 'DELETE', 'TRACE', 'PROPFIND']) {
       const answer = await ask(method, '/things')
       assert.equal(answer.statusCode, 405, method)
@@ -65,7 +65,7 @@ describe('methods', () => {
     assert.equal((await ask('DELETE', '/things/7')).headers.allow, 'GET, HEAD, OPTIONS, PATCH')
   })
 
-  it('405 in the code form too', async () => {
+  it('405 as a plain JSON error for clients that prefer it', async () => {
     const answer = await ask('POST', '/things', 'application/json')
     assert.equal(answer.statusCode, 405)
     const { errorCode, requestId, timestamp } = answer.json()
@@ -73,7 +73,7 @@ describe('methods', () => {
     assert.ok(requestId && timestamp)
   })
 
-  it('404 RESOURCE_NOT_FOUND for an unknown path, whatever the method', async () => {
+  it('404 RESOURCE_NOT_FOUND for an unknown path, regardless of the method', async () => {
     for (const method of ['GET', 'HEAD', 'POST', 'OPTIONS', 'DELETE']) {
       for (const url of ['/', '/thing', '/things/7/more', '/Things', '/things/a/b']) {
         const answer = await ask(method, url)
@@ -84,13 +84,13 @@ describe('methods', () => {
     }
   })
 
-  it('404 does not echo the path (T-HTTP-10)', async () => {
+  it('404 without echoing the path (T-HTTP-10)', async () => {
     const answer = await ask('GET', '/%3Cscript%3E/%0d%0ax')
     assert.equal(answer.statusCode, 404)
     assert.doesNotMatch(answer.body, /script/)
   })
 
-  it('200 for HEAD wherever GET is allowed, without a body', async () => {
+  it('200 without a body for HEAD wherever GET is allowed', async () => {
     const answer = await ask('HEAD', '/things')
     assert.equal(answer.statusCode, 200)
     assert.equal(answer.body, '')

@@ -10,7 +10,7 @@ import { drivenTimers, until } from '../support/timers.ts'
 const rest: LoopMetrics = { delayMs: 1, utilization: 0.2, cpuShare: 0.2 }
 
 describe('levelOf', () => {
-  it('is 0 while the event loop is idle or not delayed, whatever the other values', () => {
+  it('is 0 while the event loop is idle or not delayed, regardless of the other values', () => {
     assert.equal(levelOf({ delayMs: 5_000, utilization: 0.5, cpuShare: 0.5 }), 0)
     assert.equal(levelOf({ delayMs: 99, utilization: 1, cpuShare: 1 }), 0)
     assert.deepEqual(
@@ -19,7 +19,7 @@ describe('levelOf', () => {
     )
   })
 
-  it('counts only delay during which the service itself ran: 0 while other processes use the CPU', () => {
+  it('counts only delay during which the service itself was running: 0 while other processes use the CPU', () => {
     assert.equal(levelOf({ delayMs: 650, utilization: 1, cpuShare: 0.15 }), 0)
     assert.equal(levelOf({ delayMs: 650, utilization: 1, cpuShare: 0.5 }), 3)
     assert.equal(levelOf({ delayMs: 120, utilization: 0.95, cpuShare: 0.95 }), 1)
@@ -28,7 +28,7 @@ describe('levelOf', () => {
 })
 
 onSqlite((engine) => {
-  describe('overload', () => {
+  describe('the overload policy', () => {
     let db: Database
     let service: Awaited<ReturnType<typeof testApp>>
     let timers: ReturnType<typeof drivenTimers>
@@ -70,7 +70,7 @@ onSqlite((engine) => {
       return kinds.filter((_, at) => answers[at]?.statusCode === 503)
     }
 
-    it('sheds lists, then writes, then status and download, never health; one level at a time, up and down', async () => {
+    it('sheds lists, then writes, then status and download requests, but never health checks, one level at a time', async () => {
       strain = { delayMs: 500, utilization: 1, cpuShare: 1 }
       assert.deepEqual(await shed(), [])
       timers.pass(200)
@@ -89,7 +89,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
-    it('sheds nothing while other processes use the CPU, however long the delay', async () => {
+    it('sheds nothing while other processes use the CPU, regardless of the delay', async () => {
       strain = { delayMs: 900, utilization: 1, cpuShare: 0.1 }
       for (let look = 0; look < 5; look++) timers.pass(200)
       assert.deepEqual(await shed(), [])
@@ -107,7 +107,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
-    it('503 in both error forms, with Retry-After of one to five seconds', async () => {
+    it('sends 503 with a Retry-After of one to five seconds', async () => {
       strain = { delayMs: 120, utilization: 1, cpuShare: 1 }
       for (let look = 0; look < 2; look++) timers.pass(200)
       const answer = await asked.list()
@@ -117,7 +117,7 @@ onSqlite((engine) => {
       assert.ok(answer.headers['x-request-id'] && answer.headers['strict-transport-security'])
     })
 
-    it('limits the requests in flight, in the same order; waiting ones do not count', async () => {
+    it('limits requests in flight in the same order, not counting requests that wait for a change', async () => {
       const parked = Array.from({ length: 12 }, () => service.send({ url: '/parked', scopes: null }))
       await until(() => held.length === 12)
       assert.deepEqual(await shed(), [])
@@ -134,7 +134,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
-    it('sheds nothing after many failed requests and unknown paths: they no longer count as in flight', async () => {
+    it('sheds nothing after many failed requests and unknown paths, because they no longer count as in flight', async () => {
       for (let call = 0; call < 30; call++) {
         await service.send({ url: '/nothing' })
         await service.send({ url: '/products/99999' })
@@ -162,7 +162,7 @@ onSqlite((engine) => {
   })
 
   describe('a burst of token requests and logins', () => {
-    it('429 with Retry-After per network, for any client; other networks are unaffected (T-OA-08)', async () => {
+    it('429 with Retry-After for every client in the network, without affecting other networks (T-OA-08)', async () => {
       const db = await engine.database()
       const off = { general: null, anonymous: null, reports: null, webhooks: null, throttle: null }
       const rules = { ...off, token: { calls: 3, seconds: 60 }, quotas: { requests: null, reports: null } }

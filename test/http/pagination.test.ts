@@ -27,7 +27,7 @@ describe('a cursor', () => {
     { after: [12.5, '', 'ä"\\\u0001🙂', 1], backwards: false },
   ]
 
-  it('decodes to what was encoded and is safe in a URL', () => {
+  it('decodes to the value that was encoded, and is safe in a URL', () => {
     for (const cursor of cursors) {
       const text = encodeCursor(mark, cursor)
       assert.match(text, /^[A-Za-z0-9_-]+$/)
@@ -35,7 +35,7 @@ describe('a cursor', () => {
     }
   })
 
-  it('is rejected for a list with another filter or sort', () => {
+  it('is rejected for a list with a different filter or sort order', () => {
     const text = encodeCursor(mark, { after: [7], backwards: false })
     for (const parts of [
       [{ genre: 'poem' }, ['title']],
@@ -46,7 +46,7 @@ describe('a cursor', () => {
     }
   })
 
-  it('is rejected when it is not a valid cursor', () => {
+  it('is rejected if it is malformed or was altered', () => {
     const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
     const whole = encodeCursor(mark, { after: ['emma', 7], backwards: false })
     const wrong = [
@@ -95,7 +95,7 @@ describe('linkHeader (RFC 8288)', () => {
     )
   })
 
-  it('keeps the query except the cursor, encoded so that no value can end the link (T-HTTP-10)', () => {
+  it('keeps the query except for the cursor, encoded so that no value can end the link (T-HTTP-10)', () => {
     const query = { genre: 'a>; rel="next"\r\n', cursor: 'old', sort: undefined, q: 'ä&b=c' }
     const header = linkHeader('/books', query, { next: 'new' })
     const [first = '', next = ''] = header.split(', ')

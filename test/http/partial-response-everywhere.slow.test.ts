@@ -27,7 +27,7 @@ forEachEngine((engine) => {
       await make('/products', product)
       await make('/books', { title: 'Notes', author: 'Ada' })
       const { taskId } = await make('/api/reports', report)
-      // A failed report, with its error.
+      // A failed report, which has an error.
       await make(`/api/reports/${taskId}/cancel`)
       const webhook = (await make('/api/webhooks', hook)).id
       const delivery = (await make(`/api/webhooks/${webhook}/test`)).id
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       return answer.json()
     }
 
-    /** Every member path of a response, and an unknown path below each of them. */
+    /** Returns every member path in a response, and an unknown path below each of them. */
     const pathsIn = (value: Json): string[] => {
       if (Array.isArray(value)) return [...new Set(value.flatMap(pathsIn))]
       if (typeof value !== 'object' || value === null) return []
@@ -75,11 +75,11 @@ forEachEngine((engine) => {
     const valueAt = (value: Json, names: string[]): Json =>
       names.length === 0 || value === undefined ? value : valueAt(value?.[names[0] as string], names.slice(1))
 
-    /** The documented schema without required members: `fields` may omit any member, at any depth. */
+    /** Returns the documented schema without required members, because `fields` may omit any member at any depth. */
     const narrowedSchema = (schema: Json): Json =>
       JSON.parse(JSON.stringify(documented.inlined(schema)), (key, value) => (key === 'required' ? undefined : value))
 
-    it('200 for each existing path and for unknown ones, matching the documented schema', async () => {
+    it('200 for existing and unknown paths, matching the documented schema', async () => {
       const routes = narrowed()
       assert.ok(routes.length > 15, String(routes.length))
       for (const { url, schema } of routes) {
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with parts of the objects in a list, in their positions', async () => {
+    it('200 with the selected fields of each object in a list, in the original order', async () => {
       const { webhook, deliveryId } = ids
       const attempts = [{ statusCode: 500 }]
       assert.deepEqual(await read(`/api/webhooks/${webhook}/deliveries?fields=attempts.statusCode`), [{ attempts }])

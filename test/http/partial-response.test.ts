@@ -35,7 +35,7 @@ const shapes = {
   ],
 }
 
-describe('fields', () => {
+describe('the `fields` parameter', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['partialResponse'], (app) => {
@@ -59,19 +59,19 @@ describe('fields', () => {
     assert.equal(answer.json().errors[0].field, 'fields')
   }
 
-  it('200 with only the requested fields; `id` is not added', async () => {
+  it('200 with only the requested fields, and without `id` unless requested', async () => {
     assert.deepEqual(await read('fields=title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=author,id'), { author: 'Jane Austen', id: 7 })
     assert.deepEqual(await read('fields=title,%20id%20,title'), { title: 'Emma', id: 7 })
   })
 
-  it('200 ignoring unknown names', async () => {
+  it('200 without unknown names, which are ignored', async () => {
     assert.deepEqual(await read('fields=title,nothing'), { title: 'Emma' })
     assert.deepEqual(await read('fields=nothing'), {})
     assert.deepEqual(await read('fields=Title'), {})
   })
 
-  it('200 without members of the prototype (T-API-04)', async () => {
+  it('200 without prototype members (T-API-04)', async () => {
     for (const name of [
       '__proto__',
       'constructor',
@@ -84,7 +84,7 @@ describe('fields', () => {
     }
   })
 
-  it('200 with members of nested objects for dotted paths', async () => {
+  it('200 with the members of nested objects that dotted paths select', async () => {
     assert.deepEqual(await read('fields=_links.self'), { _links: { self: { href: '/books/7' } } })
     assert.deepEqual(await read('fields=id,_links.update.method'), { id: 7, _links: { update: { method: 'PUT' } } })
     assert.deepEqual(await read('fields=_links.self.href,_links.update.href'), {
@@ -92,23 +92,23 @@ describe('fields', () => {
     })
   })
 
-  it('200 with the whole field if both it and a part of it are requested', async () => {
+  it('200 with the whole field if the field and one of its members are both requested', async () => {
     for (const query of ['fields=_links,_links.self', 'fields=_links.self,_links']) {
       assert.deepEqual(await read(query), { _links: book._links }, query)
     }
   })
 
-  it('200 ignoring a path through a string or a number', async () => {
+  it('200 without paths through strings or numbers, which are ignored', async () => {
     assert.deepEqual(await read('fields=title.first,id.x'), {})
   })
 
-  it('200 without an object of which no member is selected, but with an object that is itself empty', async () => {
+  it('200 without objects that have no selected member, but with selected objects that are empty', async () => {
     assert.deepEqual(await read('fields=_links.nothing,_links.self.href.x,title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=notes.x,tags.x'), {})
     assert.deepEqual(await read('fields=notes,tags'), { notes: {}, tags: [] })
   })
 
-  it('200 with the items of nested lists in their positions', async () => {
+  it('200 with the items of nested lists in their original positions', async () => {
     assert.deepEqual(await read('fields=editions.year'), { editions: [{ year: 1815 }, {}] })
     assert.deepEqual(await read('fields=editions.nothing'), {})
   })
@@ -123,7 +123,7 @@ describe('fields', () => {
     for (const query of ['fields=', '', 'fields=,', 'fields']) assert.deepEqual(await read(query), book, query)
   })
 
-  it('200 with parts of required members and of objects with several variants', async () => {
+  it('200 with selected members of required objects and of objects with several variants', async () => {
     assert.deepEqual(await read('', '/shapes'), shapes)
     assert.deepEqual(await read('fields=size.width', '/shapes'), { size: { width: 2 } })
     assert.deepEqual(await read('fields=all.side', '/shapes'), { all: [{}, { side: 2 }] })
@@ -134,7 +134,7 @@ describe('fields', () => {
     assert.deepEqual(await read('fields=author', '/books'), [{ author: 'Jane Austen' }, {}])
   })
 
-  it('200 with everything on a route that does not support `fields`', async () => {
+  it('200 with all fields on a route that does not support `fields`', async () => {
     assert.deepEqual(await read('fields=title', '/whole'), book)
   })
 

@@ -40,7 +40,7 @@ describe('GET /problems/{code}', () => {
     })
   }
 
-  it('200 with a CSP that allows nothing but one style, by its hash', async () => {
+  it('200 with a CSP that allows only one style sheet, identified by its hash', async () => {
     for (const name of ['', '/auth-required']) {
       const answer = await send(mounted, { url: `/problems${name}`, headers: { accept: browser } })
       const policy = String(answer.headers['content-security-policy'])
@@ -70,7 +70,7 @@ describe('GET /problems/{code}', () => {
     })
   }
 
-  it('200 with Vary: Accept for shared caches, then 304', async () => {
+  it('200 with Vary: Accept for shared caches, then 304 for the same page', async () => {
     const first = await get('auth-required', browser)
     assert.equal(first.headers['cache-control'], 'public, max-age=60, must-revalidate')
     assert.equal(first.headers.vary, 'Accept, Accept-Encoding, Authorization, X-API-Key')

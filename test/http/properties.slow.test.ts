@@ -8,7 +8,7 @@ import { forEachEngine } from '../support/engines.ts'
 /** Set SEED to reproduce the inputs of a failed run. */
 const seed = Number(process.env.SEED ?? 20_261_121)
 const numRuns = 150
-/** Far more CPU time than any input needs, including garbage collection: exceeding it means a hang. */
+/** Far more CPU time than any input needs, including garbage collection; more than this means a hang. */
 const maxMs = 500
 
 const paths = ['/products', '/users', '/books', '/api/reports', '/api/webhooks']
@@ -16,7 +16,7 @@ const path = fc.constantFrom(...paths)
 const one = fc.constantFrom('/products/1', '/users/1', '/books/1')
 const list = fc.constantFrom('/products', '/users', '/books')
 
-/** Characters that a header may contain: no line breaks, only Latin-1. */
+/** Characters that a header may contain: Latin-1 only, no line breaks. */
 const headerText = fc.oneof(
   fc.string({
     unit: fc
@@ -98,7 +98,7 @@ const parameter = fc.constantFrom(
 )
 const query = fc.oneof(
   fc.array(fc.tuple(parameter, text), { maxLength: 6 }).map((all) => new URLSearchParams(all).toString()),
-  // Fragments of percent-encoding, valid and invalid.
+  // Valid and invalid fragments of percent-encoding.
   fc
     .array(fc.constantFrom('%', '%0', '%00', '%ff', '%zz', '=', '&', '+', 'fields', 'limit', '[', ']', '1'), {
       maxLength: 30,
@@ -146,7 +146,10 @@ forEachEngine((engine) => {
       assert.ok(statusCode < 500, `${statusCode} ${service.faults}`)
       return (user + system) / 1_000
     }
-    /** Asserts no fault, no changed prototype and no hang: a slow response only counts if it is slow twice. */
+    /**
+     * Asserts that there is no fault, no modified prototype and no hang; a response counts as slow only after three slow
+     * attempts.
+     */
     const survives = async (sent: Sent) => {
       const before = Reflect.ownKeys(Object.prototype)
       let ms = await once(sent)
@@ -157,7 +160,7 @@ forEachEngine((engine) => {
     }
 
     const holds = <T>(what: string, input: fc.Arbitrary<T>, request: (input: T) => Sent) =>
-      it(`below 500, promptly, without prototype pollution: ${what}`, (t) => {
+      it(`in ${what}: a status below 500, promptly and without prototype pollution`, (t) => {
         t.diagnostic(`SEED=${seed}`)
         return fc.assert(
           fc.asyncProperty(input, (value) => survives(request(value))),

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { describe, it } from 'node:test'
 import { responseClass } from '../../src/http/server/raw-headers.ts'
 
-/** The whole response of a server on the wire, without the date. */
+/** Returns the whole response of a server as sent, without the date. */
 async function wire(answering: RequestListener, made: typeof ServerResponse = responseClass, method = 'GET') {
   const server = createServer({ ServerResponse: made }, answering).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -17,7 +17,7 @@ async function wire(answering: RequestListener, made: typeof ServerResponse = re
   return answer.replace(/^date: .*\r\n/im, '')
 }
 
-/** The fields, sorted: their order has no meaning (RFC 9110 §5.3). */
+/** Returns the response lines with the fields sorted, because their order has no meaning (RFC 9110 §5.3). */
 function parts(answer: string) {
   const [head = '', body] = answer.split('\r\n\r\n')
   const [status, ...fields] = head.split('\r\n')
@@ -46,7 +46,7 @@ const answers: Record<string, RequestListener> = {
   'a field in ISO 8859-1': (_, response) => response.writeHead(200, { 'x-one': 'caf\u00e9', 'x-two': 'b' }).end(),
   'a file name': (_, response) =>
     response.writeHead(200, { 'content-disposition': 'attachment; filename="a.csv"', 'content-length': '0' }).end(),
-  'fields set before': (_, response) => {
+  'fields set earlier': (_, response) => {
     response.setHeader('x-one', 'before').setHeader('x-two', 'before')
     response.writeHead(200, { 'x-one': 'after', 'x-three': 'after' }).end('ok')
   },
@@ -55,15 +55,15 @@ const answers: Record<string, RequestListener> = {
 }
 
 describe('the header section of a response', () => {
-  it('is written by HeadedResponse, so Node.js still works as expected', () => {
+  it('is written by HeadedResponse, because this version of Node.js works as expected', () => {
     equal(responseClass === ServerResponse, false)
   })
 
   for (const [name, answering] of Object.entries(answers)) {
-    it(`equals what Node.js writes for ${name}`, async () => {
+    it(`equals the header section that Node.js writes for ${name}`, async () => {
       const expected = parts(await wire(answering, ServerResponse))
       deepEqual(parts(await wire(answering)), expected)
-      // Again, now that its fields are cached.
+      // The fields are cached this time.
       deepEqual(parts(await wire(answering)), expected)
       deepEqual(
         parts(await wire(answering, responseClass, 'HEAD')),
@@ -72,7 +72,7 @@ describe('the header section of a response', () => {
     })
   }
 
-  it('has the current value of each field, whatever the previous one was', async () => {
+  it('has the current value of each field, regardless of the previous value', async () => {
     const seen: string[] = []
     for (const value of ['one', 'two', 'two', 'one', '']) {
       const { fields } = parts(await wire((_, response) => response.writeHead(200, { 'x-changing': value }).end()))
@@ -82,7 +82,7 @@ describe('the header section of a response', () => {
   })
 })
 
-describe('characters that would end a field or the head are rejected (T-HTTP-10)', () => {
+describe('writing a header section (T-HTTP-10)', () => {
   const refused = (headers: Record<string, string>, code: string) =>
     wire((_, response) => {
       throws(() => response.writeHead(200, headers), { code })
@@ -90,19 +90,19 @@ describe('characters that would end a field or the head are rejected (T-HTTP-10)
     }).catch(() => '')
 
   for (const value of ['a\r\nx-evil: 1', 'a\nb', 'a\rb', 'a\0b', '\u0100', 'a\x7fb', '\r\n\r\nHTTP/1.1 200 OK']) {
-    it(`in the value ${JSON.stringify(value)}, even if a valid value of the field is cached`, async () => {
+    it(`fails for the value ${JSON.stringify(value)}, even if a valid value of the field is cached`, async () => {
       match(await wire((_, response) => response.writeHead(200, { 'x-echo': 'fine' }).end()), /x-echo: fine\r\n/)
       equal(await refused({ 'x-echo': value }, 'ERR_INVALID_CHAR'), '')
     })
   }
 
   for (const name of ['x evil', 'x:evil', 'x\r\nevil', '']) {
-    it(`in the name ${JSON.stringify(name)}`, async () => {
+    it(`fails for the name ${JSON.stringify(name)}`, async () => {
       equal(await refused({ [name]: 'a' }, 'ERR_INVALID_HTTP_TOKEN'), '')
     })
   }
 
-  it('in a second head of the same response', async () => {
+  it('fails for a second header section in the same response', async () => {
     const twice = wire((_, response) => {
       response.writeHead(200, { 'x-one': 'a' }).write('a')
       throws(() => response.writeHead(200, { 'x-one': 'b' }), { code: 'ERR_HTTP_HEADERS_SENT' })

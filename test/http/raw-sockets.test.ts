@@ -18,7 +18,7 @@ const everyPolicy = [
 const secure = 'X-Forwarded-Proto: https'
 const patience = { headersTimeout: 400, requestTimeout: 800, connectionsCheckingInterval: 50 }
 
-/** The bytes to send, and the status of each response; none if the connection is only closed. */
+/** The bytes to send, and the status of each response; no status if the connection is closed without a response. */
 type Row = [what: string, bytes: string, ...statuses: number[]]
 
 const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`
@@ -29,26 +29,30 @@ const post = (...headers: string[]) =>
 const pen = '{"name":"Pen"}'
 const chunked = 'Transfer-Encoding: chunked'
 const chunk = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n`
-/** A request that reaches a handler only if it is smuggled in with another one. */
+/** A request that reaches a handler only if it is smuggled inside a different request. */
 const smuggled = target('/smuggled')
 
 const framing: Row[] = [
   ['CL.TE', `${post('Content-Length: 6', chunked)}0\r\n\r\n${smuggled}`, 400],
   ['TE.CL', `${post(chunked, 'Content-Length: 4')}5c\r\n${smuggled}0\r\n\r\n`, 400],
-  ['CL.CL that differ', `${post('Content-Length: 14', 'Content-Length: 0')}${pen}${smuggled}`, 400],
-  ['CL.CL that agree', `${post('Content-Length: 14', 'Content-Length: 14')}${pen}${smuggled}`, 400],
-  ['a list of lengths', `${post('Content-Length: 14, 14')}${pen}${smuggled}`, 400],
+  ['CL.CL with different values', `${post('Content-Length: 14', 'Content-Length: 0')}${pen}${smuggled}`, 400],
+  ['CL.CL with equal values', `${post('Content-Length: 14', 'Content-Length: 14')}${pen}${smuggled}`, 400],
+  ['a Content-Length list', `${post('Content-Length: 14, 14')}${pen}${smuggled}`, 400],
   ['TE.TE', `${post(chunked, 'Transfer-Encoding: x')}0\r\n\r\n${smuggled}`, 400],
-  ['TE in another case with CL', `${post('Content-Length: 3', 'transfer-ENCODING: Chunked')}0\r\n\r\n${smuggled}`, 400],
-  ['xchunked', `${post('Transfer-Encoding: xchunked')}0\r\n\r\n${smuggled}`, 501],
+  [
+    'a mixed-case TE header with CL',
+    `${post('Content-Length: 3', 'transfer-ENCODING: Chunked')}0\r\n\r\n${smuggled}`,
+    400,
+  ],
+  ['the unknown transfer coding xchunked', `${post('Transfer-Encoding: xchunked')}0\r\n\r\n${smuggled}`, 501],
   ['chunked after a vertical tab', `${post('Transfer-Encoding: \x0bchunked')}0\r\n\r\n${smuggled}`, 400],
-  ['chunked before another coding', `${post('Transfer-Encoding: chunked, gzip')}0\r\n\r\n${smuggled}`, 400],
-  ['chunked after another coding', `${post('Transfer-Encoding: gzip, chunked')}0\r\n\r\n${smuggled}`, 501],
+  ['chunked before a second coding', `${post('Transfer-Encoding: chunked, gzip')}0\r\n\r\n${smuggled}`, 400],
+  ['chunked after an unsupported coding', `${post('Transfer-Encoding: gzip, chunked')}0\r\n\r\n${smuggled}`, 501],
   ['chunked twice', `${post('Transfer-Encoding: chunked, chunked')}0\r\n\r\n${smuggled}`, 400],
   ['identity as a transfer coding', `${post('Transfer-Encoding: identity')}${pen}${smuggled}`, 501],
   ['an empty transfer coding', `${post('Transfer-Encoding:')}${smuggled}`, 400],
-  ['chunks in HTTP/1.0', `${post(chunked).replace('1.1', '1.0')}0\r\n\r\n${smuggled}`, 400],
-  ['a length in hex', `${post('Content-Length: 0xe')}${pen}${smuggled}`, 400],
+  ['chunked coding in HTTP/1.0', `${post(chunked).replace('1.1', '1.0')}0\r\n\r\n${smuggled}`, 400],
+  ['a hexadecimal length', `${post('Content-Length: 0xe')}${pen}${smuggled}`, 400],
   ['a length with a sign', `${post('Content-Length: +14')}${pen}${smuggled}`, 400],
   ['a negative length', `${post('Content-Length: -1')}${smuggled}`, 400],
   ['a length with a fraction', `${post('Content-Length: 14.0')}${pen}${smuggled}`, 400],
@@ -56,17 +60,17 @@ const framing: Row[] = [
   ['an empty length', `${post('Content-Length:')}${smuggled}`, 400],
   ['a length beyond the limit', post('Content-Length: 1048577'), 413],
   ['a space before the colon', `${post('Content-Length : 14')}${pen}${smuggled}`, 400],
-  ['a space before the colon of TE', `${post('Transfer-Encoding : chunked')}0\r\n\r\n${smuggled}`, 400],
+  ['a space before the colon in TE', `${post('Transfer-Encoding : chunked')}0\r\n\r\n${smuggled}`, 400],
   ['a tab before the colon', get('X-A\t: b'), 400],
-  ['obs-fold', get('X-A: b\r\n c'), 400],
-  ['obs-fold of TE', `${post('Transfer-Encoding:\r\n chunked')}0\r\n\r\n${smuggled}`, 400],
+  ['a folded header line', get('X-A: b\r\n c'), 400],
+  ['a folded TE header', `${post('Transfer-Encoding:\r\n chunked')}0\r\n\r\n${smuggled}`, 400],
   ['a folded first header', lines('GET /things HTTP/1.1', ' Host: a', secure), 400],
-  ['bare LF between headers', get('X-A: b\nX-B: c'), 400],
-  ['bare LF everywhere', get().replaceAll('\r\n', '\n'), 400],
-  ['bare CR in a value', get('X-A: b\rX-B: c'), 400],
-  ['bare CR between headers', get('X-A: b\r\rX-B: c'), 400],
-  ['NUL in a value', get('X-A: b\0c'), 400],
-  ['NUL in a name', get('X\0A: b'), 400],
+  ['a bare LF between headers', get('X-A: b\nX-B: c'), 400],
+  ['bare LFs instead of CRLFs', get().replaceAll('\r\n', '\n'), 400],
+  ['a bare CR in a value', get('X-A: b\rX-B: c'), 400],
+  ['a bare CR between headers', get('X-A: b\r\rX-B: c'), 400],
+  ['a NUL in a value', get('X-A: b\0c'), 400],
+  ['a NUL in a name', get('X\0A: b'), 400],
   ['a header without a colon', get('X-A'), 400],
   ['a header without a name', get(': b'), 400],
   ['a name with non-ASCII letters', get('X-Ä: b'), 400],
@@ -74,20 +78,20 @@ const framing: Row[] = [
 ]
 
 const chunks: Row[] = [
-  ['an invalid size', `${post(chunked)}zz\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
-  ['a size with 0x', `${post(chunked)}0xe\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
-  ['a negative size', `${post(chunked)}-e\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
-  ['a size that overflows', `${post(chunked)}${'f'.repeat(17)}\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
-  ['a size that is too small', `${post(chunked)}2\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
-  ['a space after a size', `${post(chunked)}e \r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
-  ['bare LF after a size', `${post(chunked)}e\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
-  ['bare LF after a chunk', `${post(chunked)}e\r\n${pen}\n0\r\n\r\n${smuggled}`, 400],
+  ['an invalid chunk size', `${post(chunked)}zz\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
+  ['a chunk size with a 0x prefix', `${post(chunked)}0xe\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
+  ['a negative chunk size', `${post(chunked)}-e\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
+  ['a chunk size that overflows', `${post(chunked)}${'f'.repeat(17)}\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
+  ['a chunk size that is too small', `${post(chunked)}2\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
+  ['a space after a chunk size', `${post(chunked)}e \r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
+  ['a bare LF after a chunk size', `${post(chunked)}e\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
+  ['a bare LF after a chunk', `${post(chunked)}e\r\n${pen}\n0\r\n\r\n${smuggled}`, 400],
   ['a chunk without its CRLF', `${post(chunked)}e\r\n${pen}XX0\r\n\r\n${smuggled}`, 400],
   ['a missing last chunk', `${post(chunked)}${chunk(pen)}`, 400],
   ['excessive chunk extensions', `${post(chunked)}e;${'x'.repeat(20_000)}\r\n${pen}\r\n0\r\n\r\n`, 413],
-  ['bare LF in an extension', `${post(chunked)}e;a\nb\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
+  ['a bare LF in a chunk extension', `${post(chunked)}e;a\nb\r\n${pen}\r\n0\r\n\r\n${smuggled}`, 400],
   ['a malformed trailer', `${post(chunked)}${chunk(pen)}0\r\nX-A\r\n\r\n${smuggled}`, 400],
-  ['more chunks than the limit', post(chunked) + chunk('x'.repeat(65_536)).repeat(17), 413],
+  ['chunks that exceed the body size limit', post(chunked) + chunk('x'.repeat(65_536)).repeat(17), 413],
 ]
 
 const single: Row[] = [
@@ -100,11 +104,11 @@ const single: Row[] = [
 ]
 
 const targets: Row[] = [
-  ['the absolute form with another origin', target('http://evil.test/things'), 400],
-  ['the absolute form with a user name', target('https://a@plinth.test/things'), 400],
-  ['authority form', target('plinth.test:443'), 400],
-  ['the asterisk form with GET', target('*'), 400],
-  ['a target without a slash', target('things'), 400],
+  ['an absolute URL with a foreign origin', target('http://evil.test/things'), 400],
+  ['an absolute URL with a user name', target('https://a@plinth.test/things'), 400],
+  ['a target in authority form', target('plinth.test:443'), 400],
+  ['a target in asterisk form with GET', target('*'), 400],
+  ['a target without a leading slash', target('things'), 400],
   ['an empty target', lines('GET  HTTP/1.1', 'Host: a', secure), 400],
   ['TRACE', target('/things', 'TRACE'), 405],
   ['CONNECT', lines('CONNECT evil.test:443 HTTP/1.1', 'Host: evil.test:443'), 501],
@@ -116,12 +120,12 @@ const targets: Row[] = [
   ['a lone percent sign', target('/things/%'), 400],
   ['percent-encoded invalid UTF-8', target('/things/%ff'), 400],
   ['an encoded NUL', target('/things/%00'), 404],
-  ['overlong-encoded dots', target('/things/%c0%ae%c0%ae/smuggled'), 400],
+  ['dots in overlong UTF-8 encoding', target('/things/%c0%ae%c0%ae/smuggled'), 400],
   ['encoded dot segments', target('/things/%2e%2e/smuggled'), 404],
   ['dot segments', target('/things/../smuggled'), 404],
   ['double-encoded dot segments', target('/things/%252e%252e/smuggled'), 404],
   ['an encoded slash', target('/%2fsmuggled'), 404],
-  ['two slashes', target('//smuggled'), 404],
+  ['two leading slashes', target('//smuggled'), 404],
   ['a backslash', target('/\\smuggled'), 404],
   ['a space', target('/things /smuggled'), 400],
   ['a control character', target('/things\x01'), 400],
@@ -136,15 +140,15 @@ const others: Row[] = [
   ['HTTP/1.2', lines('GET /things HTTP/1.2', 'Host: a'), 400],
   ['HTTP/2.0', lines('GET /things HTTP/2.0', 'Host: a', secure), 400],
   ['HTTP/11', lines('GET /things HTTP/11', 'Host: a'), 400],
-  ['another protocol', lines('GET /things ICAP/1.0', 'Host: a'), 400],
+  ['a protocol other than HTTP', lines('GET /things ICAP/1.0', 'Host: a'), 400],
   ['a lower-case version', lines('GET /things http/1.1', 'Host: a'), 400],
   ['an HTTP/2 preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
-  ['the start of a TLS handshake', '\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03', 400],
-  ['an SSH client', 'SSH-2.0-OpenSSH_9.6\r\n', 400],
+  ['the beginning of a TLS handshake', '\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03', 400],
+  ['an SSH banner', 'SSH-2.0-OpenSSH_9.6\r\n', 400],
   ['random bytes', '\x80\x81\x82\xff\xfe\r\n\r\n', 400],
   ['a leading space', ` ${get()}`, 400],
   ['headers of more than 16 KiB', get(`X-A: ${'x'.repeat(17_000)}`), 431],
-  ['a name of more than 16 KiB', get(`${'x'.repeat(17_000)}: a`), 431],
+  ['a header name of more than 16 KiB', get(`${'x'.repeat(17_000)}: a`), 431],
   ['101 header fields', get(...Array.from({ length: 99 }, (_, at) => `X-${at}: a`)), 431],
   ['3,000 header fields', get(...Array.from({ length: 3_000 }, () => 'a:')), 431],
   ['an unknown expectation', `${post('Expect: 200-maybe', 'Content-Length: 14')}${pen}`, 417],
@@ -181,10 +185,11 @@ describe('raw bytes on a socket', () => {
     await once(socket, 'connect')
     return socket
   }
-  /** Sends exactly these bytes and reads until the end. */
+  /** Sends exactly these bytes and reads until the connection ends. */
   const converse = async (bytes: string) => {
     const socket = await open()
-    // A server that has already closed may reset the connection while data is being sent; its response was read before.
+    // A server that has already closed the connection may reset it while data is being sent; its response has been read by
+    // then.
     socket.on('error', () => {})
     const all = text(socket).catch(() => '')
     socket.end(bytes, 'latin1')
@@ -248,7 +253,7 @@ describe('raw bytes on a socket', () => {
       ['incomplete chunks', `${post(chunked)}e\r\n{"name"`],
     ]
     for (const [what, bytes] of cases) {
-      it(`408 REQUEST_TIMEOUT for ${what}, then the connection is closed`, async () => {
+      it(`408 REQUEST_TIMEOUT for ${what}, after which the connection is closed`, async () => {
         const [answer, ...more] = await slow(bytes)
         assert.deepEqual([answer?.status, more], [408, []])
         assert.equal(JSON.parse(answer?.body as string).errorCode, 'REQUEST_TIMEOUT')
@@ -262,13 +267,13 @@ describe('raw bytes on a socket', () => {
     const last = get('Connection: close')
     const statuses = async (bytes: string) => (await converse(bytes)).map(({ status }) => status)
 
-    it('each request gets its response in order, even a rejected one', async () => {
+    it('every request, including a rejected request, gets a response, in order', async () => {
       assert.deepEqual(await statuses(get() + target('/nothing') + last), [200, 404, 200])
       assert.deepEqual(await statuses(`${post('Content-Length: 1')}{${last}`), [400, 200])
       assert.deepEqual(await statuses(`${post(chunked)}${chunk(pen)}0\r\n\r\n${last}`), [200, 200])
     })
 
-    it('a response in flight is sent before the rejection of the next request', async () => {
+    it('a response in flight is sent before the error response to the next request', async () => {
       assert.deepEqual(await statuses(`${get()}GET / things\r\n\r\n${smuggled}`), [200, 400])
       assert.deepEqual(await statuses(`${get()}${get()}X\0`), [200, 200, 400])
       const tunnel = lines('CONNECT evil.test:443 HTTP/1.1', 'Host: evil.test:443')
@@ -278,7 +283,7 @@ describe('raw bytes on a socket', () => {
       assert.deepEqual(reached, Array(5).fill('things'))
     })
 
-    it('nothing after a malformed request is handled, however valid it looks', async () => {
+    it('data after a malformed request is not handled, even if it looks like a valid request', async () => {
       for (const flawed of [get('Host: b'), target('*'), post('Transfer-Encoding: gzip, chunked')]) {
         assert.deepEqual((await statuses(flawed + smuggled + smuggled)).slice(1), [])
       }
@@ -287,7 +292,7 @@ describe('raw bytes on a socket', () => {
   })
 
   describe('expectations (RFC 9110 §10.1.1)', () => {
-    it('100, then 200 for 100-continue', async () => {
+    it('100 and then 200 for Expect: 100-continue', async () => {
       const answers = await converse(`${post('Expect: 100-continue', 'Content-Length: 14', 'Connection: close')}${pen}`)
       assert.deepEqual(
         answers.map(({ status }) => status),
@@ -306,14 +311,14 @@ describe('raw bytes on a socket', () => {
     assert.deepEqual(reached, ['Pen'])
   })
 
-  it('200 for HTTP/1.0 without Host, then the connection is closed', async () => {
+  it('200 for HTTP/1.0 without Host, after which the connection is closed', async () => {
     assert.deepEqual(
       (await converse(lines('GET /things HTTP/1.0', secure) + smuggled)).map(({ status }) => status),
       [200],
     )
   })
 
-  it('301 over plain HTTP without reading the body or running a route', async () => {
+  it('301 over plain HTTP, without reading the body or running a handler', async () => {
     const answers = await converse(`${post('Content-Length: 14').replace(secure, 'X-A: b')}${pen}`)
     assert.deepEqual(
       answers.map(({ status }) => status),

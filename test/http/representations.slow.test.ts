@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    /** Long enough for the response to be compressed. */
+    /** Creates a user whose representation is long enough to be compressed. */
     const longUser = (letter: string) => ({
       ...{ name: letter.repeat(200), email: `${letter.repeat(200)}@plinth.test` },
       ...{ address: letter.repeat(500), phone: '1'.repeat(32) },
@@ -41,13 +41,13 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(gunzipSync(packed.rawPayload).toString()), plain.json())
     })
 
-    it('200 with different tags for the view of another caller, compressed or not (T-HTTP-16)', async () => {
+    it('200 with different tags for a caller with a different view, compressed or not (T-HTTP-16)', async () => {
       const reduced = await service.send({ url: user, headers: gzip, scopes: 'users:read' })
       assert.match(String(reduced.headers.etag), /^"1\.reduced(-gzip)?"$/)
       assert.equal((await get(user, { ...gzip, 'if-none-match': String(reduced.headers.etag) })).statusCode, 200)
     })
 
-    it('304 repeats the tag that the client sent', async () => {
+    it('304 with the tag that the client sent', async () => {
       for (const tag of ['"1"', '"1-gzip"']) {
         const answer = await get(user, { ...gzip, 'if-none-match': tag })
         assert.deepEqual([answer.statusCode, answer.headers.etag], [304, tag])
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await get(user, { 'if-none-match': '"1-gzip"' })).statusCode, 200)
     })
 
-    it('412 and no change for the compressed tag of an old revision, 200 for the current one (T-RACE-01)', async () => {
+    it('412 without a change for the compressed tag of an old revision, 200 for that of the current revision (T-RACE-01)', async () => {
       const put = (tag: string, price: number) =>
         service.send({
           method: 'PUT',
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal((await remove('"2-gzip"')).statusCode, 204)
     })
 
-    it('200 for a list with one weak tag, compressed or not', async () => {
+    it('200 for a list with the same weak tag, compressed or not', async () => {
       const [plain, packed] = [await get('/products'), await get('/products', gzip)]
       assert.equal(packed.headers['content-encoding'], 'gzip')
       assert.equal(packed.headers.etag, plain.headers.etag)
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.equal((await get('/products', { ...gzip, 'if-none-match': String(plain.headers.etag) })).statusCode, 304)
     })
 
-    it('responses with secrets and responses to writes are not compressed', async () => {
+    it('no compression for responses with secrets and responses to writes', async () => {
       const packing = { ...gzip, accept: 'application/json' }
       const written = await service.send({
         ...{ method: 'PUT', url: user, headers: packing, scopes: full },
@@ -109,17 +109,17 @@ forEachEngine((engine) => {
       ['/v1/nothing', 'Accept'],
     ]
     for (const [path, vary] of kept) {
-      it(`Vary: ${vary} at ${path}`, async () => assert.equal((await get(path)).headers.vary, vary))
+      it(`responses at ${path} have Vary: ${vary}`, async () => assert.equal((await get(path)).headers.vary, vary))
     }
 
     for (const path of kept.map(([path]) => path).filter((path) => !/problems|nothing/.test(path))) {
-      it(`406 at ${path} for a media type it does not have`, async () => {
+      it(`406 at ${path} for media types that the path does not support`, async () => {
         const answer = await get(path, { accept: 'text/html, application/xml;q=0.9' })
         assert.deepEqual([answer.statusCode, answer.json().errorCode], [406, 'NOT_ACCEPTABLE'])
       })
     }
 
-    it('200 from the probes whatever the client accepts', async () => {
+    it('200 from health checks regardless of Accept', async () => {
       for (const url of ['/livez', '/readyz']) assert.equal((await get(url, { accept: 'text/html' })).statusCode, 200)
     })
   })

@@ -21,31 +21,31 @@ describe('X-Request-Id', () => {
     return String((await send(mounted, { url: '/things', headers })).headers['x-request-id'])
   }
 
-  it('is generated for each request without one', async () => {
+  it('is generated for each request that has none', async () => {
     const ids = []
-    // More than one batch of ids.
+    // This is more than one batch of ids.
     for (let count = 0; count < 600; count++) ids.push(await ask())
     for (const id of ids) assert.match(id, made)
     assert.equal(new Set(ids).size, ids.length)
   })
 
-  it("is the client's own if that has 8 to 64 safe characters", async () => {
+  it("is the client's id if that consists of 8 to 64 safe characters", async () => {
     for (const own of ['12345678', 'a'.repeat(64), 'Trace-1.2_3']) assert.equal(await ask(own), own)
   })
 
-  it("is generated if the client's is too short, too long or unsafe (T-HTTP-10)", async () => {
+  it("is generated if the client's id is too short, too long or unsafe (T-HTTP-10)", async () => {
     for (const own of ['1234567', 'a'.repeat(65), 'abcdefg h', '<script>1', 'abcdefgh"', 'ä'.repeat(9), '']) {
       assert.match(await ask(own), made, own)
     }
   })
 
-  it('is generated if the client sends two', async () => {
+  it('is generated if the client sends two ids', async () => {
     const twice = ['X-Request-Id: abcdefgh-1', 'X-Request-Id: abcdefgh-2']
     const lines = ['GET /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https', 'Connection: close', ...twice]
     assert.match((await sendRaw(mounted, lines)).headers['x-request-id'] as string, made)
   })
 
-  it('is also in error bodies, and in the headers of 404 and 301', async () => {
+  it('is included in error bodies and in the headers of 404 and 301 responses', async () => {
     const headers = { 'x-request-id': 'trace-0001' }
     const conflict = await send(mounted, { method: 'POST', url: '/things', headers })
     assert.equal(conflict.headers['x-request-id'], 'trace-0001')

@@ -19,14 +19,14 @@ describe('requestIntegrity', () => {
     sendRaw(mounted, [line, 'X-Forwarded-Proto: https', 'Connection: close', ...headers])
   const status = async (...lines: [string, ...string[]]) => (await request(...lines)).status
 
-  describe('the target (RFC 9112 §3.2)', () => {
-    it('200 in absolute form with our origin, whatever Host says', async () => {
+  describe('the request target (RFC 9112 §3.2)', () => {
+    it('200 in absolute form with our origin, regardless of the Host header', async () => {
       for (const target of [`${baseUrl}/things`, 'HTTPS://Plinth.TEST/things?x=1']) {
         assert.equal(await status(`GET ${target} HTTP/1.1`, 'Host: other.test'), 200, target)
       }
     })
 
-    it('400 in absolute form with another origin (T-HTTP-04)', async () => {
+    it('400 in absolute form with any other origin (T-HTTP-04)', async () => {
       const others = ['https://evil.test/things', 'http://plinth.test/things', `${baseUrl}.evil.test/things`]
       for (const target of [
         ...others,
@@ -38,13 +38,13 @@ describe('requestIntegrity', () => {
       }
     })
 
-    it('404 and 405 in absolute form depend on the path', async () => {
+    it('404 or 405 in absolute form, depending on the path', async () => {
       assert.equal(await status(`GET ${baseUrl} HTTP/1.1`, 'Host: plinth.test'), 404)
       const answer = await request(`DELETE ${baseUrl}/things HTTP/1.1`, 'Host: plinth.test')
       assert.deepEqual([answer.status, answer.headers.allow], [405, 'GET, HEAD, OPTIONS, POST'])
     })
 
-    it('204 for OPTIONS * with all methods, 400 for * with any other method', async () => {
+    it('204 with all methods in Allow for OPTIONS *, 400 for * with any other method', async () => {
       const answer = await request('OPTIONS * HTTP/1.1', 'Host: plinth.test')
       assert.deepEqual([answer.status, answer.headers.allow], [204, 'GET, HEAD, OPTIONS, POST'])
       assert.equal(await status('GET * HTTP/1.1', 'Host: plinth.test'), 400)
@@ -60,7 +60,7 @@ describe('requestIntegrity', () => {
       }
     })
 
-    it('200 up to 8 KiB, 414 URI_TOO_LONG beyond (T-HTTP-05)', async () => {
+    it('200 up to 8 KiB, 414 URI_TOO_LONG above (T-HTTP-05)', async () => {
       const url = (length: number) => '/things?x='.padEnd(length, 'x')
       assert.equal((await send(mounted, { url: url(8_191) })).statusCode, 200)
       assert.equal((await send(mounted, { url: url(8_192) })).statusCode, 200)
@@ -70,22 +70,22 @@ describe('requestIntegrity', () => {
   })
 
   describe('Host', () => {
-    it('200 with a name, an address or a port, and for HTTP/1.0 without Host', async () => {
+    it('200 for a host name or address, with or without a port, and for HTTP/1.0 without Host', async () => {
       for (const host of ['plinth.test', 'plinth.test:8443', '127.0.0.1', '[::1]:8443', 'a']) {
         assert.equal(await status('GET /things HTTP/1.1', `Host: ${host}`), 200, host)
       }
       assert.equal(await status('GET /things HTTP/1.0'), 200)
     })
 
-    it('400 if it is empty or not a host (T-HTTP-02)', async () => {
+    it('400 for a value that is empty or not a host (T-HTTP-02)', async () => {
       for (const host of ['', 'a b', 'a/b', 'user@a', 'a:b', 'a:1:2', '[::1', 'http://a']) {
         assert.equal(await status('GET /things HTTP/1.1', `Host: ${host}`), 400, host)
       }
     })
   })
 
-  describe('header fields', () => {
-    it('200 with up to 100, 431 HEADERS_TOO_LARGE with more (T-HTTP-05)', async () => {
+  describe('the number and content of header fields', () => {
+    it('200 for up to 100 fields, 431 HEADERS_TOO_LARGE for more (T-HTTP-05)', async () => {
       const fields = (count: number) => Array.from({ length: count }, (_, at) => `X-${at}: 1`)
       assert.equal(await status('GET /things HTTP/1.1', 'Host: a', ...fields(97)), 200)
       const answer = await request('GET /things HTTP/1.1', 'Host: a', ...fields(98))
@@ -103,13 +103,13 @@ describe('requestIntegrity', () => {
   describe('headers that may be sent only once', () => {
     const get = (...headers: string[]) => request('GET /things HTTP/1.1', ...headers)
 
-    it('200 if each is sent once', async () => {
+    it('200 if each header is sent once', async () => {
       const answer = await get('Host: plinth.test', 'Authorization: Bearer a')
       assert.equal(answer.status, 200)
       assert.equal(answer.body, '{"name":"Pen"}')
     })
 
-    it('400 for two Host lines, equal or not (T-HTTP-02)', async () => {
+    it('400 for two Host lines, even if they are equal (T-HTTP-02)', async () => {
       for (const second of ['Host: evil.test', 'host: plinth.test', 'HOST:plinth.test']) {
         const answer = await get('Host: plinth.test', second)
         assert.equal(answer.status, 400, second)
@@ -157,7 +157,7 @@ describe('requestIntegrity', () => {
         assert.equal((await get('Host: plinth.test', name, name)).status, 200, name)
     })
 
-    it('200 for a header named __proto__, and no prototype is modified (T-HTTP-09)', async () => {
+    it('200 for a header named __proto__, without modifying a prototype (T-HTTP-09)', async () => {
       const before = Reflect.ownKeys(Object.prototype)
       assert.equal((await get('Host: plinth.test', '__proto__: x', '__proto__: y')).status, 200)
       assert.deepEqual(Reflect.ownKeys(Object.prototype), before)

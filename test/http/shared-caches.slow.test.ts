@@ -13,7 +13,7 @@ const rules = {
   anonymous: { calls: 700, seconds: hour },
   quotas: { requests: 90_000, reports: null },
 }
-/** Their rate limits and quotas differ, so that every header identifies its account. */
+/** The rate limits and quotas of the keys differ, so that every header identifies its account. */
 const keys: Record<string, { rate: string; quota: number }> = {
   one: { rate: `1100/${hour}`, quota: 1_111 },
   two: { rate: `2200/${hour}`, quota: 2_222 },
@@ -22,7 +22,7 @@ const readApiKey = (text: string) => (keys[text] ? { id: text, ...keys[text] } :
 
 interface Client {
   headers: Record<string, string>
-  /** X-RateLimit-Limit and X-Quota-Limit of the account. */
+  /** The account's X-RateLimit-Limit; `quota` is its X-Quota-Limit. */
   rate: string
   quota: string
 }
@@ -74,13 +74,14 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
       const remaining: Record<string, number> = {}
 
       /**
-       * Asserts that the response was made for this client just now: its own limits, with one call fewer left than before.
+       * Asserts that the response was just created for this client: it reports the client's own limits, with one call fewer
+       * left than before.
        */
       async function isOwn(who: string, path: string, more: Record<string, string> = {}): Promise<void> {
         const client = clients[who] as Client
         const { headers, reached, statusCode } = await get(path, client, more)
         const about = `${who} at ${path}`
-        // The cache may or may not forward a condition to the service.
+        // The cache may or may not forward a precondition to the service.
         assert.ok(statusCode === 200 || (statusCode === 304 && more['if-none-match']), `${statusCode} ${about}`)
         assert.deepEqual([headers['x-ratelimit-limit'], headers['x-quota-limit']], [client.rate, client.quota], about)
         assert.equal(reached, 1, about)
@@ -90,7 +91,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
       }
 
       for (const path of paths) {
-        it(`200 at ${path} with the caller's own limits, even after requests by another client`, async () => {
+        it(`200 at ${path} with the caller's own limits, even after requests from other clients`, async () => {
           const names = Object.keys(clients)
           for (const who of [...names, ...names]) await isOwn(who, path)
           await get(path, nobody)
@@ -105,7 +106,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
           assert.match(String(headers['cache-control']), /^public, max-age=\d+/)
         })
 
-        it(`304 or 200 at ${path} with the caller's own limits for a client that has the response`, async () => {
+        it(`304 or 200 at ${path} with the caller's own limits for a client that already has the response`, async () => {
           const etag = String((await get(path, nobody)).headers.etag)
           for (const who of Object.keys(clients)) await isOwn(who, path, { 'if-none-match': etag })
           const { reached, statusCode, headers } = await get(path, nobody, { 'if-none-match': etag })

@@ -33,7 +33,7 @@ export const verify = (token: string): Verification => {
 export interface Mounted {
   app: FastifyInstance
   clock: { now: number }
-  /** Errors with status 500 and above, with details that clients must not see. */
+  /** Errors with status 500 or above, including details that clients must not see. */
   faults: unknown[]
   lines: AccessLine[]
 }
@@ -50,7 +50,7 @@ interface Settings {
   tls?: ServerSettings['tls']
 }
 
-/** Every policy, registered as in `app.ts`, and the policies it depends on. */
+/** Every policy as registered in `app.ts`, with the policies on which it depends. */
 const policies = {
   arrival: { needs: [], register: ({ app }) => app.register(arrival) },
   errorHandler: {
@@ -100,7 +100,7 @@ type Policy = keyof typeof policies
 
 const withNeeds = (name: string): string[] => [name, ...policies[name as Policy].needs.flatMap(withNeeds)]
 
-/** Builds an app with the given routes, the named policies and those they depend on, in the order of `app.ts`. */
+/** Builds an app with the given routes, the named policies and their dependencies, in the same order as `app.ts`. */
 export async function mount(
   names: Policy[],
   routes: (app: FastifyInstance) => void,
@@ -125,7 +125,7 @@ export async function mount(
   return mounted
 }
 
-/** Sends a request that appears to come over HTTPS, by default without a token. */
+/** Sends a request that appears to arrive over HTTPS, without a token by default. */
 export function send({ app }: Pick<Mounted, 'app'>, request: InjectOptions & { token?: string }) {
   const { token, headers, ...rest } = request
   const bearer = token ? { authorization: `Bearer ${token}` } : {}

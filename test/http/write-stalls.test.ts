@@ -21,7 +21,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let timers: ReturnType<typeof drivenTimers>
     let mounted: Mounted
     let source: Readable
-    /** The server-side TCP socket of the connection, below TLS. */
+    /** The server's TCP socket for the connection, below TLS. */
     let accepted: Socket
     beforeEach(async () => {
       timers = drivenTimers()
@@ -73,7 +73,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
     const waitingBytes = () =>
       (accepted as Socket & { _handle?: { writeQueueSize: number } })._handle?.writeQueueSize ?? 0
-    /** Resolves once the kernel accepts no more of the response. */
+    /** Resolves once the kernel accepts no more data from the response. */
     const isFull = async () => {
       let before = -1
       for (let same = 0; same < 50; ) {
@@ -82,17 +82,17 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         before = waitingBytes()
       }
     }
-    /** Advances through checks during which no byte is accepted. */
+    /** Advances the timers through checks during which no byte is accepted. */
     const pass = (seconds: number) => {
       for (let passed = 0; passed < seconds; passed += 5) timers.pass(5_000)
     }
 
     for (const path of ['/buffer', '/stream']) {
-      it(`is aborted after 30 seconds without an accepted byte, and its source is closed: ${path}`, async () => {
+      it(`is aborted after 30 seconds without an accepted byte, and its source is closed (${path})`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()
-        // The first check records the progress.
+        // The first check only records the progress so far.
         pass(30)
         assert.equal(accepted.destroyed, false)
         pass(5)
@@ -101,7 +101,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         await until(() => timers.pending().length === 0)
       })
 
-      it(`continues as long as a few bytes are accepted now and then: ${path}`, async () => {
+      it(`continues as long as a few bytes are accepted from time to time (${path})`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()
@@ -123,7 +123,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
 
     for (const path of ['/events', '/waits']) {
-      it(`does not count as stalled while it has nothing to send: ${path}`, async () => {
+      it(`does not count as stalled while it has nothing to send (${path})`, async () => {
         const socket = await ask(path)
         if (path === '/events') await once(socket, 'data')
         else await until(() => accepted.bytesRead > 0)

@@ -87,7 +87,7 @@ export function quotaUses(db: Database): QuotaUses {
 const usedIn = (rows: Row[]) => Number(rows[0]?.used ?? 0)
 const nameOf = ([key, period]: QuotaUse) => `${key} ${period}`
 
-/** Deletes usage from before last month. */
+/** Deletes usage older than the month before last. */
 export async function expireQuotaUses(db: Database, now: () => number): Promise<void> {
   const date = new Date(now())
   const oldest = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 2)).toISOString().slice(0, 7)
