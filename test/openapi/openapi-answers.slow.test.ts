@@ -244,7 +244,7 @@ onSqlite((engine) => {
       })
     }
 
-    /** Operations that need a user in a browser or a worker: covered by test suites of their own. */
+    /** Operations that need a user in a browser or a worker; other test suites cover them. */
     const elsewhere = ['readUserInfo', 'postUserInfo', 'downloadReport']
 
     it('cover every operation of the document', () => {
@@ -283,7 +283,7 @@ onSqlite((engine) => {
       documented.check(schema, schema.type === 'integer' ? Number(value) : String(value), 'a header')
     }
 
-    /** The schema of a response to a request with `fields`: every member is optional. */
+    /** Returns the schema of a response to a request with `fields`: every member is optional. */
     function narrowed(schema: Json): Json {
       const { required, ...rest } = documented.resolve(schema)
       return rest.items ? { ...rest, items: narrowed(rest.items) } : rest

@@ -38,7 +38,7 @@ onSqlite((engine) => {
       assert.equal((await read('/v2/openapi.json')).info.title, 'Notes v2')
     })
 
-    it('covers only the resources of the service and uses them as tags', async () => {
+    it("covers only the service's resources and uses them as tags", async () => {
       for (const url of ['/openapi.json', '/v2/openapi.json']) {
         const document = await read(url)
         const text = JSON.stringify(document)

@@ -10,7 +10,7 @@ import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { baseUrl, type Documented, documentedApp, type Json, methods } from '../support/openapi.ts'
 
-/** Paths of the committed documents: that of the service, and those of versions that differ from the contract. */
+/** Paths of the committed documents: one for the service, and one for each version that differs from the contract. */
 const places = { '/openapi.json': '../../openapi.json', '/v2/openapi.json': '../../openapi.v2.json' }
 
 onSqlite((engine) => {
@@ -34,7 +34,7 @@ onSqlite((engine) => {
   const check: Documented['check'] = (...args) => documented.check(...args)
 
   describe('GET /openapi.json', () => {
-    it('200 for everyone, cacheable', async () => {
+    it('200 with a cacheable document for everyone', async () => {
       const answer = await service.send({ url: '/openapi.json', scopes: null })
       assert.equal(answer.statusCode, 200)
       assert.equal(answer.headers['content-type'], 'application/json; charset=utf-8')
@@ -44,7 +44,7 @@ onSqlite((engine) => {
     })
 
     for (const [url, file] of Object.entries(places)) {
-      it(`equals the committed ${file.slice(3)}: ${url}`, async () => {
+      it(`200 with the committed ${file.slice(3)} at ${url}`, async () => {
         const place = new URL(file, import.meta.url)
         const text = `${JSON.stringify((await service.send({ url, scopes: null })).json(), null, 2)}\n`
         if (process.env.UPDATE === '1') writeFileSync(place, text)
@@ -57,8 +57,8 @@ onSqlite((engine) => {
     }
   })
 
-  describe('the document', () => {
-    it('documents exactly the live routes for API clients (T-API-09)', () => {
+  describe('the OpenAPI document', () => {
+    it('covers exactly the live routes for API clients (T-API-09)', () => {
       const programs = documented.live.filter((route) => !route.isForBrowsers)
       assert.ok(documented.live.length - programs.length > 10)
       const routes = programs.map(({ method, path }) => `${method} ${path.replace(/^\/v\d+\//, '/')}`)
@@ -66,7 +66,7 @@ onSqlite((engine) => {
       assert.deepEqual(told.sort(), [...new Set(routes)].sort())
     })
 
-    it('documents exactly the live routes of each version in its own document', async () => {
+    it('covers exactly the live routes of its version', async () => {
       for (const version of ['v1', 'v2']) {
         const { paths, servers } = (await service.send({ url: `/${version}/openapi.json`, scopes: null })).json()
         assert.deepEqual(servers, [{ url: `${baseUrl}/${version}` }])
@@ -92,7 +92,7 @@ onSqlite((engine) => {
 
     const ways = (scopes: (string | undefined)[]) => [{ bearer: [] }, { oauth2: scopes }]
 
-    it('requires exactly the scope of its route for each operation', () => {
+    it('requires for each operation exactly the scope that its route requires', () => {
       const bare = documented.live.filter(({ path, isForBrowsers }) => !isForBrowsers && !/^\/v\d+\//.test(path))
       for (const { method, path, scope, orScope } of bare) {
         const { security } = document.paths[path][method.toLowerCase()]
@@ -105,7 +105,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('lists only servers under which every operation is live', () => {
+    it('lists only servers that serve every operation', () => {
       for (const { path, method } of operations()) {
         for (const { url } of document.paths[path].servers ?? document.servers) {
           const route = { method: method.toUpperCase(), url: new URL(url).pathname.replace(/\/$/, '') + path }
@@ -115,7 +115,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('writes paths the way the contract does', () => {
+    it('spells paths as the contract does', () => {
       for (const path of ['/users/{id}', '/products/{id}', '/books/{id}', '/api/reports/{taskId}/status']) {
         assert.ok(document.paths[path], path)
       }
@@ -128,7 +128,7 @@ onSqlite((engine) => {
       assert.match(document.openapi, /^3\.1\.\d$/)
     })
 
-    it('contains no members that only the framework understands', () => {
+    it('contains no framework-specific members', () => {
       for (const key of ['querystring', 'patternProperties', '~kind', '~optional', 'config']) {
         assert.ok(!JSON.stringify(document).includes(`"${key}":`), key)
       }
@@ -165,7 +165,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('declares each parameter once, and path parameters by their names in the path', () => {
+    it('declares each parameter once, and path parameters under their names in the path', () => {
       for (const { operation, path, method } of operations()) {
         const parameters = (operation.parameters ?? []).map(resolve)
         const keys = parameters.map(({ name, in: where }: Json) => `${where} ${name}`)
@@ -178,7 +178,7 @@ onSqlite((engine) => {
       assert.equal(resolve(document.paths['/users/{id}'].get.parameters[0]).schema.type, 'integer')
     })
 
-    it('requires only security schemes and scopes that it declares', () => {
+    it('requires only declared security schemes and scopes', () => {
       const schemes = document.components.securitySchemes
       for (const { operation, path } of operations()) {
         for (const requirement of operation.security as Json[]) {
@@ -239,7 +239,7 @@ onSqlite((engine) => {
       assert.throws(() => check(schema, { email: null }, 'UserPatch'))
     })
 
-    it('has whole resources as responses and describes how `fields` narrows them', () => {
+    it('documents whole resources as responses, and describes how `fields` narrows them', () => {
       const { schema } = document.paths['/users/{id}'].get.responses['200'].content['application/json']
       assert.deepEqual(schema, { $ref: '#/components/schemas/User' })
       const { User, Book } = document.components.schemas
@@ -258,7 +258,7 @@ onSqlite((engine) => {
 
     it('has a format for every number', () => {
       walk(document, (value, where) => {
-        // A `limit` above the maximum is reduced to it.
+        // The service reduces a `limit` above the maximum to the maximum.
         if (where.includes('/Limit/')) return
         if (['number', 'integer'].includes([value.type].flat()[0]))
           assert.match(value.format, /^(double|int32|int64)$/, where)
@@ -269,13 +269,13 @@ onSqlite((engine) => {
       assert.equal(Task.properties.sizeBytes.format, 'int64')
     })
 
-    it('has patterns that RE2, Python, Java and Rust can parse: no look-around, no \\u, no lone surrogates', () => {
+    it('has patterns that RE2, Python, Java and Rust can parse, without look-around, \\u or lone surrogates', () => {
       walk(document, ({ pattern }, where) => {
         if (typeof pattern === 'string') assert.doesNotMatch(pattern, /\(\?[=!<]|\\u|\\[1-9]/, where)
       })
     })
 
-    it('has an example for each parameter and body, except files', () => {
+    it('has an example for each parameter and each body that is not a file', () => {
       const lacking: string[] = []
       walk(document, (value, where) => {
         const isParameter = 'in' in value && 'schema' in value
@@ -287,7 +287,7 @@ onSqlite((engine) => {
       assert.deepEqual(lacking, [])
     })
 
-    it('describes headers common to all responses once, in its description', () => {
+    it('describes the headers common to all responses only once, in its description', () => {
       for (const name of everywhere.headers) {
         assert.ok(document.info.description.includes(`\`${name}\``), name)
       }
@@ -295,7 +295,7 @@ onSqlite((engine) => {
       assert.deepEqual(Object.keys(headers), ['Preference-Applied'])
     })
 
-    it('documents a download as binary first', () => {
+    it('lists the binary media type of a download first', () => {
       const { responses } = document.paths['/api/reports/{taskId}/download'].get
       assert.equal(Object.keys(responses['200'].content)[0], 'application/octet-stream')
       assert.ok(!('406' in responses))
@@ -329,7 +329,7 @@ onSqlite((engine) => {
         assert.equal(parameters.find((one: Json) => one.name === name).schema.type, 'number')
     })
 
-    it('describes each tag and uses each tag', () => {
+    it('describes and uses each tag', () => {
       const calls = Object.values<Json>(document.webhooks).map(({ post }) => post)
       const used = new Set([...operations().map(({ operation }) => operation), ...calls].flatMap(({ tags }) => tags))
       for (const { tags } of calls) assert.deepEqual(tags, ['events'])
@@ -337,7 +337,7 @@ onSqlite((engine) => {
       for (const { name, description } of document.tags) assert.ok(description, name)
     })
 
-    it('documents 429 with its one-field body', () => {
+    it('documents the one-field body of a 429', () => {
       const documents = documentation(builtIn, versionLives(builtIn, {}), { baseUrl, version: '1.0.0' })
       const options = documents['/openapi.json']!
       const limited = { ...options.everywhere, problems: ['RATE_LIMIT_EXCEEDED' as const] }
@@ -369,12 +369,12 @@ const isFile = /octet-stream|pdf|vnd\./
 function walk(value: unknown, visit: (value: Json, where: string) => void, where = '#'): void {
   if (typeof value !== 'object' || value === null) return
   if (!Array.isArray(value)) visit(value as Json, where)
-  // The content of an example is data, whatever its members are called.
+  // The content of an example is data, regardless of its member names.
   for (const [key, inner] of Object.entries(value))
     if (key !== 'examples' && key !== 'example') walk(inner, visit, `${where}/${key}`)
 }
 
-/** The OpenAPI objects in use: their required and optional fields, and the objects nested in them. */
+/** The OpenAPI objects in use: their required and optional fields, and the objects nested inside them. */
 const objects: Record<
   string,
   { must: string[]; may?: string[]; lists?: Record<string, string>; maps?: Record<string, string> }
