@@ -15,7 +15,7 @@ const origin = 'https://app.example.com'
 const at = '2026-03-01T12:00:00.000Z'
 const tasks = { done: `tsk_${'d'.repeat(22)}`, failed: `tsk_${'f'.repeat(22)}`, expired: `tsk_${'e'.repeat(22)}` }
 
-/** Every kind of response from a version: the status and the path without the prefix. */
+/** Every kind of response from a version: the status, and the path without the prefix. */
 const answers: [status: number, path: string, sent?: Sent][] = [
   [200, '/products'],
   [200, '/products/1', { scopes: null }],
@@ -103,9 +103,9 @@ onSqlite((engine) => {
   const successorsOf = (answer: Answer) => links(answer).filter((link) => link.includes('successor-version'))
 
   for (const prefix of ['/v1', '']) {
-    describe(`a deprecated version under ${prefix || 'the bare paths'} (T-API-07)`, () => {
+    describe(`a deprecated version at ${prefix || 'the bare paths'} (T-API-07)`, () => {
       before(async () => {
-        // Products that some of the requests delete or change.
+        // Some of the requests delete or change these products.
         await service.db.write(async (tx) => {
           await tx.deleteFrom('products').execute()
           for (const id of [1, 2, 3]) {
@@ -118,9 +118,9 @@ onSqlite((engine) => {
       })
 
       for (const [status, path, sent = {}] of answers) {
-        // The document of the whole service belongs to no version.
+        // The document for the whole service does not belong to any version.
         if (prefix === '' && /^\/(openapi|nothing)/.test(path)) continue
-        it(`${status} has Deprecation, Sunset and one Link to the successor: ${sent.method ?? 'GET'} ${path.slice(0, 60)}`, async () => {
+        it(`${status} with Deprecation, Sunset and one Link to the successor: ${sent.method ?? 'GET'} ${path.slice(0, 60)}`, async () => {
           const answer = await send(prefix + path, sent)
           assert.equal(answer.statusCode, status, answer.body)
           assert.equal(answer.headers.deprecation, 'true')
@@ -130,7 +130,7 @@ onSqlite((engine) => {
         })
       }
 
-      it('200 with its pagination links next to the link to its successor', async () => {
+      it('200 with pagination links in addition to the successor link', async () => {
         const answer = await send(`${prefix}/products?limit=1`)
         const rels = links(answer).map((link) => /rel="([\w-]+)"$/.exec(link)?.[1])
         assert.deepEqual(rels, ['successor-version', 'first', 'next'])
@@ -160,14 +160,14 @@ onSqlite((engine) => {
       '/',
       '/.well-known/webhook-keys.json',
     ]) {
-      it(`have no deprecation headers: ${path}`, async () => {
+      it(`have no deprecation headers (${path})`, async () => {
         const { headers } = await send(path)
         for (const name of ['deprecation', 'sunset']) assert.equal(headers[name], undefined)
         assert.doesNotMatch(String(headers.link), /successor/)
       })
     }
 
-    it('301 over plain HTTP has no deprecation headers: the response after the redirect does', async () => {
+    it('301 without deprecation headers over plain HTTP, because the response after the redirect has them', async () => {
       const answer = await send('/v1/products', { headers: { 'x-forwarded-proto': 'http' } })
       assert.deepEqual([answer.statusCode, answer.headers.deprecation], [301, undefined])
     })
@@ -181,7 +181,7 @@ onSqlite((engine) => {
     const dates = '"deprecatedAt":"2026-12-01","sunsetAt":"2027-12-01T08:00:00.500Z"'
     const later = appOn(engine, { lives: livesOf(`{"v2":{"status":"deprecated",${dates},"successor":"v1"}}`) })
 
-    it('200 with Deprecation as a structured field date (RFC 9745)', async () => {
+    it('200 with a Structured Fields date in Deprecation (RFC 9745)', async () => {
       const answer = await later.send({ url: '/v2/products?limit=1' })
       assert.equal(answer.headers.deprecation, `@${Date.parse('2026-12-01') / 1_000}`)
       assert.equal(answer.headers.sunset, 'Wed, 01 Dec 2027 08:00:00 GMT')
@@ -192,14 +192,14 @@ onSqlite((engine) => {
       }
     })
 
-    it('200 exposes the headers to pages of other origins', async () => {
+    it('200 with the headers exposed to pages from other origins', async () => {
       const { headers } = await send('/v1/products', { headers: { origin } })
       const exposed = String(headers['access-control-expose-headers']).split(', ')
       for (const name of ['Deprecation', 'Sunset', 'Link']) assert.ok(exposed.includes(name), name)
     })
   })
 
-  it('417 for an unsupported Expect also has Deprecation and Sunset, although Node.js handles it by default', async () => {
+  it('417 for an unsupported Expect, also with Deprecation and Sunset', async () => {
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
     for (const path of ['/v1/products', '/products']) {
       const answer = await sendRaw(service, [`GET ${path} HTTP/1.1`, ...head])
@@ -210,7 +210,7 @@ onSqlite((engine) => {
     assert.equal((await sendRaw(service, ['GET /v1/products HTTP/1.0', ...head])).status, 200)
   })
 
-  describe('any spelling of a path', () => {
+  describe('any spelling of a deprecated path', () => {
     const spellings: [path: string, successor: string][] = [
       ['/%76%31/products', '/v2/products'],
       ['/v1/%70roducts', '/v2/%70roducts'],
@@ -223,7 +223,7 @@ onSqlite((engine) => {
       ['HTTPS://PLINTH.TEST/products/1', '/v2/products/1'],
     ]
     for (const [target, successor] of spellings) {
-      it(`is linked to the same path of the successor, percent-encoded: ${target}`, async () => {
+      it(`has a Link to the same path in the successor, percent-encoded (${target})`, async () => {
         const head = [`GET ${target} HTTP/1.1`, 'Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close']
         const { headers } = await sendRaw(service, head)
         assert.equal(headers.deprecation, 'true')

@@ -21,7 +21,7 @@ onSqlite((engine) => {
       '/v0/openapi.json',
       '/v0/%zz',
     ]) {
-      it(`410 for everyone, with a Link to its successor: ${path}`, async () => {
+      it(`410 with a Link to the successor for everyone at ${path}`, async () => {
         for (const sent of [{ scopes: null }, { token: 'expired' }, {}]) {
           const answer = await service.send({ url: path, ...sent })
           const { errorCode, detail } = answer.json()
@@ -45,13 +45,13 @@ onSqlite((engine) => {
       }
     })
 
-    it('410 in the code form for clients that prefer it', async () => {
+    it('410 as a plain JSON error for clients that prefer it', async () => {
       const answer = await service.send({ url: '/v0/products', headers: { accept: 'application/json' } })
       const { errorCode, path, type } = answer.json()
       assert.deepEqual([answer.statusCode, errorCode, path, type], [410, 'VERSION_RETIRED', '/v0/products', undefined])
     })
 
-    it('410 readable by pages of an allowed origin, after a successful preflight', async () => {
+    it('410 that pages from an allowed origin can read, after a successful preflight', async () => {
       const asked = { origin, 'access-control-request-method': 'GET' }
       const preflight = await service.send({ method: 'OPTIONS', url: '/v0/products', headers: asked })
       assert.equal(preflight.statusCode, 204)
@@ -59,7 +59,7 @@ onSqlite((engine) => {
       assert.deepEqual([answer.statusCode, answer.headers['access-control-allow-origin']], [410, origin])
     })
 
-    it('410 for any spelling of its prefix; 400 for an ambiguous request', async () => {
+    it('410 for any spelling of the version prefix, 400 for an ambiguous request', async () => {
       const ask = (target: string, ...more: string[]) =>
         sendRaw(service, [
           `GET ${target} HTTP/1.1`,
@@ -77,7 +77,7 @@ onSqlite((engine) => {
       assert.equal((await ask('/v0/x', 'Authorization: a', 'Authorization: b')).status, 400)
     })
 
-    it('410 with its Link, not 417, for an unsupported Expect', async () => {
+    it('410 with the Link, rather than 417, for an unsupported Expect', async () => {
       const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
       const answer = await sendRaw(service, ['GET /v0/products HTTP/1.1', ...head])
       assert.deepEqual([answer.status, answer.headers.link], [410, '</v1/products>; rel="successor-version"'])
@@ -87,7 +87,7 @@ onSqlite((engine) => {
   describe('a retired v1', () => {
     const service = appOn(engine, { lives: livesOf('{"v1":{"status":"retired"}}') })
 
-    it('410 under its prefix and at its bare paths', async () => {
+    it('410 at its prefixed and bare paths', async () => {
       for (const path of [
         '/v1/products',
         '/products',
@@ -103,7 +103,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('200 for its successor and for paths outside any version', async () => {
+    it("200 at the successor's paths and at paths outside any version", async () => {
       for (const path of [
         '/v2/products',
         '/livez',
@@ -117,7 +117,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/nothing' })).statusCode, 404)
     })
 
-    it('the document of the service covers its successor', async () => {
+    it("is replaced by its successor in the service's document", async () => {
       const { servers, paths } = (await service.send({ url: '/openapi.json' })).json()
       assert.deepEqual(servers, [{ url: 'https://plinth.test/v2' }])
       assert.ok(paths['/products'] && !paths['/products'].servers)
@@ -127,10 +127,10 @@ onSqlite((engine) => {
     })
   })
 
-  describe('documents with a deprecated version', () => {
+  describe('OpenAPI documents with a deprecated version', () => {
     const service = appOn(engine, { lives: livesOf(ending) })
 
-    it('mark its operations as deprecated and describe its headers, but not operations outside any version', async () => {
+    it("mark only the version's operations as deprecated, and describe its headers", async () => {
       for (const url of ['/openapi.json', '/v1/openapi.json']) {
         const { paths, info } = (await service.send({ url })).json()
         assert.equal(paths['/products'].get.deprecated, true, url)
@@ -140,7 +140,7 @@ onSqlite((engine) => {
       assert.equal(paths['/livez'].get.deprecated, undefined)
     })
 
-    it('do not mention deprecation for an active version', async () => {
+    it('do not mention deprecation if the version is active', async () => {
       const text = (await service.send({ url: '/v2/openapi.json' })).body
       assert.doesNotMatch(text, /"deprecated":|Sunset/)
     })
