@@ -23,7 +23,7 @@ interface Post {
   bearer?: string
 }
 
-/** Sends a POST to a service, by default one that creates a product. */
+/** Sends a POST to a service; by default, the POST creates a product. */
 const postTo = (service: TestApp, { url = '/products', payload, key, headers, bearer }: Post = {}) =>
   service.send({
     method: 'POST',
@@ -35,13 +35,13 @@ const postTo = (service: TestApp, { url = '/products', payload, key, headers, be
 
 const replayed = ({ headers }: Response) => headers['idempotent-replayed']
 
-/** The parts of a response that a replay must repeat: everything but the headers that identify the individual exchange. */
+/** Returns what a replay must repeat: the response without the headers that identify the individual exchange. */
 const essence = ({ statusCode, headers, body }: Response) => {
   const { 'idempotent-replayed': _, 'x-request-id': __, date: ___, ...rest } = headers
   return { statusCode, headers: rest, body }
 }
 
-/** The problem without the members that identify the individual exchange. */
+/** Returns the problem without the members that identify the individual exchange. */
 const problemOf = (answer: Response) => {
   const { requestId: _, timestamp: __, instance: ___, ...rest } = answer.json()
   return rest
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
   describe('Idempotency-Key (T-RACE-03)', () => {
     let db: Database
     let service: TestApp
-    /** The transaction function between the service and the store; tests can replace it. */
+    /** The transaction function that the service uses to reach the store; tests can replace it. */
     let writing: Database['write']
     before(async () => {
       db = await engine.database()
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       return (await count(table)) - before
     }
 
-    /** A successful request for each POST of the API; if one is missing here, the test below fails. */
+    /** A successful request for each POST in the API; if one is missing, the test of every POST fails. */
     const successes: Record<string, object | undefined> = {
       '/users': { name: 'Ada', email: 'every.post@example.com' },
       '/products': { name: 'Lamp', price: 1 },
@@ -105,14 +105,14 @@ forEachEngine((engine) => {
       '/api/reports': { url: '/api/reports', payload: successes['/api/reports'] as object },
     }
     let hooks = 0
-    /** Creates a webhook, and a delivery when the path names one. */
+    /** Creates a webhook, and also a delivery if the path contains a delivery id. */
     async function webhookPath(path: string): Promise<string> {
       const payload = { event: '*', callbackUrl: `http://127.0.0.1:9/parent${++hooks}` }
       const { id } = (await post({ url: '/api/webhooks', payload, bearer })).json()
       const { id: deliveryId } = (await post({ url: `/api/webhooks/${id}/test`, payload: {}, bearer })).json()
       return path.replace('{id}', id).replace('{deliveryId}', deliveryId)
     }
-    /** The path with the id of an existing resource; for a retry, that of a cancelled task. */
+    /** Returns the path with the id of an existing resource; for a retry, the id of a cancelled task. */
     async function pathOf(path: string): Promise<string> {
       const [parameter] = /\{\w+\}/.exec(path) ?? []
       if (parameter === undefined) return path
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       return path.replace(parameter, taskId)
     }
 
-    it('every POST of the live API accepts a key and replays its response', async () => {
+    it('every POST in the live API accepts a key and replays the response', async () => {
       const document = (await service.send({ url: '/openapi.json' })).json()
       const paths = Object.keys(document.paths).filter((path) => document.paths[path].post && !/^\/oauth/.test(path))
       assert.deepEqual(paths.sort(), Object.keys(successes).sort())
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('500 with a key if the handler bypasses idempotentWrite, so that nobody relies on a replay', async () => {
+    it('500 with a key if the handler bypasses idempotentWrite, so that no client relies on a replay', async () => {
       const other = await testApp(db, {}, (app) => {
         app.post('/forgetful', { config: { scope: 'any' } }, async () => ({ done: true }))
       })
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       await other.app.close()
     })
 
-    it('201 once, then the same response marked as replayed, and one resource', async () => {
+    it('201 for one resource, then the same response marked as replayed', async () => {
       const key = newKey()
       const created = await made('products', async () => {
         const first = await post({ key })
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
       assert.equal(created, 1)
     })
 
-    it('201 each time without a key, and nothing is stored', async () => {
+    it('201 each time without a key, and no response is stored', async () => {
       const kept = await made('answers', async () =>
         assert.equal(
           await made('products', async () => {
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal(kept, 0)
     })
 
-    it('201 replays the creation, whatever has happened to the resource since', async () => {
+    it('201 replays the creation, regardless of later changes to the resource', async () => {
       const key = newKey()
       const first = await post({ key })
       const url = first.headers.location as string
@@ -190,7 +190,7 @@ forEachEngine((engine) => {
       assert.deepEqual(essence(await post({ key })), essence(first))
     })
 
-    it('202 for a report: one task, the same Location and Retry-After', async () => {
+    it('202 for a single report task, with the same Location and Retry-After in the replay', async () => {
       const request = { url: '/api/reports', payload: { reportType: 'books', format: 'csv' }, key: newKey() }
       const first = await post(request)
       const second = await post(request)
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
       assert.equal(tasks.length, 1)
     })
 
-    it('202 is replayed even if the request would be rejected now', async () => {
+    it('202 is replayed even if a new request would be rejected', async () => {
       const request = { url: '/api/reports', payload: { reportType: 'users', format: 'csv' }, key: newKey() }
       const first = await post(request)
       const second = await post({ ...request, bearer: token('reports:write') })
@@ -222,7 +222,7 @@ forEachEngine((engine) => {
       assert.ok(!/whsec_|callbackUrl|127\.0\.0\.1|key-|cli_test|Lamp/.test(JSON.stringify(rows)))
     })
 
-    it('the bare and the quoted form denote the same key', async () => {
+    it('quoted and unquoted spellings denote the same key', async () => {
       const key = newKey()
       const first = await post({ key })
       assert.equal(replayed(await post({ key: `"${key}"` })), 'true')
@@ -232,7 +232,7 @@ forEachEngine((engine) => {
       assert.equal(first.statusCode, 201)
     })
 
-    it('the body is compared by value: the order of members and white space do not matter', async () => {
+    it('bodies are compared by value, regardless of member order and white space', async () => {
       const key = newKey()
       await post({ key, payload: { name: 'Lamp', price: 1 } })
       const headers = { 'content-type': 'application/json' }
@@ -240,7 +240,7 @@ forEachEngine((engine) => {
       assert.equal((await post({ key, payload: { name: 'Lamp', price: 2 } })).statusCode, 422)
     })
 
-    it('422 IDEMPOTENCY_KEY_REUSED for a different body, and nothing is created', async () => {
+    it('422 IDEMPOTENCY_KEY_REUSED for a different body, without creating anything', async () => {
       const key = newKey()
       await post({ key })
       const created = await made('products', async () => {
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(await post({ key })), 'true')
     })
 
-    it('the same key is independent for another client, subject or path', async () => {
+    it('the same key is independent for each client, subject and path', async () => {
       const key = newKey()
       const first = await post({ key })
       const others: Post[] = [
@@ -272,7 +272,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('the scope of a key separates client and subject unambiguously', async () => {
+    it('the scope of a key separates the client from the subject unambiguously', async () => {
       const key = newKey()
       await post({ key, bearer: token(everyScope, 'cli_a', 'b') })
       assert.equal(replayed(await post({ key, bearer: token(everyScope, 'cli_', 'ab') })), undefined)
@@ -305,18 +305,18 @@ forEachEngine((engine) => {
       })
     }
 
-    it('400 for two keys, which would be joined into one', async () => {
+    it('400 for two keys, which would otherwise be joined into one', async () => {
       const answer = await post({ key: ['one', 'two'] })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
     })
 
-    it('201 with a key of 255 characters, with spaces and commas', async () => {
+    it('201 with a key of 255 characters, including spaces and commas', async () => {
       const key = `a, b ${newKey()}`.padEnd(255, '~')
       assert.equal((await post({ key })).statusCode, 201)
       assert.equal(replayed(await post({ key })), 'true')
     })
 
-    it('409 DUPLICATE_RESOURCE is replayed, even after the conflict is resolved', async () => {
+    it('409 DUPLICATE_RESOURCE is replayed even after the conflict is resolved', async () => {
       const user = { name: 'Ada', email: `${newKey()}@example.com` }
       const taken = await post({ url: '/users', payload: user })
       const request = { url: '/users', payload: user, key: newKey() }
@@ -331,7 +331,7 @@ forEachEngine((engine) => {
       assert.equal(second.json().requestId, second.headers['x-request-id'])
     })
 
-    it('400, 403 and 422 leave the key free for a corrected request', async () => {
+    it('400, 403 and 422 leave the key available for a corrected request', async () => {
       const url = '/api/reports'
       const key = newKey()
       const refused: [Post, number][] = [
@@ -347,7 +347,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(answer), undefined)
     })
 
-    it('5xx is not stored and has no effect: the same key succeeds later', async () => {
+    it('5xx is not stored and has no effect, so the same key succeeds later', async () => {
       const key = newKey()
       writing = (unit) =>
         db.write(async (tx) => {
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       assert.equal(service.faults.length, 1)
     })
 
-    it('a response lost after its commit is replayed, not created again', async () => {
+    it('a response lost after the commit is replayed, without repeating the write', async () => {
       const key = newKey()
       writing = async (unit) => {
         await db.write(unit)
@@ -460,7 +460,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('a key expires after 24 hours, even if its row has not been deleted yet', async () => {
+    it('a key expires after 24 hours, even if its row has not yet been deleted', async () => {
       const key = newKey()
       await post({ key })
       service.clock.now += dayMs - 1
