@@ -14,15 +14,15 @@ const requests: Record<string, TestRequest> = {
   'a publicly cacheable response': { url: '/public' },
   'a privately cacheable response': { url: '/private' },
   'an uncacheable response': { url: '/none' },
-  'a HEAD': { method: 'HEAD', url: '/public' },
+  'the response to HEAD': { method: 'HEAD', url: '/public' },
   'a 304': { url: '/public', headers: { 'if-none-match': '*' } },
-  'a 412 found when the response is ready': { url: '/public', headers: { 'if-match': '"1"' } },
-  'an error of a publicly cacheable path': { url: '/broken' },
-  'a write': { method: 'POST', url: '/public' },
-  'lines that one policy sets twice': { url: '/twice' },
+  'a 412 determined after the response was serialized': { url: '/public', headers: { 'if-match': '"1"' } },
+  'an error at a publicly cacheable path': { url: '/broken' },
+  'the response to a write': { method: 'POST', url: '/public' },
+  'a response whose lines were set twice by one policy': { url: '/twice' },
   'a stream': { url: '/stream' },
-  'an unknown path': { url: '/nothing' },
-  'a request over plain HTTP': { url: '/public', headers: { 'x-forwarded-proto': 'http' } },
+  'the response for an unknown path': { url: '/nothing' },
+  'a redirect from plain HTTP': { url: '/public', headers: { 'x-forwarded-proto': 'http' } },
 }
 
 describe('raw header lines', () => {
@@ -49,7 +49,7 @@ describe('raw header lines', () => {
   })
   after(() => mounted.app.close())
 
-  /** The header fields of a response as sent, with lower-case names. */
+  /** Returns the header fields of a response as sent, with lower-case names. */
   const overTheWire = async ({ method = 'GET', url, headers }: TestRequest): Promise<[string, string][]> => {
     const socket = connect((mounted.app.server.address() as AddressInfo).port, '127.0.0.1')
     await once(socket, 'connect')
@@ -65,7 +65,7 @@ describe('raw header lines', () => {
     fields.filter(([name]) => !['connection', 'date', 'keep-alive', 'transfer-encoding'].includes(name)).sort()
 
   for (const [name, asked] of Object.entries(requests)) {
-    it(`are sent once each on ${name}, like regular header fields`, async () => {
+    it(`are sent exactly once each, like regular header fields, in ${name}`, async () => {
       const fields = await overTheWire(asked)
       const names = fields.map(([name]) => name)
       assert.deepEqual(names, [...new Set(names)])

@@ -23,14 +23,14 @@ function remembering(trustedProxies: string[] = []) {
 const remembered = (all: Bucket[]) => all.filter(({ isEvicted }) => !isEvicted).length
 
 describe('accounts', () => {
-  it('are limited in number, whatever the number of addresses (T-RES-03)', () => {
+  it('are limited in number, regardless of the number of addresses (T-RES-03)', () => {
     const { from, call } = remembering()
     const all = Array.from({ length: 1_000 }, (_, at) => from(`198.51.${at >> 8}.${at & 255}`))
     for (const one of all) call(one)
     assert.ok(remembered(all) <= 10)
   })
 
-  it('are evicted first if their window has ended', () => {
+  it('are evicted first if their windows have ended', () => {
     const { clock, from, call } = remembering()
     const old = Array.from({ length: 5 }, (_, at) => from(`198.51.100.${at}`))
     for (const one of old) call(one)
@@ -42,7 +42,7 @@ describe('accounts', () => {
     assert.equal(remembered(young), 5)
   })
 
-  it('of clients are never evicted to make room for addresses', () => {
+  it('for clients are never evicted to make room for addresses', () => {
     const { from, call, client } = remembering()
     const known = Array.from({ length: 5 }, (_, at) => client(`cli_${at}`))
     for (const one of known) call(one)
@@ -70,7 +70,7 @@ describe('accounts', () => {
     assert.ok(after !== before && !after.isEvicted)
   })
 
-  it('are distinct for clients and subjects with separators in their names', () => {
+  it('are distinct for clients and subjects whose names contain separators', () => {
     const { request } = remembering()
     const of = (clientId: string, subject: string) => request({}, { caller: { clientId, subject, scopes: new Set() } })
     assert.notEqual(of('a', 'b,c').key, of('a,b', 'c').key)

@@ -24,12 +24,12 @@ const rules = rulesOf({ general: hour, anonymous: hour, token: { calls: 10, seco
 
 const readApiKey = (id: string) => ({ id, rate: null, quota: 40 })
 
-/** A timeout that Redis and this process meet even if other processes use every core. */
+/** A timeout that Redis and this process meet even if other processes use all CPU cores. */
 const patientMs = 5_000
-/** A shorter one for outages, where some call has to time out first. */
+/** A shorter timeout for outages, where some calls must time out first. */
 const outageMs = 2_000
 
-/** Nodes of one service: each with its own app and counters, over one database. */
+/** Starts nodes of one service, each with its own app and counters, over one database. */
 async function nodes(db: Database, count: number, redisUrl: string | null, timeoutMs?: number): Promise<Node[]> {
   const opened = Array.from({ length: count }, async () => {
     const reports: string[] = []
@@ -49,7 +49,10 @@ async function closeAll(all: Node[]): Promise<void> {
   }
 }
 
-/** Sends `count` requests of one client concurrently, spread over the nodes; with an API key of quota 40, if given. */
+/**
+ * Sends `count` concurrent requests from one client, spread over the nodes; optionally with an API key that has a quota of
+ * 40.
+ */
 const flood = (all: Node[], count: number, client: string, key?: string, url = '/products') =>
   Promise.all(
     Array.from({ length: count }, (_, at) => {
@@ -64,7 +67,7 @@ const statuses = (responses: Response[]) => {
   return counts
 }
 
-/** The remaining calls reported by the successful responses: each value must occur once. */
+/** Returns the remaining calls reported by the successful responses; each value must occur exactly once. */
 const remaining = (responses: Response[]) =>
   responses
     .filter(({ statusCode }) => statusCode === 200)
@@ -84,7 +87,7 @@ onPostgres((engine) => {
       await db.close()
     })
 
-    it('500 concurrent requests at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+    it('200 for exactly 100 of 500 concurrent requests at a limit of 100 (T-RACE-04)', async () => {
       const responses = await flood(all, 500, 'rate')
       assert.deepEqual(statuses(responses), { 200: 100, 429: 400 })
       assert.deepEqual(
@@ -93,7 +96,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('exactly as many requests succeed as the quota allows, and none on a new node', async () => {
+    it('200 for exactly as many requests as the quota allows, and for none on a new node', async () => {
       assert.deepEqual(statuses(await flood(all, 60, 'quota', 'key')), { 200: 40, 403: 20 })
       const again = await nodes(db, 1, null, patientMs)
       assert.deepEqual(statuses(await flood(again, 5, 'quota', 'key')), { 403: 5 })
@@ -102,14 +105,14 @@ onPostgres((engine) => {
   })
 })
 
-describe('with Redis', { skip: redisMissing }, () => {
+describe('rate limits with Redis', { skip: redisMissing }, () => {
   let redis: RedisUnderTest
   before(async () => {
     redis = await redisServer()
   })
   after(() => redis.kill())
 
-  /** Three nodes over a database of the suite and a newly started Redis. */
+  /** Starts three nodes over a test database and a newly started Redis. */
   const three = (engine: EngineUnderTest, timeoutMs?: number) => {
     const suite = {} as { db: Database; all: Node[] }
     before(async () => {
@@ -133,7 +136,7 @@ describe('with Redis', { skip: redisMissing }, () => {
   forEachEngine((engine) => {
     const suite = three(engine, patientMs)
 
-    it('500 concurrent requests on three nodes at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+    it('200 for exactly 100 of 500 concurrent requests to three nodes at a limit of 100 (T-RACE-04)', async () => {
       const responses = await flood(suite.all, 500, 'rate')
       assert.deepEqual(statuses(responses), { 200: 100, 429: 400 })
       assert.deepEqual(
@@ -142,18 +145,18 @@ describe('with Redis', { skip: redisMissing }, () => {
       )
     })
 
-    it('exactly as many requests succeed as the quota allows', async () => {
+    it('200 for exactly as many requests as the quota allows', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'quota', 'key')), { 200: 40, 403: 50 })
     })
 
-    it('flushing Redis loses rate counts but no quota usage', async () => {
+    it('no quota usage is lost when Redis is flushed, only rate counts', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'flushed')), { 200: 90 })
       await saved(suite.db, 'flushed', 90)
       await redis.say('FLUSHALL')
       const [response] = await flood(suite.all, 1, 'flushed')
       assert.equal(response?.headers['x-ratelimit-remaining'], '99')
       assert.equal(response?.headers['x-quota-remaining'], '909')
-      // The same for a node that has just started.
+      // The same must hold for a newly started node.
       await saved(suite.db, 'flushed', 91)
       await redis.say('FLUSHALL')
       const another = await nodes(suite.db, 1, redis.url, patientMs)
@@ -178,7 +181,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       }
     }
 
-    it('a killed Redis: each node counts rates alone, the database counts quotas; recovery is automatic (F-REDIS)', async () => {
+    it('each node counts rates alone and the database counts quotas after Redis is killed, until it recovers (F-REDIS)', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 30, 'killed')), { 200: 30 })
       await saved(suite.db, 'killed', 30)
       await redis.kill()
@@ -194,10 +197,10 @@ describe('with Redis', { skip: redisMissing }, () => {
       assert.equal(back?.headers['x-quota-remaining'], '929')
     })
 
-    it('a paused Redis: only the calls that detect it wait, and no usage is lost when it is back', async () => {
+    it('only the calls that detect a paused Redis wait, and no usage is lost after Redis resumes', async () => {
       await flood(suite.all, 6, 'paused')
       await flood(suite.all, 6, 'paused', 'paused')
-      // Only the usage of the last second is in Redis alone.
+      // Only the usage from the last second is stored in Redis alone.
       await eventually('both uses are saved', async () => {
         const rows = await suite.db.read
           .selectFrom('quotaUses')
@@ -213,13 +216,13 @@ describe('with Redis', { skip: redisMissing }, () => {
       redis.resume()
       assert.deepEqual(statuses(away), { 200: 30 })
       await countAgain()
-      // 36 of the 40 calls of the key are used, whichever store counted them.
+      // The API key has used 36 of its 40 calls, regardless of which store counted them.
       const { quotas } = (await flood(suite.all, 1, 'paused', 'paused', '/api/usage'))[0]?.json() ?? {}
       assert.equal(quotas[0].remaining, 4)
       assert.deepEqual(statuses(await flood(suite.all, 9, 'paused', 'paused')), { 200: 4, 403: 5 })
     })
 
-    it('strict limits are counted in the database without Redis, for all nodes together', async () => {
+    it('strict limits are counted in the database, across all nodes, while Redis is unavailable', async () => {
       await redis.kill()
       const strict = suite.all.map(({ counters }) => counters.shared?.strictWindows)
       const counts = await Promise.all(
@@ -230,7 +233,7 @@ describe('with Redis', { skip: redisMissing }, () => {
       await countAgain()
     })
 
-    it('the service starts without Redis, and with one that rejects its password', async () => {
+    it('the service starts without Redis, and with a Redis that rejects its password', async () => {
       await redis.say('CONFIG', 'SET', 'requirepass', 'secret')
       const stranger = await nodes(suite.db, 1, redis.url)
       assert.deepEqual(statuses(await flood(stranger, 3, 'stranger')), { 200: 3 })

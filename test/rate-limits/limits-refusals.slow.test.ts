@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     open.push(service)
     return service
   }
-  /** The same, with stores shared by several processes. */
+  /** Starts the same app with stores that several processes share. */
   const shared = async (rules: Partial<LimitRules>) => {
     const quotas = quotaUses(db)
     const window = { add: async () => ({ used: 1, endsAtMs: 0 }), look: async () => null }
@@ -44,10 +44,10 @@ forEachEngine((engine) => {
   const newClient = () => ({ token: token('reports:write reports:read users:read', `cli_refused_${++people}`) })
 
   for (const [where, open] of [
-    ['counted here', limited],
-    ['counted together', shared],
+    ['counted in one process', limited],
+    ['counted in shared stores', shared],
   ] as const) {
-    describe(`refused requests use no quota (T-LIM-03), ${where}`, () => {
+    describe(`quotas for refused requests (T-LIM-03), ${where}`, () => {
       let service: TestApp
       before(async () => {
         service = await open({ quotas: { requests: 1_000, reports: 500 } })
@@ -58,14 +58,14 @@ forEachEngine((engine) => {
         const { quotas } = (await service.send({ url: '/api/usage', ...who })).json()
         return quotas.map(({ used }: { used: number }) => used)
       }
-      /** Shared stores are updated after the response. */
+      /** Waits until this usage is reported, because shared stores are updated after the response. */
       const becomes = (who: object, uses: number[]) =>
         eventually(`${uses} are used`, async () => {
           service.clock.now += 1_000
           return (await used(who)).join() === uses.join()
         })
 
-      it('202 uses a request and a report; 400, 415, 422 and the 404 for a retry of an unknown task only a request', async () => {
+      it('202 uses a request and a report, but 400, 415, 422 and the 404 for a retry of an unknown task use only a request', async () => {
         const me = newClient()
         const created = await requestReport(me)
         assert.deepEqual([created.statusCode, quotaLeft(created)], [202, 499])
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
         await becomes(me, [5, 1])
       })
 
-      it('202 replayed for its Idempotency-Key uses no second report', async () => {
+      it('202 replayed for an Idempotency-Key uses a request but no second report', async () => {
         const me = newClient()
         const headers = { 'idempotency-key': 'k' }
         for (const replayed of [undefined, 'true', 'true']) {
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
         await becomes(me, [3, 1])
       })
 
-      it('429 for a full report queue uses nothing, nor does 403 for the requested report type', async () => {
+      it('429 for a full report queue and 403 for a forbidden report type use neither a request nor a report', async () => {
         const me = newClient()
         for (let task = 0; task < maxWaitingReports; task++) assert.equal((await requestReport(me)).statusCode, 202)
         const refused = await Promise.all(Array.from({ length: 20 }, () => requestReport(me)))
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
   }
 
   describe('refusals', () => {
-    it('429 of the throttle reports the quota after the refund of its call', async () => {
+    it('429 from the throttle, with the quota as it is after the refund', async () => {
       const { send } = await limited({
         throttle: { calls: 1, seconds: 60, burst: 3 },
         quotas: { requests: 100, reports: null },
@@ -121,13 +121,13 @@ forEachEngine((engine) => {
       }
     })
 
-    it('429 to OPTIONS beyond the rate', async () => {
+    it('429 for OPTIONS above the rate limit', async () => {
       const { send } = await limited({ anonymous: minute(1) })
       const options = () => send({ method: 'OPTIONS', url: '/products', scopes: null })
       assert.deepEqual([(await options()).statusCode, (await options()).statusCode], [204, 429])
     })
 
-    it('401 for an API key without a token where one is required, counted by network', async () => {
+    it('401 for an API key without a required token, counted by network', async () => {
       keys.alone = { id: 'key_alone', rate: '1/60', quota: null }
       const { send } = await limited({ anonymous: minute(9) })
       const headers = { 'x-api-key': 'alone', 'x-forwarded-for': '203.0.113.77' }
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('410 for a retired version is counted, has the rate headers, and stays 410 beyond the rate', async () => {
+    it('410 for a retired version, counted and with rate headers, even above the rate limit', async () => {
       const { send } = await limited({ anonymous: minute(2) }, { lives: livesOf(ending) })
       for (const rest of [1, 0, 0]) {
         const response = await send({ url: '/v0/products', scopes: null })
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
   })
 
   describe('a changed quota of an API key', () => {
-    it('applies to the usage so far, saved or not', async () => {
+    it('applies to all usage so far, whether saved or not', async () => {
       const { send } = await limited({ quotas: { requests: 50, reports: 9 } })
       const use = async (quota: number | null) => {
         keys.grown = { id: 'key_grown', rate: null, quota }

@@ -13,7 +13,7 @@ const full = () => Promise.reject(Object.assign(new Error('no room'), { code: '5
 const remaining = ({ headers }: Response) => Number(headers['x-ratelimit-remaining'])
 
 forEachEngine((engine) => {
-  describe('shared stores with occasional failures', () => {
+  describe('shared stores with temporary failures', () => {
     let db: Database
     let service: TestApp
     const looks: string[] = []
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
     const used = (client: string, of = 'requests') => quotaUses(db).look(`client:${client},${client} ${of}`, '2026-03')
     const takeFaults = () => service.faults.splice(0).map(String)
 
-    it('503 when a quota store fails, with a refund of the call already taken from the other quota', async () => {
+    it('503 if a report cannot be charged, with a refund to the request quota', async () => {
       broken.takeReports = true
       const response = await report('cli_asked')
       broken.takeReports = false
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.deepEqual(takeFaults(), ['Error: no room'])
     })
 
-    it('403 even if the refund of a call fails', async () => {
+    it('403 even if a refund fails', async () => {
       assert.deepEqual([(await report('cli_back')).statusCode, (await report('cli_back')).statusCode], [202, 202])
       broken.back = true
       const response = await report('cli_back')
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       assert.equal(await used('cli_back'), 3)
     })
 
-    it('403 for a missing scope uses no quota of requests or reports', async () => {
+    it('403 for a missing scope, without using the request or report quota', async () => {
       const payload = { reportType: 'books', format: 'csv' }
       const me = { token: token('reports:read', 'cli_denied') }
       const response = await service.send({ method: 'POST', url: '/api/reports', payload, ...me })
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('200 while the store fails: the window continues in this process from the shared count, with the same end', async () => {
+    it('200 while the store fails, continuing the window in this process from the shared count', async () => {
       const mine = () => service.send({ url: '/api/reports', token: token('reports:read', 'cli_window') })
       assert.deepEqual([remaining(await mine()), remaining(await mine())], [9, 8])
       service.clock.now += 20_000
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       broken.add = false
     })
 
-    it('200 of GET /api/usage queries the stores at most once a second per account', async () => {
+    it('200 for GET /api/usage, querying the stores at most once a second per account', async () => {
       const usage = (client: string) => service.send({ url: '/api/usage', token: token('', client) })
       const usedOf = (response: Response) => response.json().quotas[0].used
       const call = () => service.send({ url: '/products', token: token('', 'cli_curious') })
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.equal(usedOf(await usage('cli_curious')), 2)
     })
 
-    it('503 of GET /api/usage goes to all concurrent requests and is not cached', async () => {
+    it('503 for all concurrent requests to GET /api/usage, without caching the failure', async () => {
       const usage = () => service.send({ url: '/api/usage', token: token('', 'cli_unlucky') })
       broken.look = true
       const failed = await Promise.all([usage(), usage()])

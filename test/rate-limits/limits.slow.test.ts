@@ -34,7 +34,7 @@ onSqlite((engine) => {
     for (const { app } of open) await app.close()
     await db.close()
   })
-  /** An app with these limits, independent of the callers of other tests. */
+  /** Starts an app with these limits, independent of the callers in other tests. */
   const limited = async (rules: Partial<LimitRules>) => {
     const service = await testApp(db, { rules, later: timers.later, readApiKey: (text) => keys[text] ?? null })
     open.push(service)
@@ -46,8 +46,8 @@ onSqlite((engine) => {
     token: token(scopes, client),
   })
 
-  describe('the window', () => {
-    it('reports the calls left whatever the status; then 429 until it ends', async () => {
+  describe('the rate limit window', () => {
+    it('reports the calls left regardless of the status, then leads to 429 until it ends', async () => {
       const { send, clock } = await limited({ general: minute(7) })
       const me = as(newClient())
       const reset = String(Math.ceil((clock.now + 60_000) / 1_000))
@@ -91,7 +91,7 @@ onSqlite((engine) => {
       assert.deepEqual(rateHeaders(await send({ url, ...me })), [7, 6])
     })
 
-    it('500 concurrent requests at a limit of 100: exactly 100 succeed (T-RACE-04)', async () => {
+    it('admits exactly 100 of 500 concurrent requests at a limit of 100 (T-RACE-04)', async () => {
       const { send } = await limited({ general: minute(100) })
       const me = as(newClient())
       const responses = await Promise.all(Array.from({ length: 500 }, () => send({ url: '/products', ...me })))
@@ -99,7 +99,7 @@ onSqlite((engine) => {
       assert.equal(responses.filter(({ statusCode }) => statusCode === 429).length, 400)
     })
 
-    it('404 and 405 even beyond the limit; 429 for other requests', async () => {
+    it('leads to 429 above the limit, except for requests that get 404 or 405', async () => {
       const { send } = await limited({ general: minute(1), anonymous: minute(1) })
       for (const who of [as(newClient()), { scopes: null }]) {
         await send({ url: '/products', ...who })
@@ -125,7 +125,7 @@ onSqlite((engine) => {
         const response = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
         assert.equal(response.statusCode, 204)
       }
-      // Preflights of unknown origins do not count either; any other OPTIONS does.
+      // Preflights from unknown origins do not count either, but all other OPTIONS requests do.
       const stranger = { ...headers, origin: 'https://other.example' }
       const refused = await other.send({ method: 'OPTIONS', url: '/products', headers: stranger, scopes: null })
       assert.deepEqual([refused.statusCode, refused.headers['x-ratelimit-limit']], [204, undefined])
@@ -136,8 +136,8 @@ onSqlite((engine) => {
     })
   })
 
-  describe('requests that count together', () => {
-    it('share client and subject of the token, whatever else they send (T-LIM-02)', async () => {
+  describe('requests that are counted together', () => {
+    it('share the client and subject of their token, regardless of what else they send (T-LIM-02)', async () => {
       const { send } = await limited({ general: minute(10), anonymous: minute(10) })
       const client = newClient()
       const [one, other] = [token('', client, 'usr_1'), token('', client, 'usr_2')]
@@ -148,7 +148,7 @@ onSqlite((engine) => {
       for (const [at, url] of ways.entries()) {
         assert.deepEqual(rateHeaders(await send({ url, token: one, headers: more })), [10, 8 - at])
       }
-      // Another token of the same client and subject is counted together with the first.
+      // A second token for the same client and subject is counted together with the first.
       assert.deepEqual(
         rateHeaders(await send({ url: '/products', token: token('books:write', client, 'usr_1') })),
         [10, 5],
@@ -172,7 +172,7 @@ onSqlite((engine) => {
       assert.deepEqual([rates[0].limit, rates[0].windowSeconds, quotas[0].limit], [2, 10, 1])
     })
 
-    it('follow a changed rate of their API key at once', async () => {
+    it('immediately follow a changed rate of their API key', async () => {
       const { send } = await limited({ general: minute(10) })
       keys.changing = { id: 'key_changing', rate: '5/60', quota: null }
       const headers = { 'x-api-key': 'changing' }
@@ -181,7 +181,7 @@ onSqlite((engine) => {
       assert.deepEqual(rateHeaders(await send({ url: '/products', headers, scopes: null })), [9, 8])
     })
 
-    it('share a network without a valid token: the last untrusted address, or the /64 of IPv6', async () => {
+    it('share a network if they have no valid token: the last untrusted address, or its /64 for IPv6', async () => {
       const { send } = await limited({ general: minute(99), anonymous: minute(4) })
       const from = (address: string, more: object = {}) =>
         send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address }, ...more })
@@ -189,7 +189,7 @@ onSqlite((engine) => {
       const wrong = await from('6.6.6.6, 203.0.113.1', { token: 'invalid' })
       assert.equal(wrong.statusCode, 401)
       assert.deepEqual(rateHeaders(wrong), [4, 2])
-      // A valid API key with a bad token has no count of its own.
+      // A valid API key with an invalid token is not counted separately.
       const guess = { token: 'invalid', headers: { 'x-forwarded-for': '203.0.113.1', 'x-api-key': 'plain' } }
       assert.deepEqual(rateHeaders(await from('', guess)), [4, 1])
       assert.deepEqual(rateHeaders(await from('203.0.113.2')), [4, 3])
@@ -200,8 +200,8 @@ onSqlite((engine) => {
     })
   })
 
-  describe('addresses that proxies append', () => {
-    it('count with a port, in brackets, and behind trusted proxies', async () => {
+  describe('addresses appended by proxies', () => {
+    it('are used with a port, in brackets, and behind trusted proxies', async () => {
       const { send } = await limited({ anonymous: minute(9) })
       const from = async (address: string) =>
         rateHeaders(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]
@@ -222,8 +222,8 @@ onSqlite((engine) => {
     })
   })
 
-  describe('limits of an operation', () => {
-    it('apply to POST /api/reports and retries; headers report the tightest limit', async () => {
+  describe('operation limits', () => {
+    it('apply to POST /api/reports and retries, with headers that report the tightest limit', async () => {
       const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
       const me = as(newClient())
       const requestReport = () =>
@@ -247,7 +247,7 @@ onSqlite((engine) => {
       )
     })
 
-    it('403 when the monthly reports are used up, which uses no request', async () => {
+    it('include a monthly report quota: 403 when it is used up, without using the request quota', async () => {
       const { send } = await limited({ quotas: { requests: 90, reports: 1 } })
       const me = as(newClient())
       const requestReport = () =>
@@ -272,8 +272,8 @@ onSqlite((engine) => {
     })
   })
 
-  describe('the quota', () => {
-    it('403 with a one-field body, after the window and before the scope; refused calls use nothing (T-LIM-03)', async () => {
+  describe('the request quota', () => {
+    it('leads to 403 with a one-field body, checked after the rate and before the scope; refused calls use nothing (T-LIM-03)', async () => {
       const { send } = await limited({ general: minute(5), quotas: { requests: 2, reports: null } })
       const me = as(newClient(), '')
       const denied = await send({ url: '/users', ...me })
@@ -295,7 +295,7 @@ onSqlite((engine) => {
       assert.deepEqual([quotas[0].used, quotas[0].remaining], [2, 0])
     })
 
-    it('starts anew each month, in UTC', async () => {
+    it('resets each month, in UTC', async () => {
       const { send, clock } = await limited({ quotas: { requests: 1, reports: null } })
       clock.now = Date.parse('2026-03-31T23:59:59.999Z')
       const me = as(newClient())
@@ -305,12 +305,12 @@ onSqlite((engine) => {
       const next = await send({ url: '/products', ...me })
       assert.deepEqual([next.statusCode, ...quotaHeaders(next)], [200, 1, 0])
       assert.equal(next.headers['x-quota-reset'], String(Date.parse('2026-05-01T00:00:00Z') / 1_000))
-      // Back in the old month, its usage is still known.
+      // The usage from the previous month is still known.
       clock.now -= 1
       assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
     })
 
-    it('applies to no request without a token, and 401 with an API key uses none', async () => {
+    it('does not apply to requests without a token, or to a 401 with an API key', async () => {
       const { send } = await limited({ quotas: { requests: 5, reports: null } })
       assert.equal((await send({ url: '/products', scopes: null })).headers['x-quota-limit'], undefined)
       const refused = await send({ url: '/users', scopes: null, headers: { 'x-api-key': 'plain' } })
@@ -330,7 +330,7 @@ forEachEngine((engine) => {
     const me = { token: token('', 'cli_kept') }
     const saved = () => quotaUses(db).look('client:cli_kept,cli_kept requests', '2026-03')
 
-    it('is saved within a second and on stop, and loaded at the next start', async () => {
+    it('is saved within a second and on shutdown, and loaded at the next start', async () => {
       const timers = drivenTimers()
       const first = await testApp(db, { rules, later: timers.later })
       for (let call = 0; call < 3; call++) await first.send({ url: '/products', ...me })
@@ -362,7 +362,7 @@ forEachEngine((engine) => {
       assert.equal(await uses.look('client:cli_unsaved,cli_unsaved requests', '2026-03'), 2)
     })
 
-    it('is dropped with an error if it cannot be saved on stop: there is no retry', async () => {
+    it('is dropped with an error if it cannot be saved on shutdown, because there is no retry', async () => {
       const timers = drivenTimers()
       const record = { ...quotaUses(db), add: () => Promise.reject(new Error('full')) }
       const limits = { rules: rulesOf(rules), counters: { record, shared: null }, monotonic: () => 0 }
@@ -372,7 +372,7 @@ forEachEngine((engine) => {
       assert.deepEqual([service.faults.map(String), timers.pending()], [['Error: full'], []])
     })
 
-    it('counts concurrent calls exactly', async () => {
+    it('is exact for concurrent calls', async () => {
       const [one, other] = [quotaUses(db), quotaUses(db)]
       const takes = Array.from({ length: 60 }, (_, at) => (at % 2 ? one : other).take('exact', '2026-03', 25))
       const granted = (await Promise.all(takes)).filter(({ isGranted }) => isGranted)

@@ -15,7 +15,7 @@ import { drivenTimers, until } from '../support/timers.ts'
 const seed = process.env.SEED ? Number(process.env.SEED) : 20_261_121
 const runs = { seed, numRuns: 300 }
 
-describe('windows, for any clock changes (T-LIM-01)', () => {
+describe('windows, regardless of clock changes (T-LIM-01)', () => {
   const steps = fc.array(
     fc.oneof(
       fc.record({ pass: fc.integer({ min: 0, max: 120_000 }) }),
@@ -26,7 +26,7 @@ describe('windows, for any clock changes (T-LIM-01)', () => {
   )
   const rate = fc.record({ calls: fc.integer({ min: 1, max: 20 }), seconds: fc.integer({ min: 1, max: 300 }) })
 
-  it(`remaining is at least 0, the delay at least 1 s, and reset in whole seconds (seed ${seed})`, () => {
+  it(`have at least 0 calls left, end in at least 1 s, and reset at whole seconds (seed ${seed})`, () => {
     fc.assert(
       fc.property(rate, fc.integer({ min: 0, max: 4_000_000_000_000 }), steps, (given, start, story) => {
         const limit = limitOf('default', given)
@@ -50,7 +50,7 @@ describe('windows, for any clock changes (T-LIM-01)', () => {
     )
   })
 
-  it(`as many calls pass as the limit allows, in every window (seed ${seed})`, () => {
+  it(`admit at most as many calls as the limit allows (seed ${seed})`, () => {
     fc.assert(
       fc.property(
         rate,
@@ -72,7 +72,7 @@ describe('windows, for any clock changes (T-LIM-01)', () => {
     )
   })
 
-  it(`a month contains its instant and ends where the next begins (seed ${seed})`, () => {
+  it(`of monthly quotas contain the given instant and end when the next month begins (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4_000_000_000_000 }), (at) => {
         const month = monthOf(at)
@@ -131,7 +131,7 @@ describe('the delay queue', () => {
             wentOn,
             wentOn.toSorted((one, other) => one - other),
           )
-          // In each second at most the burst and the rate pass; timers are accurate to a millisecond.
+          // Each second admits at most the burst plus the calls allowed by the rate; timers are accurate to a millisecond.
           const most = given.burst + given.calls / given.seconds + 2
           for (const from of times) {
             assert.ok(times.filter((at) => at >= from && at < from + 1_000).length <= most + given.burst)
@@ -142,12 +142,12 @@ describe('the delay queue', () => {
     )
   })
 
-  it('lets a key with a higher rate of its own pass at that rate', () => {
+  it("passes calls at the API key's own rate if that rate is higher", () => {
     assert.equal(newDelayQueue(pace, { calls: 6_000, seconds: 60 }).stepMs, 10)
     assert.equal(newDelayQueue(pace, { calls: 60, seconds: 60 }).stepMs, 50)
   })
 
-  it('frees the slot of a call that leaves, and runs all calls when the service stops', () => {
+  it('frees the slot of a call that leaves the queue, and runs all waiting calls when the service stops', () => {
     const timers = drivenTimers()
     const lines = throttle({ monotonic: () => 0, later: timers.later })
     const queue = newDelayQueue({ calls: 1_000, seconds: 1, burst: 1 }, null)
@@ -188,7 +188,7 @@ onSqlite((engine) => {
       timers.pass(by)
     }
 
-    it('200 after a delay, in the order of the requests; 429 beyond the maximum, which uses no quota (T-RES-05)', async () => {
+    it('200 after a delay, in request order, and 429 without using quota when the queue is full (T-RES-05)', async () => {
       const me = { token: token('', 'cli_fast') }
       const answered: number[] = []
       const all: Promise<Response>[] = []
@@ -197,7 +197,7 @@ onSqlite((engine) => {
         void response.then(() => answered.push(call))
         all.push(response)
       }
-      // The burst, and the calls that find the queue full.
+      // These are the burst, and the calls that arrive while the queue is full.
       await until(() => answered.length === 10)
       assert.deepEqual(
         answered.toSorted((one, other) => one - other),
@@ -228,10 +228,10 @@ onSqlite((engine) => {
       assert.equal(quotas[0].used, 105)
     })
 
-    it('a changed rate of an API key applies from its next request', async () => {
+    it('200 at the new rate from the next request after the rate of its API key changes', async () => {
       const delayedAt = async (rate: string) => {
         key = { id: 'key_changing', rate, quota: null }
-        // The queue is empty again.
+        // This empties the queue.
         pass(10_000)
         const from = { url: '/products', scopes: null, headers: { 'x-api-key': 'changing' } }
         const responses = Array.from({ length: 25 }, () => service.send(from))
@@ -243,7 +243,7 @@ onSqlite((engine) => {
       assert.deepEqual(delayed, [20, 0, 20])
     })
 
-    it('200 without delay for another client', async () => {
+    it('200 without a delay for other clients', async () => {
       const slow = Array.from({ length: 20 }, () => service.send({ url: '/products', token: token('', 'cli_greedy') }))
       assert.equal((await service.send({ url: '/products', token: token('', 'cli_calm') })).statusCode, 200)
       pass(2_000)
