@@ -105,7 +105,7 @@ onSqlite((engine) => {
       service.send({ method: 'POST', url, scopes, payload, headers: { 'content-type': type } })
     const code = async (answer: ReturnType<typeof post>) => (await answer).json().errorCode
 
-    it('404 and 405 before 401 before 403 before 415 before 400 before 422 before 409', async () => {
+    it('404 or 405, then 401, 403, 415, 400, 422 and 409', async () => {
       const taken = '{"name":"A","email":"a@plinth.test"}'
       assert.equal((await post('/users', 'users:write', taken)).statusCode, 201)
       assert.equal(await code(post('/nothing', null, '{', 'text/plain')), 'RESOURCE_NOT_FOUND')
@@ -122,7 +122,7 @@ onSqlite((engine) => {
     const put = (url: string, payload: string, tag: string) =>
       service.send({ method: 'PUT', url, payload, headers: { 'content-type': 'application/json', 'if-match': tag } })
 
-    it('400 and 422 before 404 before 412 before 409', async () => {
+    it('400 or 422, then 404, 412 and 409', async () => {
       await post('/users', 'users:write', '{"name":"B","email":"b@plinth.test"}')
       const taken = '{"name":"B","email":"a@plinth.test"}'
       assert.equal(await code(put('/users/99', '{}', '"7"')), 'MISSING_REQUIRED_FIELD')

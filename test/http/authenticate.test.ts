@@ -37,7 +37,7 @@ describe('the authenticate policy', () => {
     assert.deepEqual(await who('Bearer slow-reader'), reader)
   })
 
-  it('accepts the scheme in any case, followed by several spaces (RFC 9110 §11.1)', async () => {
+  it('accepts the Bearer scheme in upper or lower case, followed by several spaces (RFC 9110 §11.1)', async () => {
     for (const header of ['bearer reader', 'BEARER   reader']) assert.deepEqual(await who(header), reader)
   })
 

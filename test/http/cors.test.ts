@@ -35,7 +35,7 @@ describe('cors', () => {
   const family = (headers: Record<string, unknown>) =>
     Object.keys(headers).filter((name) => name.startsWith('access-control-'))
 
-  describe('from an allowed origin', () => {
+  describe('a request from an allowed origin', () => {
     const answers: [status: number, sent: Sent & { headers?: Record<string, string> }][] = [
       [200, {}],
       [200, { method: 'HEAD' }],
@@ -66,11 +66,11 @@ describe('cors', () => {
       })
     }
 
-    it('Access-Control-Allow-Origin contains only the origin of the request', async () => {
+    it('200 with only the origin of the request in Access-Control-Allow-Origin', async () => {
       assert.equal((await ask({ origin: local })).headers['access-control-allow-origin'], local)
     })
 
-    it('Vary lists each header once, including headers from other policies', async () => {
+    it('200 or 404 with each header listed only once in Vary, including headers from other policies', async () => {
       assert.equal((await ask({ origin })).headers.vary, 'Origin, Accept, Accept-Encoding, Authorization, X-API-Key')
       assert.equal((await ask({ origin }, { url: '/nothing' })).headers.vary, 'Origin, Accept')
     })
@@ -121,7 +121,7 @@ describe('cors', () => {
     })
   })
 
-  describe('from any other origin (T-HTTP-15)', () => {
+  describe('a request from any other origin (T-HTTP-15)', () => {
     const others = [
       'null',
       '*',
@@ -181,7 +181,7 @@ describe('cors', () => {
     }
   })
 
-  it('responses to requests without Origin have no CORS headers except Vary: Origin', async () => {
+  it('200 without CORS headers, except Vary: Origin, for a request without Origin', async () => {
     const answer = await ask({})
     assert.deepEqual(family(answer.headers), [])
     assert.match(String(answer.headers.vary), /\bOrigin\b/)
@@ -199,7 +199,7 @@ describe('cors', () => {
     assert.deepEqual(family(answer.headers), [])
   })
 
-  it('responses have no CORS headers, not even Vary, if no origin is allowed', async (t) => {
+  it('200 without CORS headers, including Vary: Origin, if no origin is allowed', async (t) => {
     const routes: Parameters<typeof mount>[1] = (app) =>
       app.get('/thing', { config: { scope: 'public' } }, async () => ({}))
     const closed = await mount([...all], routes)

@@ -207,7 +207,7 @@ describe('errors', () => {
   })
 
   describe('503 SERVICE_UNAVAILABLE', () => {
-    it('with Retry-After and without internals while the store is unavailable', async () => {
+    it('is sent with Retry-After and without internals while the store is unavailable', async () => {
       const answer = await fail(new Error('disk full'))
       assert.equal(answer.statusCode, 503)
       assert.equal(answer.json().errorCode, 'SERVICE_UNAVAILABLE')

@@ -44,7 +44,7 @@ describe('Prefer (RFC 7240 §2)', () => {
     })
   }
 
-  it('parsing takes linear time, even for the longest headers', () => {
+  it('is parsed in linear time, even if the header is as long as possible', () => {
     const hostile = [' ', ';', '"', '\\', ',', 'a=', '="', 'a ;', '"a\\'].map((text) =>
       text.repeat(16_384 / text.length),
     )

@@ -121,7 +121,7 @@ const fields = fc.oneof(
 )
 
 forEachEngine((engine) => {
-  describe(`any input (SEED=${seed})`, () => {
+  describe(`arbitrary input (SEED=${seed})`, () => {
     let db: Database
     let service: TestApp
     before(async () => {
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
     }
 
     const holds = <T>(what: string, input: fc.Arbitrary<T>, request: (input: T) => Sent) =>
-      it(`in ${what}: a status below 500, promptly and without prototype pollution`, (t) => {
+      it(`gets a status below 500 in ${what}, promptly and without prototype pollution`, (t) => {
         t.diagnostic(`SEED=${seed}`)
         return fc.assert(
           fc.asyncProperty(input, (value) => survives(request(value))),
@@ -169,19 +169,19 @@ forEachEngine((engine) => {
       })
 
     const json = { 'content-type': 'application/json' }
-    holds('bodies of creations', fc.tuple(path, body), ([url, payload]) => ({
+    holds('creation bodies', fc.tuple(path, body), ([url, payload]) => ({
       method: 'POST',
       url,
       payload,
       headers: json,
     }))
-    holds('bodies of replacements', fc.tuple(one, body), ([url, payload]) => ({
+    holds('replacement bodies', fc.tuple(one, body), ([url, payload]) => ({
       method: 'PUT',
       url,
       payload,
       headers: json,
     }))
-    holds('bodies of patches', fc.tuple(one, body), ([url, payload]) => ({
+    holds('patch bodies', fc.tuple(one, body), ([url, payload]) => ({
       ...{ method: 'PATCH', url, payload },
       headers: { 'content-type': 'application/merge-patch+json' },
     }))

@@ -84,7 +84,7 @@ describe('requestIntegrity', () => {
     })
   })
 
-  describe('the number and content of header fields', () => {
+  describe('header fields', () => {
     it('200 for up to 100 fields, 431 HEADERS_TOO_LARGE for more (T-HTTP-05)', async () => {
       const fields = (count: number) => Array.from({ length: count }, (_, at) => `X-${at}: 1`)
       assert.equal(await status('GET /things HTTP/1.1', 'Host: a', ...fields(97)), 200)

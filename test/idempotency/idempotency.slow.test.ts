@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal(kept, 0)
     })
 
-    it('201 replays the creation, regardless of later changes to the resource', async () => {
+    it('201 is replayed regardless of later changes to the resource', async () => {
       const key = newKey()
       const first = await post({ key })
       const url = first.headers.location as string
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
       assert.equal((await post({ ...request, bearer: token('books:write') })).statusCode, 403)
     })
 
-    it('201 for a webhook replays the secret, which is encrypted at rest and never cacheable', async () => {
+    it('201 for a webhook is replayed with its secret, which is encrypted at rest and never cacheable', async () => {
       const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook' }
       const request = { url: '/api/webhooks', payload, key: newKey() }
       const first = await post(request)

@@ -22,7 +22,7 @@ onSqlite((engine) => {
     await db.close()
   })
 
-  describe('responses match the OpenAPI document', () => {
+  describe('responses that match the OpenAPI document', () => {
     const json = { 'content-type': 'application/json' }
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const product = { name: 'Lamp', price: 24.5 }
@@ -247,7 +247,7 @@ onSqlite((engine) => {
     /** Operations that need a user in a browser or a worker; other test suites cover them. */
     const elsewhere = ['readUserInfo', 'postUserInfo', 'downloadReport']
 
-    it('cover every operation of the document', () => {
+    it('cover every operation in the document', () => {
       const ids = documented.operations().map(({ operation }) => operation.operationId)
       assert.deepEqual(
         ids.filter((id) => !seen.has(`${id} true`)),

@@ -92,7 +92,7 @@ onSqlite((engine) => {
 
     const ways = (scopes: (string | undefined)[]) => [{ bearer: [] }, { oauth2: scopes }]
 
-    it('requires for each operation exactly the scope that its route requires', () => {
+    it('requires exactly the scope of the route for each operation', () => {
       const bare = documented.live.filter(({ path, isForBrowsers }) => !isForBrowsers && !/^\/v\d+\//.test(path))
       for (const { method, path, scope, orScope } of bare) {
         const { security } = document.paths[path][method.toLowerCase()]
@@ -301,7 +301,7 @@ onSqlite((engine) => {
       assert.ok(!('406' in responses))
     })
 
-    it('omits the webhooks with webhooks=false', async () => {
+    it('omits webhooks if the query contains webhooks=false', async () => {
       for (const url of ['/openapi.json', '/v2/openapi.json']) {
         const answer = await service.send({ url: `${url}?webhooks=false`, scopes: null })
         assert.equal(answer.statusCode, 200)

@@ -181,7 +181,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       }
     }
 
-    it('each node counts rates alone and the database counts quotas after Redis is killed, until it recovers (F-REDIS)', async () => {
+    it('while Redis is down, each node counts rates alone and the database counts quotas, with automatic recovery (F-REDIS)', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 30, 'killed')), { 200: 30 })
       await saved(suite.db, 'killed', 30)
       await redis.kill()
@@ -197,7 +197,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       assert.equal(back?.headers['x-quota-remaining'], '929')
     })
 
-    it('only the calls that detect a paused Redis wait, and no usage is lost after Redis resumes', async () => {
+    it('a paused Redis delays only the calls that detect the pause, and no usage is lost', async () => {
       await flood(suite.all, 6, 'paused')
       await flood(suite.all, 6, 'paused', 'paused')
       // Only the usage from the last second is stored in Redis alone.

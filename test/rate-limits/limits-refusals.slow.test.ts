@@ -108,7 +108,7 @@ forEachEngine((engine) => {
   }
 
   describe('refusals', () => {
-    it('429 from the throttle, with the quota as it is after the refund', async () => {
+    it('429 from the throttle, with headers that report the refunded quota', async () => {
       const { send } = await limited({
         throttle: { calls: 1, seconds: 60, burst: 3 },
         quotas: { requests: 100, reports: null },
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('410 for a retired version, counted and with rate headers, even above the rate limit', async () => {
+    it('410 for a retired version even above the rate limit, with rate headers that count the call', async () => {
       const { send } = await limited({ anonymous: minute(2) }, { lives: livesOf(ending) })
       for (const rest of [1, 0, 0]) {
         const response = await send({ url: '/v0/products', scopes: null })

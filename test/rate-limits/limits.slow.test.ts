@@ -201,7 +201,7 @@ onSqlite((engine) => {
   })
 
   describe('addresses appended by proxies', () => {
-    it('are used with a port, in brackets, and behind trusted proxies', async () => {
+    it('are recognized with a port, in brackets, and behind trusted proxies', async () => {
       const { send } = await limited({ anonymous: minute(9) })
       const from = async (address: string) =>
         rateHeaders(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]

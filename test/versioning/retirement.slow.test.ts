@@ -127,10 +127,10 @@ onSqlite((engine) => {
     })
   })
 
-  describe('OpenAPI documents with a deprecated version', () => {
+  describe('OpenAPI documents', () => {
     const service = appOn(engine, { lives: livesOf(ending) })
 
-    it("mark only the version's operations as deprecated, and describe its headers", async () => {
+    it('mark only the operations of a deprecated version as deprecated, and describe its headers', async () => {
       for (const url of ['/openapi.json', '/v1/openapi.json']) {
         const { paths, info } = (await service.send({ url })).json()
         assert.equal(paths['/products'].get.deprecated, true, url)
@@ -140,7 +140,7 @@ onSqlite((engine) => {
       assert.equal(paths['/livez'].get.deprecated, undefined)
     })
 
-    it('do not mention deprecation if the version is active', async () => {
+    it('do not mention deprecation for an active version', async () => {
       const text = (await service.send({ url: '/v2/openapi.json' })).body
       assert.doesNotMatch(text, /"deprecated":|Sunset/)
     })
