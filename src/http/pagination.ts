@@ -40,7 +40,7 @@ export const listFingerprint = (parts: unknown): string => hash('sha1', JSON.str
 export const encodeCursor = (fingerprint: string, { after, backwards }: Cursor): string =>
   Buffer.from(JSON.stringify([fingerprint, backwards ? 1 : 0, ...after])).toString('base64url')
 
-/** Decodes a cursor from `encodeCursor`. Throws INVALID_INPUT if it was altered or belongs to another list. */
+/** Decodes a cursor from `encodeCursor`. Throws INVALID_INPUT if it was altered or belongs to a different list. */
 export function decodeCursor(text: string, fingerprint: string, length: number): Cursor {
   const malformed = (message: string) => malformedQuery('cursor', message)
   let parts: unknown

@@ -69,8 +69,8 @@ function scan(text: string, start: number): { members: number; hasLongText: bool
 }
 
 /**
- * Returns the index of the closing quote of a string; the length of the text if there is none, which JSON.parse then
- * rejects.
+ * Returns the index of the closing quote of a string; if the string is not closed, the length of the text (JSON.parse then
+ * rejects it).
  */
 function endOfString(text: string, start: number): number {
   for (let at = start; at < text.length; at++) {

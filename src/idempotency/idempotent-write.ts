@@ -50,8 +50,8 @@ declare module 'fastify' {
 }
 
 /**
- * Performs the write of a POST: one transaction covers the effect, the response and, with an Idempotency-Key, storing the
- * response. The reply is not modified before the commit.
+ * Performs the write of a POST. The unit of work produces the effect and the response in one transaction, which also stores
+ * the response if the request has an Idempotency-Key. The reply is not modified before the commit.
  */
 export async function idempotentWrite<Tx, Body extends object>(
   request: Pick<FastifyRequest, 'claim'>,

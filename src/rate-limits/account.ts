@@ -129,9 +129,7 @@ const fresh = (
 
 const checksForRoom = 8
 
-/**
- * Creates a bounded map. A new entry evicts the accounts whose windows have ended or, if there are none, the oldest account.
- */
+/** Creates a bounded map. A new entry evicts accounts whose windows have ended or, if there are none, the oldest account. */
 function bucketCache(max: number, now: () => number) {
   const known = new Map<string, Bucket>()
   const evict = (account: Bucket) => {

@@ -53,7 +53,8 @@ export const secondsLeft = ({ endsAtMs }: Window, atMs: number): number =>
   Math.max(1, Math.ceil((endsAtMs - atMs) / 1_000))
 
 /**
- * Returns the window to report in headers: the one with fewer calls left or, if both are exceeded, the one that ends later.
+ * Returns the window to report in headers: the window with fewer calls left or, if both are exceeded, the window that ends
+ * later.
  */
 export function tighter(one: Window | null, other: Window | null): Window | null {
   if (one === null || other === null) return one ?? other

@@ -22,7 +22,7 @@ async function evaluate(parts: Parts, context: AdmissionContext): Promise<() => 
 }
 
 /**
- * Counts one call in the shared store; if the store is unavailable, in this process, starting from the last known count.
+ * Counts one call in the shared store or, if the store is unavailable, in this process, starting from the last known count.
  * Returns a copy of the window, because other requests modify the original.
  */
 async function take(parts: Parts, account: Bucket, limit: Limit | null): Promise<Window | null> {

@@ -16,6 +16,9 @@ export function addLink(reply: FastifyReply, links: string): FastifyReply {
   return reply.header('link', present === undefined ? links : `${present}, ${links}`)
 }
 
-/** Returns the target of a relation in a Link header written by this service; null if the header has no such relation. */
+/**
+ * Returns the target of a relation in a Link header written by this service; null if the header does not contain the
+ * relation.
+ */
 export const targetOf = (links: string, rel: string): string | null =>
   new RegExp(`<([^>]*)>; rel="${rel}"`).exec(links)?.[1] ?? null

@@ -53,8 +53,8 @@ const isBearer = (header: string) =>
   header.startsWith(scheme) || header.slice(0, scheme.length).toLowerCase() === scheme.toLowerCase()
 
 /**
- * Sets `request.caller` from the bearer token (RFC 6750 §2.1) and `request.apiKey` from X-API-Key. Never rejects a request:
- * one with an invalid token must still count towards the rate limit of its address.
+ * Sets `request.caller` from the bearer token (RFC 6750 §2.1) and `request.apiKey` from X-API-Key. Never rejects a request,
+ * because a request with an invalid token must still count towards the rate limit of its address.
  */
 export const authenticate = fastifyPlugin<IdentifyOptions>(
   async (app, { verify, readApiKey }) => {

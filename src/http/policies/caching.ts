@@ -60,8 +60,8 @@ function vary(reply: FastifyReply): string {
 }
 
 /**
- * Caches Cache-Control and an Expires date one minute ahead, for requests with and without credentials; rebuilt once a
- * second.
+ * Returns a function that returns the Cache-Control and Expires lines for a request. The response expires after one minute;
+ * the lines are rebuilt once a second.
  */
 function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   let second = 0

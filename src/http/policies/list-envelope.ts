@@ -12,7 +12,7 @@ declare module 'fastify' {
 /** A list wrapped in an object, with the page links from its Link header. */
 interface Envelope {
   items: unknown
-  /** Paths of the next and previous pages; null if there is no such page. */
+  /** Paths of the next and previous pages; null if the page does not exist. */
   next: string | null
   prev: string | null
 }

@@ -12,7 +12,7 @@ declare module 'fastify' {
 
 const maxNames = 50
 
-/** Maps each member name to a tree of the names selected inside that member, or to null for the whole member. */
+/** Maps each member name to the selection inside that member, or to null for the whole member. */
 type Tree = Map<string, Tree | null>
 
 /** Sends partial responses, which contain only the requested fields; dotted paths select members of nested objects. */

@@ -21,7 +21,7 @@ const stalledChecks = 6
 /**
  * Destroys connections whose client has accepted no byte of a response for 30 to 35 seconds, so that they do not hold file
  * descriptors and memory. Any accepted byte counts, for streams and single large buffers, with and without TLS. A connection
- * with nothing to send, such as one that waits for an event, never counts as stalled.
+ * with nothing to send, for example while a request waits for an event, never counts as stalled.
  */
 export function cutStalled(server: Server, { later }: StalledOptions): void {
   const connections = new Map<Writing, Progress>()
