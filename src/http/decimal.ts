@@ -1,33 +1,36 @@
 import { isLongNumber } from './strict-json.ts'
 
-/** A decimal number of at most `precision` digits, `scale` of them after the decimal point. The bounds are inclusive. */
+/** A decimal number with at most `precision` digits, of which `scale` follow the decimal point. The bounds are inclusive. */
 export interface DecimalForm {
   precision: number
   scale: number
   minimum?: string
   maximum?: string
-  /** The ISO 4217 code of its currency, for an amount of money. */
+  /** The ISO 4217 currency code, for an amount of money. */
   currency?: string
 }
 
-/** The part of a schema that describes a decimal; `$defs` because validators ignore it. */
+/** A schema with the description of a decimal in `$defs`, which validators ignore. */
 interface Shape {
   $defs?: { decimal?: DecimalForm }
   properties?: Record<string, Shape>
   items?: Shape
 }
 
-/** The form of a decimal's schema; undefined for any other schema. */
+/** Returns the form of a decimal from its schema; undefined for any other schema. */
 export const decimalFormOf = (schema: object): DecimalForm | undefined => (schema as Shape).$defs?.decimal
 
-/** A double represents every decimal of up to 15 significant digits distinctly. */
+/** A double represents every decimal of up to 15 significant digits unambiguously. */
 const maxNumberDigits = 15
-/** Stands for a JSON number of more digits than that; not a decimal, so it is rejected. */
+/** Replaces a JSON number with more significant digits; it is not a decimal, so validation rejects it. */
 const longNumber = `a number of more than ${maxNumberDigits} significant digits`
 
 const decimalText = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?$/
 
-/** The text with exactly `scale` digits after the decimal point; an error that names what is allowed if it does not fit. */
+/**
+ * Returns the text with exactly `scale` digits after the decimal point or, if it does not fit the form, an error that says
+ * what is allowed.
+ */
 export function parseDecimal(text: string, form: DecimalForm): { value: string } | { error: string } {
   const { precision, scale } = form
   const [, sign = '', whole = '', fraction = ''] = decimalText.exec(text) ?? []
@@ -45,7 +48,7 @@ export function parseDecimal(text: string, form: DecimalForm): { value: string }
 const atMost = (digits: number) =>
   digits === 0 ? 'no digits' : `at most ${digits} ${digits === 1 ? 'digit' : 'digits'}`
 
-/** The error of a decimal that does not fit its form or bounds; undefined if it does. */
+/** Returns the error for a decimal that does not fit its form or bounds; undefined if it fits. */
 export function decimalError(text: string, form: DecimalForm): string | undefined {
   const parsed = parseDecimal(text, form)
   if ('error' in parsed) return parsed.error
@@ -55,11 +58,14 @@ export function decimalError(text: string, form: DecimalForm): string | undefine
   return undefined
 }
 
-/** Compares decimals of one scale. False for text that is no decimal, such as a wrong bound in a declaration. */
+/**
+ * Compares decimals of the same scale. Returns false if either text is not a decimal, such as an invalid bound in a
+ * declaration.
+ */
 const isLess = (a: string, b: string) => [a, b].every((text) => decimalText.test(text)) && scaled(a) < scaled(b)
 const scaled = (decimal: string) => BigInt(decimal.replace('.', ''))
 
-/** An example that fits the form and its bounds. */
+/** Returns an example that fits the form and its bounds. */
 export function exampleOf(form: DecimalForm): string {
   const candidates = ['12.5', '1.5', '0.5', '12', '1', form.minimum ?? '0', form.maximum ?? '0']
   const decimals = candidates.filter((text) => decimalText.test(text))
@@ -68,7 +74,7 @@ export function exampleOf(form: DecimalForm): string {
   return 'value' in parsed ? parsed.value : example
 }
 
-/** The pattern of decimals that fit the form, in the syntax that RE2 accepts. */
+/** Returns a pattern for decimals that fit the form, in syntax that RE2 accepts. */
 export function decimalPattern({ precision, scale, minimum = '-' }: DecimalForm): string {
   const wholeDigits = precision - scale
   const whole = wholeDigits === 0 ? '0' : `(0|[1-9][0-9]{0,${wholeDigits - 1}})`
@@ -78,8 +84,9 @@ export function decimalPattern({ precision, scale, minimum = '-' }: DecimalForm)
 type Read = (holder: Record<string, unknown>, key: string) => void
 
 /**
- * Returns a function that rewrites the decimals of a value in place, in properties and items at any depth: numbers become
- * text, and text gets its exact scale. What does not fit is left for validation. Undefined if the schema has no decimals.
+ * Returns a function that rewrites the decimals in a value in place, in properties and items at any depth: numbers become
+ * text, and text is padded to its exact scale. Values that do not fit are left for validation to reject. Returns undefined
+ * if the schema contains no decimals.
  */
 export function decimalReader(schema: object): ((value: unknown) => void) | undefined {
   const read = readerOf(schema as Shape)
@@ -113,7 +120,7 @@ function readDecimal(holder: Record<string, unknown>, key: string, form: Decimal
   holder[key] = 'value' in parsed ? parsed.value : text
 }
 
-/** A number as decimal text without an exponent; `longNumber` if it has more than 15 significant digits. */
+/** Returns a number as decimal text without an exponent; `longNumber` if the number has more than 15 significant digits. */
 export function decimalTextOf(value: number): string {
   const [mantissa = '', exponent = ''] = value.toExponential().split('e')
   const digits = mantissa.replace(/[-.]/g, '')

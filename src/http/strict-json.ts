@@ -29,12 +29,12 @@ export function readJson(text: string): unknown {
 const longNumbers = new WeakMap<object, Set<string>>()
 
 /**
- * True if a member of a parsed body was written as a number of more than 15 significant digits, which its value may have
- * lost.
+ * Returns true if a member of a parsed body was written as a number with more than 15 significant digits, some of which its
+ * value may have lost.
  */
 export const isLongNumber = (holder: object, name: string): boolean => longNumbers.get(holder)?.has(name) ?? false
 
-/** A reviver that notes long numbers by their holder and name, and changes no value. */
+/** A JSON.parse reviver that records long numbers by holder and name without changing any value. */
 function noteLongNumber(this: object, name: string, value: unknown, context?: { source: string }): unknown {
   if (typeof value === 'number' && significantDigits(context?.source ?? '') > maxExactDigits) {
     longNumbers.set(this, (longNumbers.get(this) ?? new Set()).add(name))

@@ -15,7 +15,7 @@ const later = (ms: number, run: () => void) => {
   return () => clearTimeout(timer)
 }
 
-describe('quotas when Redis is unavailable', { skip: redisMissing }, () => {
+describe('the Redis quota counter when Redis is unavailable', { skip: redisMissing }, () => {
   onSqlite((engine) => {
     let server: RedisUnderTest
     let redis: RedisCounters
@@ -38,7 +38,7 @@ describe('quotas when Redis is unavailable', { skip: redisMissing }, () => {
       return { ...redisQuotas({ redis, record, later: timers.later, onError }), timers, told }
     }
 
-    it('waits at most 50 ms for Redis, not at all once it is down, and retries after 500 ms', async () => {
+    it('waits at most 50 ms for Redis, does not wait while Redis is down, and retries after 500 ms', async () => {
       const timers = drivenTimers()
       const told: string[] = []
       const usual = await openRedis({
@@ -78,7 +78,7 @@ describe('quotas when Redis is unavailable', { skip: redisMissing }, () => {
       assert.deepEqual([saves.length, timers.pending()], [3, []])
     })
 
-    it('store only the key of each call in the database, once', async () => {
+    it('saves only the usage of the counted key to the database, and only once', async () => {
       const raised: string[][] = []
       const { quotas, close } = counting((uses) => ({
         raise: (all) => {

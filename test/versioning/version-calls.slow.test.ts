@@ -10,7 +10,7 @@ const start = Date.parse('2026-12-05T08:00:00.000Z')
 const dayMs = 86_400_000
 
 forEachEngine((engine) => {
-  describe('calls of a deprecated version', () => {
+  describe('calls to a deprecated version', () => {
     let db: Database
     let service: TestApp
     let now = start
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       return (await call(url, { scopes: 'admin' })).json()
     }
 
-    it('are counted by client, whatever the status; anonymous ones are counted together', async () => {
+    it('are counted by client, regardless of the status, with anonymous calls counted together', async () => {
       await call('/v1/products', { token: tokenOf('alpha') })
       await call('/users/99', { token: tokenOf('alpha') })
       await call('/v1/nothing', { token: tokenOf('alpha'), method: 'DELETE' })
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 as a list in v1, 403 without the scope admin', async () => {
+    it('are returned with 200 as a list in v1, or refused with 403 without the admin scope', async () => {
       const [v0] = await versions()
       assert.deepEqual(v0, { version: 'v0', status: 'retired', successor: 'v1', clients: [] })
       assert.equal((await call('/api/versions')).statusCode, 403)
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.equal(found?.calls, 2)
     })
 
-    it('are listed for each version, however many recent callers another version has', async () => {
+    it('are listed for each version, regardless of the number of recent callers of other versions', async () => {
       const callers = counterOn(db)
       now = start
       callers.count('v9', 'early')
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.deepEqual(listed.at(-1)?.clientId, 'early')
     })
 
-    it('are deleted 400 days after the last one', async () => {
+    it('are deleted 400 days after the last call', async () => {
       const late = start + 401 * dayMs
       now = late
       counter.count('v1', 'beta')
