@@ -170,11 +170,16 @@ export type ColumnKind = keyof typeof columnTypes
 /** The entry of a kind, with the members that not every entry has. */
 export const columnType = (kind: ColumnKind): ColumnType => columnTypes[kind]
 
+/** The values of an enumeration; undefined if the schema is none. */
+export function choicesOf(schema: TSchema): readonly unknown[] | undefined {
+  const { enum: allowed, const: only, anyOf } = schema as Shape
+  return allowed ?? (only === undefined ? anyOf?.map((choice) => choice.const) : [only])
+}
+
 /** The column type for a field's schema; undefined if its values have no single type. */
 export function kindOf(schema: TSchema): ColumnKind | undefined {
   const shape = schema as Shape
-  const { enum: allowed, const: only, anyOf } = shape
-  const choices = allowed ?? (only === undefined ? anyOf?.map((choice) => choice.const) : [only])
+  const choices = choicesOf(schema)
   return (Object.keys(columnTypes) as ColumnKind[]).find((kind) => columnType(kind).stores(shape, choices))
 }
 
@@ -182,7 +187,7 @@ const isInstant = (value: unknown) => instantOf(String(value)) !== undefined
 
 /** Text without NUL, which PostgreSQL cannot store, and without lone surrogates, which UTF-8 cannot encode. */
 const storableText = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
-const isStorableText = (value: unknown) => storableText.test(String(value))
+export const isStorableText = (value: unknown) => storableText.test(String(value))
 
 /** Copies a schema with some keywords changed; the non-enumerable properties that TypeBox sets are preserved. */
 export function amended<T extends TSchema>(schema: T, keywords: object): T {

@@ -1,0 +1,37 @@
+import type { RawBuilder } from 'kysely'
+import { passes, type RowTest, testSql } from '../../storage/rows/row-test.ts'
+import { ConditionError } from './condition.ts'
+import type { ConditionField, ConditionFields } from './fields.ts'
+import { type ConditionContext, type ConditionFault, readCondition } from './read-condition.ts'
+import { comparedValue } from './values.ts'
+
+/** Returns every error in a condition: unknown names, wrong operators, wrong types of values, and its size. */
+export const checkCondition = (condition: unknown, fields: ConditionFields): string[] =>
+  readCondition(condition, { fields, today: () => '2000-01-01' }).errors.map(sentence)
+
+const sentence = ({ path, message }: ConditionFault) => `${path || 'it'} ${message}`
+
+/** The test of a condition. Throws `ConditionError`. */
+export function conditionTest(condition: unknown, context: ConditionContext): RowTest {
+  const { test, errors } = readCondition(condition, context)
+  if (errors.length > 0) throw new ConditionError(errors.map(sentence))
+  return test
+}
+
+/**
+ * A condition as an SQL expression, which is true or false for every row of the table, named `table` in the statement.
+ * Throws `ConditionError`.
+ */
+export const conditionSql = (condition: unknown, context: ConditionContext & { table?: string }): RawBuilder<boolean> =>
+  testSql(conditionTest(condition, context), { table: context.table })
+
+/** True if a row, as the API shows it, meets a condition; equal to what `conditionSql` says. Throws `ConditionError`. */
+export const matchesCondition = (
+  condition: unknown,
+  row: Readonly<Record<string, unknown>>,
+  context: ConditionContext,
+): boolean => rowPasses(conditionTest(condition, context), row, context.fields)
+
+/** True if a row, as the API shows it, passes the test of a condition. */
+export const rowPasses = (test: RowTest, row: Readonly<Record<string, unknown>>, fields: ConditionFields): boolean =>
+  passes(test, (on) => comparedValue(fields[on.field] as ConditionField, on, row[on.field]))

@@ -1,0 +1,54 @@
+import { type TObject, type TSchema, Type } from 'typebox'
+import { snake } from '../../storage/rows/page-query.ts'
+import type { TestedColumn } from '../../storage/rows/row-test.ts'
+import { type ColumnKind, columnType } from '../column-types.ts'
+
+/** A field that conditions can name. */
+export interface ConditionField {
+  kind: ColumnKind
+  schema: TSchema
+  on: TestedColumn
+  /** The companion column, if it has an index that finds rows by values which are then compared letter by letter. */
+  index?: TestedColumn
+}
+
+export type ConditionFields = Readonly<Record<string, ConditionField>>
+
+/** The parts of a declaration that determine its conditions. */
+export interface ConditionDeclaration {
+  body: TObject
+  kinds: Readonly<Record<string, ColumnKind>>
+  folded: readonly string[]
+  blank: readonly string[]
+}
+
+/**
+ * How conditions compare text: `letters` exactly, as access rules do; `folded` without regard to case and Unicode form, as
+ * filters do, if the field has a companion column for that.
+ */
+export type TextComparison = 'letters' | 'folded'
+
+const instant = Type.String({ format: 'date-time' })
+
+/** The fields of a resource that conditions can name. */
+export function conditionFields(declaration: ConditionDeclaration, text: TextComparison): ConditionFields {
+  const { body, kinds, folded, blank } = declaration
+  const declared = Object.entries(kinds).map(([field, kind]): [string, ConditionField] => {
+    const stored: TestedColumn = {
+      ...{ field, column: snake(field) },
+      ...(columnType(kind).sql === 'key' && { sortsByBytes: true }),
+      ...(kind === 'decimal' && { isWide: true }),
+    }
+    const schema = body.properties[field] as TSchema
+    if (!folded.includes(field)) return [field, { kind, schema, on: stored }]
+    const blankKey = blank.includes(field) && { isBlank: true as const }
+    const key: TestedColumn = { ...stored, keyColumn: `${snake(field)}_key`, ...blankKey, sortsByBytes: true }
+    return [field, text === 'folded' ? { kind, schema, on: key } : { kind, schema, on: stored, index: key }]
+  })
+  return Object.freeze({
+    ...Object.fromEntries(declared),
+    id: { kind: 'integer', schema: Type.Integer(), on: { field: 'id', column: 'id', isNarrow: true } },
+    createdAt: { kind: 'instant', schema: instant, on: { field: 'createdAt', column: 'created_at' } },
+    updatedAt: { kind: 'instant', schema: instant, on: { field: 'updatedAt', column: 'updated_at' } },
+  })
+}

@@ -1,0 +1,171 @@
+import { nearest } from '../../http/nearest.ts'
+import { caseFold } from '../../storage/rows/page-query.ts'
+import {
+  type ColumnTest,
+  passesAll,
+  passesNone,
+  type RowTest,
+  type StoredValue,
+  type TestOperator,
+} from '../../storage/rows/row-test.ts'
+import { maxCondition } from './condition.ts'
+import type { ConditionField, ConditionFields } from './fields.ts'
+import { operatorsOf, readValue } from './values.ts'
+
+/** What conditions are read against. */
+export interface ConditionContext {
+  fields: ConditionFields
+  /** The current day, such as `2026-03-01`; called only if the condition compares with `'today'`, which needs it. */
+  today?: () => string
+}
+
+/** What is wrong with a condition: `path` is the place (empty for the whole), `message` continues the sentence. */
+export interface ConditionFault {
+  path: string
+  message: string
+}
+
+/** A condition while it is read. */
+interface Reading extends ConditionContext {
+  errors: ConditionFault[]
+  comparisons: number
+  values: number
+}
+
+/** Reads a condition, which may be anything: returns its test, and every error. With errors the test passes no row. */
+export function readCondition(
+  condition: unknown,
+  context: ConditionContext,
+): { test: RowTest; errors: ConditionFault[] } {
+  const reading: Reading = { ...context, errors: [], comparisons: 0, values: 0 }
+  const test = readMembers(condition, '', 1, reading)
+  const { comparisons, values, errors } = reading
+  if (comparisons > maxCondition.comparisons) refuse(errors, '', tooLarge('comparisons'))
+  if (values > maxCondition.values) refuse(errors, '', tooLarge('values'))
+  return errors.length > 0 ? { test: passesNone, errors } : { test, errors }
+}
+
+const tooLarge = (what: keyof typeof maxCondition) => `has more than ${maxCondition[what]} ${what}`
+
+const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value))
+
+/** Reads the members of a condition, all of which must hold. `path` names its place, for error messages. */
+function readMembers(condition: unknown, path: string, depth: number, reading: Reading): RowTest {
+  const { fields, errors } = reading
+  if (depth > maxCondition.depth) return refuse(errors, '', `is nested more than ${maxCondition.depth} levels deep`)
+  if (!isObject(condition)) return refuse(errors, path, 'must be an object with the names of fields')
+  const members = Object.entries(condition)
+  if (members.length === 0) return refuse(errors, path, 'names no field, so it would match every row')
+  return allOf(
+    members.map(([name, value]) => {
+      const place = path === '' ? name : `${path}.${name}`
+      if (isGroup(name, value, fields)) return readGroup(name, value, place, depth, reading)
+      const field = Object.hasOwn(fields, name) ? fields[name] : undefined
+      if (field === undefined) return refuse(errors, place, `is not a field: ${hint(name, Object.keys(fields))}`)
+      return readField(field, value, place, reading)
+    }),
+  )
+}
+
+/** A field may be called `any` or `all`: what it is compared with is never a list. */
+const isGroup = (name: string, value: unknown, fields: ConditionFields): name is 'any' | 'all' =>
+  (name === 'any' || name === 'all') && (Array.isArray(value) || !Object.hasOwn(fields, name))
+
+function readGroup(name: 'any' | 'all', value: unknown, path: string, depth: number, reading: Reading): RowTest {
+  if (isAbsent(value)) return passesNone
+  if (!Array.isArray(value)) return refuse(reading.errors, path, 'must be a list of conditions')
+  if (name === 'all' && value.length === 0) return refuse(reading.errors, path, 'is empty, so it would match every row')
+  const tests = value.map((part, at) => readMembers(part, `${path}[${at}]`, depth + 1, reading))
+  return name === 'any' ? { any: tests } : allOf(tests)
+}
+
+/** Reads what a field is compared with: a value, or an object of operators. */
+function readField(field: ConditionField, value: unknown, path: string, reading: Reading): RowTest {
+  const { errors } = reading
+  if (Array.isArray(value)) return refuse(errors, path, 'cannot equal a list; use { in: [...] }')
+  if (!isObject(value)) return readOperator(field, '=', value, path, reading)
+  const operators = operatorsOf(field)
+  const members = Object.entries(value)
+  if (members.length === 0) return refuse(errors, path, `names no operator; use ${operators.join(', ')}`)
+  return allOf(
+    members.map(([operator, operand]) =>
+      operators.includes(operator)
+        ? readOperator(field, operator, operand, `${path}.${operator}`, reading)
+        : refuse(errors, path, `does not support '${operator}': ${hint(operator, operators)}`),
+    ),
+  )
+}
+
+const sqlOperators: Readonly<Record<string, TestOperator>> = {
+  ...{ '=': '=', in: 'in', not: '<>', prefix: 'prefix' },
+  ...{ from: '>=', to: '<=', before: '<', after: '>' },
+}
+
+function readOperator(
+  field: ConditionField,
+  operator: string,
+  operand: unknown,
+  path: string,
+  reading: Reading,
+): RowTest {
+  reading.comparisons++
+  const { on, kind } = field
+  if (isAbsent(operand)) return passesNone
+  if (operator === 'null') {
+    if (typeof operand !== 'boolean') return refuse(reading.errors, path, 'must be true or false')
+    return { on, op: operand ? 'absent' : 'present', values: [] }
+  }
+  if (kind === 'json') return refuse(reading.errors, path, 'cannot be compared; use { null: true } or { null: false }')
+  if (Array.isArray(operand) !== (operator === 'in')) {
+    return refuse(
+      reading.errors,
+      path,
+      operator === 'in' ? 'must be a list of values' : 'must be one value, not a list',
+    )
+  }
+  const values = readValues(field, operand, path, reading)
+  const op = sqlOperators[operator] as TestOperator
+  // A value that no row can have equals nothing, and differs from everything.
+  if (values.length === 0) return op === '<>' ? passesAll : passesNone
+  const test: ColumnTest = { on, op, values }
+  if (field.index === undefined || (op !== '=' && op !== 'in')) return test
+  // Equal texts have equal keys, for which there is an index.
+  const index: ColumnTest = { on: field.index, op, values: values.map((value) => caseFold(String(value))) }
+  return { all: [index, test] }
+}
+
+/** The stored forms of one value or of a list of values, without those that no row can have. */
+function readValues(field: ConditionField, operand: unknown, path: string, reading: Reading): StoredValue[] {
+  const isList = Array.isArray(operand)
+  const operands: unknown[] = isList ? operand : [operand]
+  reading.values += operands.length
+  // A list that is too large is refused as a whole, not for each of its values.
+  if (reading.values > maxCondition.values) return []
+  return operands.flatMap((value, at) => {
+    if (isAbsent(value)) return []
+    const read = readValue(field, value, reading.today)
+    if ('value' in read) return read.value === null ? [] : [read.value]
+    refuse(reading.errors, isList ? `${path}[${at}]` : path, `${read.error}, not ${shown(value)}`)
+    return []
+  })
+}
+
+const allOf = (tests: RowTest[]): RowTest => (tests.length === 1 ? (tests[0] as RowTest) : { all: tests })
+
+function refuse(errors: ConditionFault[], path: string, message: string): RowTest {
+  errors.push({ path, message })
+  return passesNone
+}
+
+function hint(name: string, known: readonly string[]): string {
+  const suggestion = nearest(name, known)
+  return suggestion === undefined ? `use ${known.join(', ')}` : `did you mean ${suggestion}?`
+}
+
+/** A value for an error message, without the content of objects. */
+function shown(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 40))
+  return typeof value === 'object' ? 'an object' : String(value)
+}

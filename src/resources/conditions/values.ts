@@ -1,0 +1,71 @@
+import type { TSchema } from 'typebox'
+import { type DecimalForm, decimalFormOf, decimalTextOf, parseDecimal } from '../../http/decimal.ts'
+import { instantOf, isDay } from '../../http/headers/instant.ts'
+import { caseFold } from '../../storage/rows/page-query.ts'
+import type { StoredValue, TestedColumn } from '../../storage/rows/row-test.ts'
+import { choicesOf, columnType, isStorableText } from '../column-types.ts'
+import type { ConditionField } from './fields.ts'
+
+/** The stored form of a value, null if no row can have it; or what is wrong with it. */
+type ReadValue = { value: StoredValue | null } | { error: string }
+
+export const isDayField = ({ kind, schema }: ConditionField) =>
+  kind === 'exact' && (schema as { format?: string }).format === 'date'
+
+/** The operators of a field, besides equality, which all but `json` have. */
+export function operatorsOf(field: ConditionField): readonly string[] {
+  const { kind, schema } = field
+  if (kind === 'json') return ['null']
+  const isOrdered = columnType(kind).range?.(schema) !== undefined
+  const isText = (kind === 'text' || kind === 'exact') && !isDayField(field) && choicesOf(schema) === undefined
+  return [
+    ...['in', 'not', 'null'],
+    ...(isOrdered ? ['from', 'to', 'before', 'after'] : []),
+    ...(isText ? ['prefix'] : []),
+  ]
+}
+
+/** Converts a value to the form in which the field's column stores it; `today` returns the current day, if it may be compared. */
+export function readValue(field: ConditionField, value: unknown, today?: () => string): ReadValue {
+  const { kind, schema, on } = field
+  const choices = choicesOf(schema)
+  if (choices !== undefined && !choices.includes(value)) return { error: `must be one of ${choices.join(', ')}` }
+  if (isDayField(field)) return readDay(value, today)
+  if (kind === 'instant') {
+    const instant = typeof value === 'string' ? instantOf(value) : undefined
+    return instant === undefined ? { error: 'must be an instant such as 2026-11-21T00:00:00Z' } : { value: instant }
+  }
+  if (kind === 'decimal') return readDecimal(schema, value)
+  if (kind === 'integer')
+    return Number.isSafeInteger(value)
+      ? { value: value as number }
+      : { error: `must be an integer within ±${Number.MAX_SAFE_INTEGER}` }
+  if (kind === 'number') return Number.isFinite(value) ? { value: value as number } : { error: 'must be a number' }
+  if (kind === 'boolean')
+    return typeof value === 'boolean' ? { value: Number(value) } : { error: 'must be true or false' }
+  if (typeof value !== 'string') return { error: 'must be text' }
+  return { value: isStorableText(value) ? comparedText(on, value) : null }
+}
+
+function readDay(value: unknown, today: (() => string) | undefined): ReadValue {
+  const day = value === 'today' && today ? today() : value
+  if (typeof day === 'string' && isDay(day)) return { value: day }
+  return { error: `must be a day such as 2026-03-01${today ? ", or 'today'" : ''}` }
+}
+
+/** Accepts numbers as requests do: those whose decimal digits a double keeps. */
+function readDecimal(schema: TSchema, value: unknown): ReadValue {
+  if (typeof value !== 'string' && !Number.isFinite(value)) return { error: 'must be a decimal number' }
+  const text = typeof value === 'string' ? value : decimalTextOf(value as number)
+  return parseDecimal(text, decimalFormOf(schema) as DecimalForm)
+}
+
+const comparedText = ({ keyColumn }: TestedColumn, text: string) => (keyColumn === undefined ? text : caseFold(text))
+
+/** The value of a row, as the API shows it, in the form in which a test compares it; null if it is absent. */
+export function comparedValue({ kind }: ConditionField, on: TestedColumn, value: unknown): StoredValue | null {
+  if (value === undefined || value === null) return null
+  if (typeof value === 'boolean') return Number(value)
+  const stored = (columnType(kind).normalize?.(value) ?? value) as StoredValue
+  return typeof stored === 'string' ? comparedText(on, stored) : stored
+}

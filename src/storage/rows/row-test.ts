@@ -1,0 +1,136 @@
+import { type RawBuilder, sql } from 'kysely'
+import { wideInteger } from './column-codec.ts'
+
+/** A value as its column stores it; text may be case-folded, and decimals are text with the scale of their column. */
+export type StoredValue = string | number
+
+/** The column that a test compares. */
+export interface TestedColumn {
+  field: string
+  /** The SQL name of the column with the value. */
+  column: string
+  /** The SQL name of the companion column, if text is compared without regard to case and Unicode form. */
+  keyColumn?: string
+  /** True if the companion column is an empty string, not null, in rows without a value. */
+  isBlank?: true
+  /** True if the compared column sorts text by its bytes, so that its index finds a prefix. */
+  sortsByBytes?: true
+  /** True if the column is narrower than the values compared with it. */
+  isNarrow?: true
+  /** True if decimals are stored as 64-bit integers (`Codec.isWide`). */
+  isWide?: true
+}
+
+export type TestOperator = '=' | '<>' | '>' | '>=' | '<' | '<=' | 'in' | 'prefix' | 'absent' | 'present'
+
+/** Compares one column: `absent` and `present` with no value, `in` with any number of values, all others with one. */
+export interface ColumnTest {
+  on: TestedColumn
+  op: TestOperator
+  values: readonly StoredValue[]
+}
+
+/**
+ * A test of rows, as data: the checked form of a condition. Every test is true or false for every row, never unknown; a row
+ * without a value passes only `<>` and `absent`. An empty `any` passes no row, an empty `all` every row.
+ */
+export type RowTest = { any: readonly RowTest[] } | { all: readonly RowTest[] } | ColumnTest
+
+export const passesNone: RowTest = { any: [] }
+export const passesAll: RowTest = { all: [] }
+
+export interface TestSqlOptions {
+  /** The name or alias of the table; none by default. */
+  table?: string | undefined
+  /** Returns what stands for a value in the statement; by default a parameter with the value. */
+  bind?: (value: StoredValue | bigint) => unknown
+  /** True to prevent the use of the columns' indexes. */
+  isHidden?: boolean
+}
+
+/** The test as an SQL expression, with the same result on both engines. */
+export function testSql(test: RowTest, options: TestSqlOptions = {}): RawBuilder<boolean> {
+  if ('on' in test) return columnSql(test, options)
+  const [tests, word] = 'any' in test ? [test.any, ' or '] : [test.all, ' and ']
+  if (tests.length === 0) return 'any' in test ? sql`1 = 0` : sql`1 = 1`
+  const parts = tests.map((part) => testSql(part, options))
+  return sql`(${sql.join(parts, sql.raw(word))})`
+}
+
+function columnSql({ on, op, values }: ColumnTest, options: TestSqlOptions): RawBuilder<boolean> {
+  const { table, bind = (value) => value, isHidden } = options
+  const column = (name: string) => sql.ref(table === undefined ? name : `${table}.${name}`)
+  const [stored, named] = [column(on.column), column(on.keyColumn ?? on.column)]
+  const compared = isHidden ? sql`coalesce(${named}, ${named})` : named
+  const bound = (value: StoredValue) => {
+    const parameter = bind(on.isWide ? wideInteger(String(value)) : value)
+    return on.isNarrow ? sql`cast(${parameter} as bigint)` : sql`${parameter}`
+  }
+  const [value = ''] = values
+  if (op === 'absent') return sql`${stored} is null`
+  if (op === 'present') return sql`${stored} is not null`
+  if (op === '<>') return sql`(${compared} <> ${bound(value)} or ${stored} is null)`
+  const comparison =
+    op === 'in'
+      ? sql<boolean>`${compared} in (${sql.join(values.map(bound))})`
+      : op === 'prefix'
+        ? prefixSql(compared, String(value), on, bound)
+        : sql<boolean>`${compared} ${sql.raw(op)} ${bound(value)}`
+  // A row without a value must not equal the empty text that its companion column holds.
+  return on.keyColumn !== undefined && on.isBlank ? sql`(${comparison} and ${stored} is not null)` : comparison
+}
+
+/** Text that begins with a prefix: a range of bytes where the column sorts by them, otherwise a comparison of its start. */
+function prefixSql(
+  column: RawBuilder<unknown>,
+  prefix: string,
+  { sortsByBytes }: TestedColumn,
+  bound: (value: StoredValue) => RawBuilder<unknown>,
+): RawBuilder<boolean> {
+  const text = (value: string) => sql`cast(${bound(value)} as text)`
+  if (!sortsByBytes) return sql`substr(${column}, 1, length(${text(prefix)})) = ${text(prefix)}`
+  const end = endOfPrefix(prefix)
+  return end === undefined
+    ? sql`${column} >= ${bound(prefix)}`
+    : sql`(${column} >= ${bound(prefix)} and ${column} < ${bound(end)})`
+}
+
+const maxCodePoint = 0x10_ff_ff
+const [firstSurrogate, afterSurrogates] = [0xd8_00, 0xe0_00]
+
+/** The first text, by code points, after all texts with this prefix; undefined if there is none. */
+export function endOfPrefix(prefix: string): string | undefined {
+  const points = [...prefix].map((character) => character.codePointAt(0) as number)
+  while (points.at(-1) === maxCodePoint) points.pop()
+  const last = points.pop()
+  if (last === undefined) return undefined
+  const next = last + 1 === firstSurrogate ? afterSurrogates : last + 1
+  return String.fromCodePoint(...points, next)
+}
+
+/** True if a row passes; `valueIn` returns its value in the form in which the test compares it. */
+export function passes(test: RowTest, valueIn: (column: TestedColumn) => StoredValue | null): boolean {
+  if ('any' in test) return test.any.some((part) => passes(part, valueIn))
+  if ('all' in test) return test.all.every((part) => passes(part, valueIn))
+  const { on, op, values } = test
+  const value = valueIn(on)
+  if (value === null) return op === 'absent' || op === '<>'
+  if (op === 'absent' || op === 'present') return op === 'present'
+  const comparable = (one: StoredValue) => (on.isWide ? wideInteger(String(one)) : one)
+  return comparisons[op](comparable(value), values.map(comparable))
+}
+
+type Comparable = StoredValue | bigint
+type Comparison = (value: Comparable, values: readonly Comparable[]) => boolean
+
+/** Ordered values are numbers, or texts of digits and ASCII signs, which JavaScript and the databases order alike. */
+const comparisons: Record<Exclude<TestOperator, 'absent' | 'present'>, Comparison> = {
+  '=': (value, [other]) => value === other,
+  '<>': (value, [other]) => value !== other,
+  '>': (value, [other]) => value > (other as Comparable),
+  '>=': (value, [other]) => value >= (other as Comparable),
+  '<': (value, [other]) => value < (other as Comparable),
+  '<=': (value, [other]) => value <= (other as Comparable),
+  in: (value, others) => others.includes(value),
+  prefix: (value, [prefix]) => String(value).startsWith(String(prefix)),
+}
