@@ -25,7 +25,8 @@ public class Program {
     ProductsApi products = new ProductsApi(client);
     ReportsApi reports = new ReportsApi(client);
 
-    products.listProducts(1, null, null, null, null, null, null, null, null, null, null);
+    products.listProducts(1, null, null, null, null, null, null, null, null, null, null, null, null,
+        null, null, null, null, null, null, null, null);
 
     ProductCreate lamp = new ProductCreate().name("Lamp").price(123456789.99);
     ApiResponse<Product> created = products.createProductWithHttpInfo(lamp, null, null);

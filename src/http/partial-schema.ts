@@ -42,6 +42,9 @@ export const documentedRules = (rules: DocumentedRules) => ({ $defs: { rules } }
 /** Documents a different schema from the one used for validation, to omit input that is accepted but undocumented. */
 export const documentedAs = (schema: object) => ({ $defs: { documented: schema } })
 
+/** Omits a query parameter from the document. */
+export const undocumented = { $defs: { documented: false } }
+
 export interface DocumentedRules {
   default?: unknown
   enum?: readonly string[]

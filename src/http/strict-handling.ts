@@ -83,5 +83,7 @@ export function unknownParameters({ query, routeOptions }: FastifyRequest): Fiel
 function hintFor(name: string, known: readonly string[]): string {
   if (known.length === 0) return 'this operation takes none'
   const suggestion = nearest(name, known)
-  return suggestion === undefined ? `expected ${known.join(', ')}` : `did you mean ${suggestion}?`
+  // The list of names leaves out the operators of each field, such as `status[in]`.
+  const plain = known.filter((one) => !one.includes('['))
+  return suggestion === undefined ? `expected ${plain.join(', ')}` : `did you mean ${suggestion}?`
 }

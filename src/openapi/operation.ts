@@ -67,10 +67,12 @@ function securityOf({ scope, orScope }: FastifyContextConfig): Operation['securi
 }
 
 function parametersOf(schema: Schema | undefined, location: string): Parameter[] {
-  return Object.entries(schema?.properties ?? {}).map(([name, { description = '', examples, ...rest }]) => ({
+  const documented = Object.entries(schema?.properties ?? {}).filter(([, property]) => Boolean(property))
+  return documented.map(([name, { description = '', examples, ...rest }]) => ({
     name,
     in: location,
     ...(description && { description }),
+    ...(rest.type === 'array' && { style: 'form', explode: false }),
     ...((location === 'path' || schema?.required?.includes(name)) && { required: true }),
     schema: rest,
     example: sampleOf({ ...rest, examples }),

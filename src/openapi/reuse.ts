@@ -13,13 +13,17 @@ export function shareParameters(operations: readonly Operation[]): Record<string
     operation.parameters = operation.parameters?.map((parameter) => {
       const text = JSON.stringify(parameter)
       if ('$ref' in parameter || (uses.get(text)?.length ?? 0) < 2) return parameter
-      const name = capital(parameter.name)
+      const name = componentName(parameter.name)
       shared[name] ??= parameter
       return JSON.stringify(shared[name]) === text ? { $ref: `#/components/parameters/${name}` } : parameter
     })
   }
   return shared
 }
+
+/** `status[in]` becomes `StatusIn`: names of components have no brackets. */
+const componentName = (parameter: string) => parameter.split(/[[\]]/).map(capitalized).join('')
+const capitalized = (part: string) => (part === '' ? '' : capital(part))
 
 /** Removes components that nothing references. */
 export function prune<D extends { components: Record<string, Record<string, unknown>> }>(document: D): D {

@@ -4,7 +4,7 @@ import { columnType, type FieldList, kindOf } from './column-types.ts'
 import { decimalFieldErrors } from './decimal-fields.ts'
 import type { ResourceOptions } from './declaration.ts'
 import { defaultErrors } from './defaults.ts'
-import { queryNames } from './list-query.ts'
+import { queryNames } from './queries/bounds.ts'
 import { columnName, withStorageRules } from './table.ts'
 
 const pathForm = /^\/[a-z][a-z0-9]*(-[a-z0-9]+)*$/

@@ -14,8 +14,12 @@ import { malformedQuery } from '../http/problems/problem.ts'
 import { maxId } from '../storage/ids.ts'
 import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../storage/rows/page-query.ts'
 import type { Row } from '../storage/rows/rows.ts'
-import { amended, type ColumnKind, columnType, instantParameter, kindOf, textParameter } from './column-types.ts'
+import { amended, type ColumnKind, columnType, instantParameter, textParameter } from './column-types.ts'
 import { isExactDecimal } from './decimal-fields.ts'
+import { boundsOf } from './queries/bounds.ts'
+import { grammarOf, type QueryGrammar } from './queries/grammar.ts'
+import { readComparisons } from './queries/read-comparisons.ts'
+import { comparisonSchemas } from './queries/schemas.ts'
 
 /** The parts of a declaration that determine the query parameters of its list. */
 export interface ListRules {
@@ -26,6 +30,7 @@ export interface ListRules {
   ranges: readonly string[]
   search: readonly string[]
   folded: readonly string[]
+  blank: readonly string[]
   sorts: readonly string[]
 }
 
@@ -35,42 +40,6 @@ export interface Query {
   cursor?: string
   sort?: string
   [name: string]: unknown
-}
-
-export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
-
-/** The query parameter for one end of a range: `minX`, `maxX` for numbers, `xAfter`, `xBefore` for dates and instants. */
-interface Bound {
-  name: string
-  field: string
-  op: '>=' | '<=' | '>' | '<'
-  description: string
-}
-
-function boundsOf(field: string, schema: TSchema | undefined): Bound[] {
-  const capitalized = capital(field)
-  const kind = schema && kindOf(schema)
-  if (kind && columnType(kind).range?.(schema) === 'numeric') {
-    return [
-      { name: `min${capitalized}`, field, op: '>=', description: `The minimum ${field}` },
-      { name: `max${capitalized}`, field, op: '<=', description: `The maximum ${field}` },
-    ]
-  }
-  // `updatedAt` becomes `updatedAfter`, not `updatedAtAfter`.
-  const stem = field.replace(/(?<=.)(At|On)$/, '')
-  return [
-    { name: `${stem}After`, field, op: '>', description: `Only items whose ${field} is after this` },
-    { name: `${stem}Before`, field, op: '<', description: `Only items whose ${field} is before this` },
-  ]
-}
-
-const commonParameters = ['limit', 'cursor', 'sort', 'fields', 'q', 'updatedAfter']
-
-/** The names of all query parameters of a list. */
-export function queryNames(rules: Pick<ListRules, 'body'> & Partial<Pick<ListRules, 'filters' | 'ranges'>>): string[] {
-  const { body, filters = [], ranges = [] } = rules
-  const bounds = ranges.flatMap((field) => boundsOf(field, body.properties[field]).map(({ name }) => name))
-  return [...commonParameters, ...filters, ...bounds]
 }
 
 /** The schema of the query parameter for a field. */
@@ -84,7 +53,8 @@ const sortPattern = (sorts: readonly string[]) => {
 }
 
 /** The query parameters of a list. */
-export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }: ListRules): TObject {
+export function listQuerySchema(rules: ListRules): TObject {
+  const { body, kinds, filters, ranges, search, sorts } = rules
   const [example = {}] = (body as { examples?: Record<string, unknown>[] }).examples ?? []
   const withExample = (schema: TSchema, field = '') =>
     Object.hasOwn(example, field) ? amended(schema, { examples: [example[field]] }) : schema
@@ -103,30 +73,37 @@ export function listQuerySchema({ body, kinds, filters, ranges, search, sorts }:
     ...(search.length > 0 && { q: withExample(textParameter(`Text to find in ${search.join(' or ')}`), search[0]) }),
     updatedAfter: instantParameter('Only items changed after this instant or date'),
   }
-  for (const name of filters)
-    properties[name] = withExample(
-      parameterOf(kinds[name], `Only items with this ${name}`, body.properties[name]),
-      name,
-    )
+  const grammar = grammarOf(rules)
+  for (const name of filters) {
+    const several = grammar.lists.has(name) ? '; several values separated by commas' : ''
+    const description = `Only items with this ${name}${several}`
+    properties[name] = withExample(parameterOf(kinds[name], description, body.properties[name]), name)
+  }
   for (const field of ranges) {
     for (const { name, description } of boundsOf(field, body.properties[field])) {
       properties[name] = withExample(parameterOf(kinds[field], description, body.properties[field]), field)
     }
   }
-  return Type.Object(properties)
+  return Type.Object({ ...properties, ...comparisonSchemas(grammar, example, Object.keys(properties)) })
 }
 
 /**
  * Parses the query of a list; `mark` binds its cursors to it. Throws INVALID_INPUT for invalid sorts, filters or cursors.
  */
-export function parseListQuery(query: Query, rules: ListRules): { listQuery: ListQuery; mark: string } {
+export function parseListQuery(
+  query: Query,
+  rules: ListRules,
+  grammar: QueryGrammar,
+): { listQuery: ListQuery; mark: string } {
   const order = orderOf(sortOf(query.sort, rules.sorts))
-  const filters = filtersOf(query, rules)
-  const mark = listFingerprint([filters, order])
+  const { filters: compared, where } = readComparisons(query, grammar)
+  const filters = [...filtersOf(query, rules, grammar), ...compared]
+  const mark = listFingerprint(where ? [filters, order, where] : [filters, order])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
   if (cursor && !isValidPosition(cursor.after, order, rules)) throw malformedQuery('cursor', 'is not a valid cursor')
   const { after = null, backwards = false } = cursor ?? {}
-  return { listQuery: { filters, order, after, backwards, limit: pageSizeOf(query.limit) }, mark }
+  const limit = pageSizeOf(query.limit)
+  return { listQuery: { filters, ...(where && { where }), order, after, backwards, limit }, mark }
 }
 
 /** The sort values of a row, for its cursor. */
@@ -160,11 +137,13 @@ function sortOf(sort: string | undefined, allowed: readonly string[]): Sort[] {
 }
 
 /** The filters of a query. Throws INVALID_INPUT for a value that is invalid for the field's column type. */
-function filtersOf(query: Query, { body, kinds, filters, ranges, search }: ListRules): Filter[] {
+function filtersOf(query: Query, rules: ListRules, { lists }: QueryGrammar): Filter[] {
+  const { body, kinds, filters, ranges, search } = rules
   const conditions: Filter[] = []
   for (const field of filters) {
     const sent = query[field]
-    if (sent !== undefined)
+    const isList = lists.has(field) && String(sent).includes(',')
+    if (sent !== undefined && !isList)
       conditions.push({ field, op: '=', value: parsed(field, String(sent), kinds[field], body.properties[field]) })
   }
   for (const range of ranges) {

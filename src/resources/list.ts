@@ -11,6 +11,7 @@ import type { ListQuery } from '../storage/rows/page-query.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
 import { type CachedPage, pageCache } from './page-cache.ts'
+import { grammarOf } from './queries/grammar.ts'
 
 /**
  * Returns the handler of a list: it sends pages with a Link header, and skips or repeats no rows while others write. A page
@@ -18,9 +19,10 @@ import { type CachedPage, pageCache } from './page-cache.ts'
  */
 export function lister(rows: Rows, rules: ListRules, serialize: (row: Row) => object) {
   const pages = pageCache()
+  const grammar = grammarOf(rules)
   const build = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
     const query = request.query as Query
-    const { listQuery, mark } = parseListQuery(query, rules)
+    const { listQuery, mark } = parseListQuery(query, rules, grammar)
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()
     // One extra row tells whether there is another page.
@@ -75,7 +77,7 @@ async function sendWithCount(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const page = await pending
-  const total = await rows.count(page.query.filters, requesterFor(request, reply))
+  const total = await rows.count(page.query, requesterFor(request, reply))
   applied(reply, 'count=exact')
   return send(reply.header('x-total-count', total), page)
 }

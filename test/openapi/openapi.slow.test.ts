@@ -393,7 +393,7 @@ const objects: Record<
     lists: { parameters: 'parameter' },
     maps: { responses: 'response' },
   },
-  parameter: { must: ['name', 'in', 'schema', 'description'], may: ['required', 'example'] },
+  parameter: { must: ['name', 'in', 'schema', 'description'], may: ['required', 'example', 'style', 'explode'] },
   body: { must: ['content'], may: ['required', 'description'], maps: { content: 'media' } },
   response: { must: ['description'], may: ['headers', 'content'], maps: { headers: 'header', content: 'media' } },
   header: { must: ['schema'], may: ['description'] },

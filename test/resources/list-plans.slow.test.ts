@@ -141,6 +141,10 @@ forEachEngine((engine) => {
       ['/products?minPrice=500.5&maxPrice=501', false],
       ['/products?maxPrice=0.5', false],
       ['/products?minPrice=1', true],
+      ['/products?price[after]=500.5&price[to]=501', false],
+      ['/products?price[from]=1', true],
+      ['/users?name[prefix]=NAME%20299', false],
+      ['/users?name[prefix]=name', true],
       ['/products?updatedAfter=2026-01-01T08:15:00Z', false],
       ['/books?updatedAfter=2026-01-01T08:15:00Z', false],
       ['/users?updatedAfter=2026-01-01T00:00:09Z', true],
@@ -158,6 +162,15 @@ forEachEngine((engine) => {
       })
     }
 
+    it('finds the rows of one value in [in] in an index, and those of several values', async () => {
+      await get(`/books?limit=${limit}&author[in]=author%207`)
+      await isSought('author[in]', false)
+      await get(`/books?limit=${limit}&author[in]=author%207,author%208`)
+      assert.equal(last.isScan, true)
+      const { steps } = await plan()
+      assert.match(steps, /SEARCH books USING INDEX books_author_key|(Bitmap )?Index (Only )?Scan/, steps)
+    })
+
     it('runs as a scan: several filters or sorts, a filter with another order, ranges, text search', async () => {
       for (const query of [
         'genre=genre%207&author=author%207',
@@ -167,6 +180,10 @@ forEachEngine((engine) => {
         'sort=author,title',
         'sort=author,-id',
         'updatedAfter=2026-01-01T00:00:09Z&sort=updatedAt',
+        'genre[not]=genre%207',
+        'genre[null]=false',
+        'or=author:author%207,genre:genre%208',
+        'or=author:author%207,genre:genre%208&q=title',
         'q=title',
         'q=7',
       ]) {

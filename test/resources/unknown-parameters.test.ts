@@ -25,7 +25,7 @@ forEachEngine((engine) => {
     const send: TestApp['send'] = (request) => app.send({ scopes, ...request })
     const none = 'is not a parameter: this operation takes none'
 
-    const ofBooks = 'limit, cursor, sort, fields, q, updatedAfter, genre, author'
+    const ofBooks = 'limit, cursor, sort, fields, q, updatedAfter, genre, author, or'
     const refused: [method: 'GET' | 'POST' | 'DELETE' | 'HEAD', url: string, errors: Record<string, string>][] = [
       ['GET', '/v2/books?limt=5', { limt: 'is not a parameter: did you mean limit?' }],
       ['GET', '/v2/books?Genre=Novel', { Genre: 'is not a parameter: did you mean genre?' }],

@@ -151,12 +151,12 @@ const canonicalInteger = /^(0|-?[1-9]\d*)$/
 const beyondSafe = 2 ** 53
 
 /** Parses an integer of any length; an integer outside the safe range is clamped to the first unsafe integer. */
-const integerOf = (text: string) =>
+export const integerOf = (text: string) =>
   canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 
 /** Number syntax of RFC 8259 §6, bounded so that the value fits in a double. */
 const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
-const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
+export const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
 
 const trimmed = (text: string) => text.trim()
 

@@ -15,6 +15,7 @@ import {
   snake,
   valuesOf,
 } from './page-query.ts'
+import { testSql } from './row-test.ts'
 
 /** A row's id and revision; the marks of its rows tell whether a page has changed. */
 export interface Mark {
@@ -33,10 +34,13 @@ export interface Lists<Row> {
   page: (query: ListQuery, requesterOf: RequesterOf) => Row[] | Promise<Row[]>
   /** The ids and revisions of the same page, at a third of the cost. */
   marks: (query: ListQuery, requesterOf: RequesterOf) => Mark[] | Promise<Mark[]>
-  count: (filters: readonly Filter[], requesterOf: RequesterOf) => Promise<number>
+  count: (rows: Selection, requesterOf: RequesterOf) => Promise<number>
   /** See `Database.generation`. */
   generation: Database['generation']
 }
+
+/** The rows that a list selects, in whatever order. */
+export type Selection = Pick<ListQuery, 'filters' | 'where'>
 
 interface Statement {
   prepared: Prepared<unknown>
@@ -62,7 +66,7 @@ export function listsOf<Row>(db: Database, source: PageSource, listed: readonly 
   return {
     page: reader(listed) as Lists<Row>['page'],
     marks: reader(['id', 'revision']) as Lists<Row>['marks'],
-    count: (filters, requesterOf) => count(filters, allRows, requesterOf()),
+    count: (rows, requesterOf) => count(rows, allRows, requesterOf()),
     generation: db.generation,
   }
 }
@@ -71,7 +75,8 @@ export function listsOf<Row>(db: Database, source: PageSource, listed: readonly 
  * True if an index holds the rows of the page contiguously and in order: all rows ordered by one field, or the rows with
  * one value ordered by id. Every field to filter or sort by has an index that ends with the id (`resource-tables/ddl.ts`).
  */
-export function isBounded({ filters, order }: ListQuery): boolean {
+export function isBounded({ filters, where, order }: ListQuery): boolean {
+  if (where !== undefined) return false
   const [filter] = filters
   if (filter !== undefined) return filters.length === 1 && filter.op === '=' && order[0]?.field === 'id'
   return (
@@ -100,7 +105,7 @@ function boundedReader(db: Database, source: PageSource, columns: readonly strin
   }
 }
 
-type Count = (filters: readonly Filter[], maxRows: number, requester: ScanRequester) => Promise<number>
+type Count = (rows: Selection, maxRows: number, requester: ScanRequester) => Promise<number>
 
 function scanReader(db: Database, source: PageSource, columns: readonly string[], count: Count) {
   const plain = db.read.withoutPlugins()
@@ -108,9 +113,9 @@ function scanReader(db: Database, source: PageSource, columns: readonly string[]
     const requester = requesterOf()
     const values = valuesOf(query, source)
     const range = divertingRange(query)
-    const isFew = range.length > 0 && (await count(range, fewRows, requester)) < fewRows
+    const isFew = range.length > 0 && (await count({ filters: range }, fewRows, requester)) < fewRows
     const planned = range.length > 0 ? (isFew ? 'sort' : 'walk') : 'free'
-    const chosen = await scanPlan(db, source, query.filters, values, requester, planned)
+    const chosen = await scanPlan(db, source, query, values, requester, planned)
     return db.scan(withValues(pageSql(columns, query, source, chosen).compile(plain), values), requester)
   }
 }
@@ -118,34 +123,38 @@ function scanReader(db: Database, source: PageSource, columns: readonly string[]
 /** Returns a function that counts the rows that match the filters, up to `maxRows`. */
 function counter(db: Database, source: PageSource): Count {
   const plain = db.read.withoutPlugins()
-  return async (filters, maxRows, requester) => {
+  return async (selected, maxRows, requester) => {
+    const { filters } = selected
     const values = valuesOf({ filters, order: [], after: null, backwards: false, limit: maxRows }, source)
-    const chosen = await scanPlan(db, source, filters, values, requester)
+    const chosen = await scanPlan(db, source, selected, values, requester)
     const rows = await db.scan(withValues(countSql(filters, source, chosen).compile(plain), values), requester)
     return Number(rows[0]?.count)
   }
 }
 
 /**
- * Plans a scan: reads by id if the text index has found few candidates, otherwise as planned. Appends the search text to
- * `values`.
+ * Plans a scan: reads by id if the text index has found few candidates, otherwise as planned. Appends the search text, and
+ * the values of `where`, to `values`.
  */
 async function scanPlan(
   db: Database,
   source: PageSource,
-  filters: readonly Filter[],
+  { filters, where }: Selection,
   values: unknown[],
   requester: ScanRequester,
   plan: Plan = 'free',
 ): Promise<ScanPlan> {
   const interruptible = db.engine.interruptible(source.table)
+  const bind = (value: unknown) => values.push(value) - 1
+  const passing = (isHidden: boolean) => (where ? [testSql(where, { bind, isHidden })] : [])
+  const planned = () => ({ plan, conditions: [...passing(plan === 'walk'), interruptible] })
   const searched = filters.find(({ op }) => op === 'contains')
-  if (searched?.op !== 'contains') return { plan, conditions: [interruptible] }
+  if (searched?.op !== 'contains') return planned()
   const columns = searched.field.map((field) => snake(`${field}Key`))
   const found = await db.textIndex.candidates({ table: source.table, columns }, caseFold(searched.value), requester)
-  if (found === undefined) return { plan, conditions: [interruptible] }
-  const position = values.push(found.match) - 1
-  return { plan: 'found', conditions: [sql<boolean>`id in (${found.ids(position)})`, interruptible] }
+  if (found === undefined) return planned()
+  const ids = found.ids(bind(found.match))
+  return { plan: 'found', conditions: [sql<boolean>`id in (${ids})`, ...passing(true), interruptible] }
 }
 
 /** Replaces the parameters of a statement, which are positions, with the values at these positions. */

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { wideInteger } from './column-codec.ts'
+import type { RowTest } from './row-test.ts'
 
 export interface Sort {
   field: string
@@ -7,13 +8,16 @@ export interface Sort {
 }
 
 export type Filter =
-  | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number }
+  /** A text for a companion column is case-folded, unless it is `stored`: it is then as the column has it. */
+  | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number; stored?: true }
   /** Matches text anywhere in one of these fields, which have case-folded companion columns. */
   | { field: readonly string[]; op: 'contains'; value: string }
 
 /** One page of a list. */
 export interface ListQuery {
   filters: readonly Filter[]
+  /** A test that the rows must pass as well; no index bounds such a page. */
+  where?: RowTest
   /** A total order, from `orderOf`. */
   order: readonly Sort[]
   /** The values of the order's fields in the row to continue after; those of folded fields are case-folded. */
@@ -63,7 +67,8 @@ export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, 
     wide.includes(field as string) ? wideInteger(String(value)) : value
   const values: unknown[] = filters.map((filter) => {
     if (filter.op === 'contains') return likePattern(caseFold(filter.value))
-    return folded.includes(filter.field) ? foldValue(filter.value) : bound(filter.field, filter.value)
+    if (!folded.includes(filter.field)) return bound(filter.field, filter.value)
+    return filter.stored ? filter.value : foldValue(filter.value)
   })
   if (after) values.push(...after.map((value, at) => bound(order[at]?.field, value)))
   values.push(limit)

@@ -1,0 +1,46 @@
+import type { TObject, TSchema } from 'typebox'
+import { columnType, kindOf } from '../column-types.ts'
+
+export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
+
+/** The query parameter for one end of a range: `minX`, `maxX` for numbers, `xAfter`, `xBefore` for dates and instants. */
+interface Bound {
+  name: string
+  field: string
+  op: '>=' | '<=' | '>' | '<'
+  description: string
+}
+
+/** The parameters of a range. */
+export function boundsOf(field: string, schema: TSchema | undefined): Bound[] {
+  const capitalized = capital(field)
+  const kind = schema && kindOf(schema)
+  if (kind && columnType(kind).range?.(schema) === 'numeric') {
+    return [
+      { name: `min${capitalized}`, field, op: '>=', description: `The minimum ${field}` },
+      { name: `max${capitalized}`, field, op: '<=', description: `The maximum ${field}` },
+    ]
+  }
+  // `updatedAt` becomes `updatedAfter`, not `updatedAtAfter`.
+  const stem = field.replace(/(?<=.)(At|On)$/, '')
+  return [
+    { name: `${stem}After`, field, op: '>', description: `Only items whose ${field} is after this` },
+    { name: `${stem}Before`, field, op: '<', description: `Only items whose ${field} is before this` },
+  ]
+}
+
+const commonParameters = ['limit', 'cursor', 'sort', 'fields', 'q', 'updatedAfter']
+
+/** The parts of a declaration that determine the names of its list's query parameters. */
+interface QueryFields {
+  body: TObject
+  filters?: readonly string[]
+  ranges?: readonly string[]
+}
+
+/** The names of all query parameters of a list, except those with operators. */
+export function queryNames(rules: QueryFields): string[] {
+  const { body, filters = [], ranges = [] } = rules
+  const bounds = ranges.flatMap((field) => boundsOf(field, body.properties[field]).map(({ name }) => name))
+  return [...commonParameters, ...filters, ...bounds]
+}

@@ -1,0 +1,121 @@
+import { type TSchema, Type } from 'typebox'
+import { decimalFormOf, decimalPattern } from '../../http/decimal.ts'
+import { documentedAs, undocumented } from '../../http/partial-schema.ts'
+import { choicesOf, columnType, columnTypes } from '../column-types.ts'
+import type { ConditionField } from '../conditions/fields.ts'
+import { isDayField } from '../conditions/values.ts'
+import { type ComparisonParameter, maxQuery, namesOf, type QueryGrammar } from './grammar.ts'
+
+const sentences: Readonly<Record<string, (field: string) => string>> = {
+  in: (field) =>
+    `Only items with one of these values of ${field}, at most ${maxQuery.values}; quote a value that contains a comma`,
+  not: (field) => `Only items with another ${field}, or without one`,
+  null: (field) => `true: only items without ${field}; false: only items with it`,
+  prefix: (field) => `Only items whose ${field} begins with this`,
+  from: (field) => `Only items whose ${field} is this or more`,
+  to: (field) => `Only items whose ${field} is this or less`,
+  before: (field) => `Only items whose ${field} is less than this`,
+  after: (field) => `Only items whose ${field} is more than this`,
+}
+
+/** The query parameters with operators and `or`; `others` are the names of all other parameters. */
+export function comparisonSchemas(
+  grammar: QueryGrammar,
+  example: Readonly<Record<string, unknown>>,
+  others: readonly string[],
+): Record<string, TSchema> {
+  const parameters = [...grammar.parameters].map(([name, parameter]) => {
+    const documented = documentedComparison(parameter, example)
+    return [name, asText(isNameTaken(name, others) ? undocumented : documentedAs(documented))]
+  })
+  return {
+    ...Object.fromEntries(parameters),
+    ...(grammar.hasAlternatives && { or: asText(documentedAs(documentedAlternatives(grammar, example))) }),
+  }
+}
+
+/** All of them arrive as text: the parser refuses what is wrong with one message for each parameter. */
+const asText = (documented: { $defs: object }) => Type.Optional(Type.String(documented))
+
+/**
+ * True if `due[after]` and another parameter, `dueAfter`, would have one name in generated clients, which have no brackets;
+ * they are the same.
+ */
+const isNameTaken = (name: string, others: readonly string[]) =>
+  others.includes(name.replace(/\[(.)(.*)\]/, (_, first: string, rest: string) => first.toUpperCase() + rest))
+
+/** What the document says about a parameter; lists are arrays, which clients join with commas. */
+function documentedComparison({ field, operator }: ComparisonParameter, example: Readonly<Record<string, unknown>>) {
+  const name = field.on.field
+  const description = sentences[operator]?.(name)
+  const value = Object.hasOwn(example, name) ? example[name] : undefined
+  if (operator === 'null') return { ...valueSchema(columnTypes.boolean.parameter('')), description }
+  const one = documentedValue(field)
+  if (operator !== 'in') return { ...one, description, ...(value !== undefined && { examples: [value] }) }
+  const items = { type: 'array', items: one, maxItems: maxQuery.values }
+  return { ...items, description, ...(value !== undefined && { examples: [[value]] }) }
+}
+
+/** The schema of one value in the document. */
+function documentedValue(field: ConditionField): object {
+  const choices = choicesOf(field.schema)
+  if (choices !== undefined) return { type: field.kind === 'exact' ? 'string' : field.kind, enum: choices }
+  if (isDayField(field)) return { type: 'string', format: 'date' }
+  return valueSchema(columnType(field.kind).parameter('', field.schema))
+}
+
+function valueSchema(schema: TSchema): object {
+  const { description: _, ...rest } = schema as { description?: string }
+  return rest
+}
+
+const text = '("([^\\x00-\\x1f\\x7f-\\x9f"]|"")*"|[^\\x00-\\x1f\\x7f-\\x9f,]*)'
+const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}'
+/** The values of each kind in a pattern. */
+const valuePatterns: Readonly<Record<string, string>> = {
+  integer: '-?(0|[1-9][0-9]{0,14})',
+  number: '-?(0|[1-9][0-9]{0,14})([.][0-9]{1,15})?',
+  boolean: '(true|false)',
+  instant: `${day}(T[0-9:.]+(Z|[+-][0-9:]+))?`,
+}
+
+const forms = 'field:value or field[operator]:value, separated by commas'
+
+/** What the document says about `or`. The pattern cannot say which days exist. */
+function documentedAlternatives(grammar: QueryGrammar, example: Readonly<Record<string, unknown>>) {
+  const names = Map.groupBy(namesOf(grammar), (name) => valuePattern(name, grammar))
+  const one = [...names].map(
+    ([value, of]) => `(${of.map((name) => name.replace(/[[\]]/g, '\\$&')).join('|')}):${value}`,
+  )
+  const alternative = `(${one.join('|')})`
+  const examples = exampleOf(grammar, example)
+  return {
+    type: 'string',
+    maxLength: maxQuery.alternativesLength,
+    description: `Only items for which one of these holds: up to ${maxQuery.alternatives} of ${forms}`,
+    pattern: `^${alternative}(,${alternative}){0,${maxQuery.alternatives - 1}}$`,
+    ...(examples !== undefined && { examples: [examples] }),
+  }
+}
+
+function valuePattern(name: string, { fields, parameters }: QueryGrammar): string {
+  const field = fields.get(name) ?? (parameters.get(name) as ComparisonParameter).field
+  if (parameters.get(name)?.operator === 'null') return '(true|false)'
+  const choices = choicesOf(field.schema)
+  const decimal = decimalFormOf(field.schema)
+  if (decimal) return decimalPattern({ ...decimal, minimum: '-' }).replace(/^\^|\$$/g, '')
+  if (choices !== undefined) return `(${choices.map((choice) => escaped(choice)).join('|')})`
+  return isDayField(field) ? day : (valuePatterns[field.kind] ?? text)
+}
+
+const escaped = (choice: unknown) =>
+  String(choice).replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => `\\x${sign.charCodeAt(0).toString(16)}`)
+
+/** The first fields with an example: `name:Desk lamp,price[from]:24.5`. */
+function exampleOf({ fields }: QueryGrammar, example: Readonly<Record<string, unknown>>): string | undefined {
+  const known = [...fields.keys()].filter((name) => Object.hasOwn(example, name))
+  return known.length > 0 ? known.map((name) => `${name}:${quoted(example[name])}`).join(',') : undefined
+}
+
+const quoted = (value: unknown) =>
+  /[,"]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value)
