@@ -19,10 +19,10 @@ import {
   versionOf,
 } from './version.ts'
 
-/** The result of `service`, from which everything else is derived. */
+/** The return value of `service`, from which the rest of the application is derived. */
 export interface Definition {
   readonly [brand]: true
-  /** The `info` object of its OpenAPI documents: title, description and so on. */
+  /** The `info` object of the OpenAPI documents: title, description and so on. */
   info: Readonly<ServiceInfo>
   collections: readonly Collection[]
   versions: Readonly<Record<string, Version>>
@@ -30,7 +30,7 @@ export interface Definition {
   reports: readonly ReportKind[]
   /** Every scope of the service. */
   scopes: Scopes
-  /** Every event type that it emits. */
+  /** Every event type that the service emits. */
   events: EventKinds
   tables: readonly ResourceTable[]
 }
@@ -44,14 +44,14 @@ export interface ServiceOptions extends Partial<ServiceInfo> {
   reports?: readonly ReportKind[]
 }
 
-/** Not exported, so that a definition created by another copy of this package is not accepted. */
+/** Not exported, so that a definition created by another installed copy of this package is rejected. */
 const brand = Symbol('created by service()')
 
-/** True if a value was created by `service` of this installation. */
+/** Returns true for values created by `service` in this installation of the package. */
 export const isDefinition = (value: unknown): value is Definition =>
   typeof value === 'object' && value !== null && brand in value
 
-/** Defines a service. Throws `DefinitionError`, which lists every error; the result is frozen. */
+/** Defines a service and returns it frozen. Throws `DefinitionError`, which lists every error. */
 export function service(options: ServiceOptions): Definition {
   const { resources, reports = [], versions: declared, ...info } = options ?? {}
   const versions = declaredVersions(declared ?? { v1: resources, v2: resources })
@@ -98,10 +98,10 @@ const duplicates = (names: readonly string[]): string[] => [
   ...new Set(names.filter((name, at) => names.indexOf(name) !== at)),
 ]
 
-/** Resources whose tables belong to the first migration; a resource declared at one of their paths uses that table. */
+/** Resources whose tables the first migration creates. A resource declared at the same path uses the existing table. */
 const builtInResources = [users, products, books]
 
-/** Returns the error of a resource declared at the path of a built-in one that does not fit its table. */
+/** Returns an error if a resource is declared at the path of a built-in resource but does not fit that table. */
 function builtInPathErrors(resource: Collection): string[] {
   const { declaration } = resource
   const { path, name } = declaration
@@ -115,7 +115,7 @@ function builtInPathErrors(resource: Collection): string[] {
   return [`${path}: every row of its table has ${fields.join(' and ')}: declare them ${how}, or ${instead}`]
 }
 
-/** Required fields of a built-in table that a declaration omits or would store differently. */
+/** Lists the required fields of a built-in table that a declaration omits or would store differently. */
 function mismatchingFields(declaration: Declaration, builtIn: Declaration): string[] {
   const own = new Map(tableOf(declaration).columns.map((column) => [column.name, column]))
   const requiredColumns = tableOf(builtIn).columns.filter(({ required }) => required)

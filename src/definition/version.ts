@@ -1,36 +1,36 @@
 import type { Collection } from '../resources/declaration.ts'
 
-/** The ways in which versions may differ; otherwise all serve the same resources with the same code. */
+/** The ways in which API versions may differ; everything else is shared by all versions. */
 export interface Differences {
   /** A list is an array, or an object with `items`, `next` and `prev`. */
   lists: 'array' | 'object'
   /** The value of the Deprecation header once the version is deprecated: `true`, or the date (RFC 9745). */
   deprecation: 'true' | 'date'
-  /** Whether a query parameter that the operation does not define is rejected with 400 or ignored. */
+  /** Whether query parameters that the operation does not define are rejected with 400 or ignored. */
   unknownParameters: 'refuse' | 'ignore'
 }
 
-/** One version of the API: its prefixes, its resources, and how it differs from the others. */
+/** One version of the API: its path prefixes, its resources, and how it differs from other versions. */
 export interface Version extends Differences {
-  /** v1 also has the prefix '', because the paths of the API contract have none; they never change. */
+  /** v1 also has the prefix '', because the paths in the API contract have no prefix and must not change. */
   prefixes: readonly string[]
   collections: readonly Collection[]
 }
 
-/** A declared version: its resources, and what differs from the defaults. */
+/** A declared version: its resources, and any differences from the defaults. */
 export interface VersionDeclaration extends Partial<Differences> {
   resources: readonly Collection[]
 }
 
 export type DeclaredVersions = Readonly<Record<string, VersionDeclaration>>
 
-/** Versions in numerical order; a plain array is short for `{ resources }`. */
+/** Normalizes declared versions and sorts them numerically; a plain array is short for `{ resources }`. */
 export function declaredVersions(
   versions: Readonly<Record<string, readonly Collection[] | VersionDeclaration>>,
 ): DeclaredVersions {
   const entries = Object.entries(versions).map(([name, declared]): [string, VersionDeclaration] => [
     name,
-    // Any other value, which JavaScript allows, is reported by `versionErrors`.
+    // JavaScript callers may pass anything else; `versionErrors` reports it.
     typeof declared === 'object' && declared !== null && 'resources' in declared ? declared : { resources: declared },
   ])
   return Object.fromEntries(entries.toSorted(([left], [right]) => Number(left.slice(1)) - Number(right.slice(1))))
@@ -44,7 +44,7 @@ const defaultsFor = (name: string): Differences => ({
 
 const requiredInV1 = { lists: 'array', deprecation: 'true' } as const
 
-/** Completes a declared version with the defaults and its prefixes. */
+/** Adds the defaults and the path prefixes to a declared version. */
 export const versionOf = (name: string, { resources, ...differences }: VersionDeclaration): Version =>
   Object.freeze({
     ...defaultsFor(name),
@@ -53,12 +53,12 @@ export const versionOf = (name: string, { resources, ...differences }: VersionDe
     collections: Object.freeze([...resources]),
   })
 
-/** Returns the errors in the declared versions of a service with these resources. */
+/** Validates the declared versions of a service that has these resources; returns the errors. */
 export function versionErrors(resources: readonly Collection[], versions: DeclaredVersions): string[] {
   const errors = Object.keys(versions)
     .filter((name) => !/^v[1-9][0-9]?$/.test(name))
     .map((name) => `service: versions are named v1, v2 and so on, not '${name}'`)
-  // The paths of the API contract, which have no prefix, belong to v1.
+  // The unprefixed paths in the API contract belong to v1.
   if (!Object.hasOwn(versions, 'v1')) errors.push('service: versions must include v1')
   for (const [name, { resources: served, ...differences }] of Object.entries(versions)) {
     const isInvalid = !Array.isArray(served) || served.some((collection) => !resources.includes(collection))

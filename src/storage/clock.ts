@@ -1,19 +1,19 @@
 import type { Database } from './database.ts'
 
-/** A node warns when its clock differs from the database's by more than this, in ms. */
+/** A node logs a warning when its clock differs from the database's clock by more than this many milliseconds. */
 const toleratedMs = 5_000
-/** A node whose clock is further off than this is not ready. Tokens are accepted for 30 s after they expire. */
+/** A node whose clock is further off than this is not ready: tokens are accepted for at most 30 s after they expire. */
 const usableMs = 30_000
 /** Minimum time between two notices, so that a clock near the threshold does not flood the log. */
 const noticeMs = 60_000
 
-/** How far this machine's clock is from the database's, by severity. */
+/** Severity of the difference between this machine's clock and the database's clock. */
 type Drift = 'none' | 'tolerable' | 'unusable'
 
 /** The argument of `onDrift`. */
 export interface DriftNotice {
   drift: Drift
-  /** How far this machine's clock is ahead of the database's; negative if it is behind. */
+  /** How far this machine's clock is ahead of the database's clock; negative if it is behind. */
   aheadMs: number
 }
 
@@ -23,9 +23,9 @@ export interface ClockOptions {
   wall: () => number
   /** A monotonic clock in ms, unaffected by changes to the system clock. */
   monotonic: () => number
-  /** Called when the drift has changed, at most once a minute. */
+  /** Called when the severity of the drift changes, at most once a minute. */
   onDrift: (notice: DriftNotice) => void
-  /** Called after this machine's clock has been set to another time. */
+  /** Called after this machine's clock was set to a different time. */
   onMoved?: () => void
 }
 
@@ -35,12 +35,12 @@ export interface SharedClock {
   now: () => number
   /** False while this machine's clock is more than 30 s off. */
   isUsable: () => boolean
-  /** Compares the clocks. If the database does not respond, it rejects and leaves the correction unchanged. */
+  /** Compares the clocks. Rejects, and leaves the correction unchanged, if the database does not respond. */
   measure: () => Promise<void>
 }
 
 /**
- * Returns a reader of the database's clock, in whole milliseconds since the epoch. On SQLite this is the machine's clock.
+ * Returns a function that reads the database's clock in whole milliseconds since the epoch. SQLite uses the machine's clock.
  */
 export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () => Promise<number> {
   const statement = prepare<{ now: number }>(read.selectNoFrom(engine.now.as('now')))
@@ -51,9 +51,9 @@ export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () 
 }
 
 /**
- * Creates a node's clock: this machine's, corrected by each `measure`. The database reads its clock at some moment of the
- * round trip, so a measurement yields only an interval. The correction changes only if it is outside that interval, and by
- * no more than needed, so that a slow response is not mistaken for a wrong clock.
+ * Creates a node's clock: this machine's clock, corrected by each `measure`. The database reads its own clock at an unknown
+ * moment during the round trip, so a measurement yields only an interval. The correction changes only if it is outside that
+ * interval, and only as far as needed, so that a slow response is not mistaken for a wrong clock.
  */
 export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOptions): SharedClock {
   const time = databaseTime(db)
@@ -66,7 +66,7 @@ export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOpti
     const [ended, local] = [monotonic(), wall()]
     if (Math.abs(local - ended - offsetMs) > 1_000) onMoved?.()
     offsetMs = local - ended
-    // Whole milliseconds, as all callers expect, with one to spare because the clocks are not read at the same moment.
+    // Callers expect whole milliseconds. The margin of 1 ms is needed because the clocks are not read at the same moment.
     const [min, max] = [Math.floor(local - at - (ended - started)) - 1, Math.ceil(local - at) + 1]
     aheadMs = Math.min(Math.max(aheadMs, min), max)
     notify(aheadMs)
@@ -92,10 +92,10 @@ function notices(monotonic: () => number, onDrift: ClockOptions['onDrift']) {
   }
 }
 
-/** A clock that stays ahead this long is trusted again: by then every token issued before the jump has expired. */
+/** A clock that is still ahead after this time is trusted again: every token issued before the jump has expired. */
 const trustedAgainMs = 25 * 3_600_000
 
-/** The database's clock advanced further than the monotonic clock. */
+/** The database's clock has advanced further than the monotonic clock. */
 export class ClockJumped extends Error {
   override name = 'ClockJumped'
   constructor(aheadMs: number) {
@@ -104,8 +104,8 @@ export class ClockJumped extends Error {
 }
 
 /**
- * Creates the clock for removing expired rows: the database's clock, but never further ahead than the time that really
- * passed since the last call. So a clock that jumps ahead removes nothing early, and no row is lost if it is set back.
+ * Creates the clock used to remove expired rows: the database's clock, which may advance between two calls only by the time
+ * that really passed. If it jumps ahead by mistake, no row is removed early, and none is lost when it is set back.
  * `onError` receives one `ClockJumped` per jump. Rejects if the database does not respond.
  */
 export function sweepClock(

@@ -1,20 +1,20 @@
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
 
 /**
- * Encrypts secrets at rest with AES-256-GCM under the service's master key. Each is bound to its location, which is the
- * additional authenticated data (AAD).
+ * Encrypts secrets at rest with AES-256-GCM under the service's master key. Each secret is bound to its location, which is
+ * passed as additional authenticated data (AAD).
  */
 export interface Sealer {
   seal: (plain: string, location: string) => string
-  /** Throws `Unsealable` if the text was altered, moved to another location, or encrypted under another key. */
+  /** Throws `Unsealable` if the text was altered, moved to a different location, or encrypted under a different key. */
   open: (sealed: string, location: string) => string
   /** A keyed digest (HMAC-SHA-256), for secrets that are only compared. */
   digest: (secret: string, location: string) => string
 }
 
-/** A secret cannot be decrypted; the message names its location. */
+/** A secret cannot be decrypted; the message includes its location. */
 export class Unsealable extends Error {
-  /** Exit code 2, as for any configuration error: at startup the cause is a wrong master key. */
+  /** Exits with code 2, as for any configuration error: if this occurs at startup, the master key is wrong. */
   readonly exitCode = 2
   constructor(location: string, cause: unknown) {
     super(`${location} cannot be decrypted: PLINTH_MASTER_KEY is not the master key that encrypted it`, {
@@ -28,7 +28,7 @@ const tagBytes = 16
 
 /** Creates a sealer from a 32-byte master key. Encryption and digests have separate keys, derived with HKDF (RFC 5869). */
 export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Array): Sealer {
-  // Key objects: raw bytes would be validated and copied on each use, which costs several times as much as the cipher.
+  // Key objects, because raw bytes are validated and copied on each use, which takes several times as long as the cipher.
   const derive = (purpose: string) =>
     createSecretKey(Buffer.from(hkdfSync('sha256', masterKey, '', `plinth ${purpose}`, 32)))
   const sealKey = derive('seal v1')

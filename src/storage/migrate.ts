@@ -26,7 +26,7 @@ import { reconcile } from './resource-tables/resource-tables.ts'
 
 type Migration = (db: Kysely<unknown>, engine: Engine) => Promise<void>
 
-/** In order; each runs once and is never changed after a release: add a new entry instead. */
+/** In execution order. Each migration runs once. Never change a released migration; add a new one instead. */
 const migrations: [name: string, run: Migration][] = [
   ['0001-resources', resources],
   ['0002-tasks', tasks],
@@ -50,11 +50,11 @@ const migrations: [name: string, run: Migration][] = [
   ['0020-report-expiry', reportExpiry],
 ]
 
-/** Rolls back the transaction of a dry run. */
+/** Thrown to roll back the transaction of a dry run. */
 class PlanOnly extends Error {}
 
 export interface MigrateOptions {
-  /** The tables that the served definition declares; missing ones are created. */
+  /** The tables declared by the served definition; missing tables are created. */
   tables?: readonly ResourceTable[]
   /** Dry run: executes everything and rolls it back. */
   plan?: boolean
@@ -62,9 +62,9 @@ export interface MigrateOptions {
 }
 
 /**
- * Brings the schema up to date in one transaction under a lock. Returns what was done: the names of migrations, then the
- * statements for declared tables. Throws, and changes nothing, when the database was migrated by a newer release or when a
- * declared table does not match its declaration (`TableMismatch`).
+ * Brings the schema up to date in one transaction under a lock. Returns the names of the migrations that ran, followed by
+ * the statements executed for declared tables. Throws, and changes nothing, if the database was migrated by a newer release
+ * or if an existing table does not match its declaration (`TableMismatch`).
  */
 export async function migrate(database: Database, { tables = [], plan = false, now = Date.now }: MigrateOptions = {}) {
   let done: string[] = []

@@ -7,32 +7,32 @@ import type { Unindexed } from './text-index/builder.ts'
 export interface OpenOptions {
   /** Maximum number of connections; default 10. */
   poolSize?: number
-  /** For counters: statements time out after 0.5 s, and a crash of the server may lose the last second of writes. */
+  /** For counters: statements time out after 0.5 s, and a server crash may lose the last second of writes. */
   isHasty?: boolean
-  /** Timers for the time limit of scans; default: real timers. */
+  /** Timers that enforce the time limit of scans; default: real timers. */
   setTimer?: SetTimer
-  /** Receives errors of background work that no caller awaits. */
+  /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
   /** How many rows the text index of a SQLite file may lag behind; default: thousands. */
   unindexed?: Unindexed
 }
 
 const realTimer: SetTimer = (ms, run) => {
-  // Unreferenced: the work that the timer limits keeps the process alive, not the timer.
+  // Unreferenced, because the work that the timer limits already keeps the process alive.
   const timer = setTimeout(run, ms).unref()
   return () => clearTimeout(timer)
 }
 
-/** Opens `postgres://…`, or a SQLite file given as a `file:` URL or a path. Throws if it cannot be opened. */
+/** Opens a `postgres://…` URL, or a SQLite file given as a `file:` URL or a path. Throws if it cannot be opened. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
   const { poolSize = 10, isHasty = false, setTimer = realTimer } = options
   const path = sqlitePath(url)
-  // Imported on demand, so that a service loads the client of one engine only.
+  // Imported on demand, so that a service loads only one engine's client.
   if (path !== null) return (await import('./sqlite/open.ts')).openSqlite(url, path, { ...options, setTimer })
   return (await import('./postgres/driver.ts')).openPostgres(url, { poolSize, isHasty, setTimer })
 }
 
-/** Opens a snapshot of the same URLs, for reports. */
+/** Opens a snapshot of a database for reports; accepts the same URLs as `openDatabase`. */
 export async function openSnapshot(url: string): Promise<Snapshot> {
   const path = sqlitePath(url)
   if (path !== null) return (await import('./sqlite/snapshot.ts')).sqliteSnapshot(path)

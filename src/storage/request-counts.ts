@@ -4,7 +4,7 @@ import { sweepBelow } from './sweep.ts'
 export interface RequestCounter {
   /** Counts a request in memory, to be stored by the next flush. */
   count: (clientId: string) => void
-  /** Stores the counts so far and continues counting. */
+  /** Stores the current counts and continues counting. */
   flush: () => Promise<void>
   /** Stores the remaining counts and stops. */
   close: () => Promise<void>
@@ -21,9 +21,9 @@ const dayMs = 86_400_000
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 
 /**
- * Counts the requests of each client in memory and adds them to the row of the day (UTC) every few seconds. A killed
- * process loses the counts since the last flush, and around midnight some may be counted for the next day: they are
- * statistics.
+ * Counts each client's requests in memory and adds them to the current day's row (UTC) every few seconds. The counts are only
+ * statistics: a killed process loses those since the last flush, and some requests before midnight may count for the next
+ * day.
  */
 export function requestCounter({ db, now, onError }: RequestCounterOptions): RequestCounter {
   const { add, flush, close } = batched<number>({
@@ -53,17 +53,17 @@ async function save(db: Database, day: string, counts: ReadonlyMap<string, numbe
   })
 }
 
-/** Deletes the counts of days more than `retentionDays` ago; returns the number of rows. */
+/** Deletes counts older than `retentionDays`; returns the number of deleted rows. */
 export async function expireRequestCounts(db: Database, now: () => number): Promise<number> {
   const before = dayOf(now() - retentionDays * dayMs)
   return sweepBelow(db, { table: 'request_counts', key: ['day', 'client_id'], column: 'day' }, before)
 }
 
-/** Values by key, gathered in memory and written together. */
+/** Collects values by key in memory and writes them together. */
 export interface Batched<Value> {
-  /** Merges a value into the one gathered for its key. */
+  /** Merges a value with the value collected so far for the same key. */
   add: (key: string, value: Value) => void
-  /** Writes the gathered values and continues gathering. */
+  /** Writes the collected values and continues collecting. */
   flush: () => Promise<void>
   /** Writes the remaining values and stops. */
   close: () => Promise<void>
@@ -78,8 +78,8 @@ export interface BatchedOptions<Value> {
 const flushEveryMs = 5_000
 
 /**
- * Gathers values and writes them every few seconds; values of a failed write are retried with the next one. A killed
- * process loses the values since the last write, so use it for statistics only.
+ * Collects values and writes them every few seconds; values from a failed write are included in the next write. A killed
+ * process loses the values collected since the last write, so use this for statistics only.
  */
 export function batched<Value>({ write, merge, onError }: BatchedOptions<Value>): Batched<Value> {
   let values = new Map<string, Value>()

@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'
 
-/** Maximum number of rows that one transaction of a sweep deletes. */
+/** Maximum number of rows that a sweep deletes in one transaction. */
 export const maxSwept = 500
 
 /**
- * Repeats a step, each time in a new transaction, until one removes fewer rows than the maximum; other writes run in
- * between. Returns the total number of removed rows.
+ * Calls `remove` repeatedly, each time in a new transaction, until it removes fewer rows than the maximum; other writes can
+ * run in between. Returns the total number of removed rows.
  */
 export async function inSteps(
   { write }: Database,
@@ -20,7 +20,7 @@ export async function inSteps(
   }
 }
 
-/** Tables whose rows expire by one indexed column and are not referenced by other tables. */
+/** Tables whose rows expire by a single indexed column and are not referenced by other tables. */
 type Swept =
   | { table: 'request_counts'; key: ['day', 'client_id']; column: 'day' }
   | { table: 'version_calls'; key: ['version', 'client_id']; column: 'last_call_at' }
@@ -29,7 +29,7 @@ type Swept =
   | { table: 'login_tries'; key: ['key']; column: 'ends_at' }
   | { table: 'invitations'; key: ['user_id']; column: 'expires_at' }
 
-/** Deletes the rows whose column is less than the value, in steps; returns their number. */
+/** Deletes, in batches, the rows whose column is less than the value; returns the number of deleted rows. */
 export function sweepBelow(db: Database, { table, key, column }: Swept, value: string | number): Promise<number> {
   const columns = sql.join(key.map((name) => sql.ref(name)))
   const isExpired = sql`${sql.ref(column)} < ${value}`

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, linkSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 
-/** Writes and syncs a file atomically. With `replace: false` an existing file stays, so the first writer wins. */
+/** Writes and syncs a file atomically. With `replace: false` an existing file is kept, so the first writer wins. */
 export function writeFileAtomically(file: string, text: string, options: { mode: number; replace: boolean }): void {
   const temporary = `${file}.${randomUUID()}.tmp`
   try {
@@ -22,15 +22,15 @@ function linkIfAbsent(from: string, to: string): void {
 }
 
 /**
- * Creates an empty file (0600) if there is none. An existing file is not even opened: closing it would release the locks
- * that SQLite holds on it for this process (POSIX fcntl).
+ * Creates an empty file (mode 0600) if it does not exist. An existing file is not even opened, because closing it would
+ * release the locks that SQLite in this process holds on it (POSIX fcntl).
  */
 export function createPrivateFile(path: string): void {
   if (existsSync(path)) return
   try {
     closeSync(openSync(path, 'wx', 0o600))
   } catch (error) {
-    // Two processes may create it at the same time; both then use the same file.
+    // Another process may create the file at the same time; both processes then use that file.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Users, products and books, with an index for every filter and sort. */
+/** Creates the tables for users, products and books, with an index for every filter and sort. */
 export async function resources(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await table(db, engine, 'users')
     .addColumn('name', 'text', (c) => c.notNull())

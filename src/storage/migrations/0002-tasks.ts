@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Jobs of the embedded queue, and their report tasks. */
+/** Creates the tables for jobs in the embedded queue and for report tasks. */
 export async function tasks(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema
     .createTable('jobs')

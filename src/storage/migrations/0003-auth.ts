@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Clients, signing keys and the other records of the authorization server. */
+/** Creates the tables for clients, signing keys and other authorization server records. */
 export async function auth(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('clients')

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Webhooks, events, deliveries and their attempts. */
+/** Creates the tables for webhooks, events, deliveries and delivery attempts. */
 export async function webhooks(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('webhooks')

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Stored responses to requests with an Idempotency-Key, replayed when the request is repeated. */
+/** Creates the table for responses to requests with an Idempotency-Key, which are replayed when a request is repeated. */
 export async function answers(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('answers')

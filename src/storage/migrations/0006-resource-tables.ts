@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** The recorded columns of declared resources' tables, and what resource events need to find their subscribers. */
+/** Creates the table that records the columns of resource tables; adds columns that select subscribers to resource events. */
 export async function resourceTables(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('resource_tables')

@@ -1,7 +1,7 @@
 import type { ColumnDefinitionBuilder, Kysely } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Login accounts of users; all rows of an account are deleted with its user. */
+/** Creates the tables for login accounts; deleting a user deletes all rows of the account. */
 export async function accounts(db: Kysely<unknown>, engine: Engine): Promise<void> {
   const ofUser = (column: ColumnDefinitionBuilder) => column.references('users.id').onDelete('cascade')
   await db.schema

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Administration: client settings, API keys, the audit log, rotation of signing keys. */
+/** Adds client settings, API keys, the audit log and signing-key rotation. */
 export async function administration(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await apiKeys(db, engine)
   await clients(db)
@@ -41,7 +41,7 @@ async function apiKeys(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema.createIndex('api_keys_age').on('api_keys').columns(['created_at', 'id']).execute()
 }
 
-/** The single row of `audit_head` numbers the entries, and its lock orders them; entries are only ever added. */
+/** Audit entries are append-only. The single row of `audit_head` numbers them, and locking it puts them in order. */
 async function audit(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema
     .createTable('audit_entries')

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Fair queueing of report tasks, retried tasks, and daily request counts per client. */
+/** Adds fair queueing of report tasks, task retries, and daily request counts per client. */
 export async function reports(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   await schema.alterTable('jobs').addColumn('group_id', 'text').execute()

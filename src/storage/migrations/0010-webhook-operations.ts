@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Rotated secrets, redelivery and replay, test deliveries of a webhook, and events that one webhook does not receive. */
+/** Adds secret rotation, redelivery, replay, test deliveries, and events that a particular webhook does not receive. */
 export async function webhookOperations(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   for (const table of ['webhooks', 'account_secrets']) {
@@ -15,6 +15,6 @@ export async function webhookOperations(db: Kysely<unknown>): Promise<void> {
       .addColumn(column, 'integer', (c) => c.notNull().defaultTo(0))
       .execute()
   }
-  // For finding failed deliveries; deliveries that succeed at the first attempt never enter it.
+  // For finding failed deliveries; the index excludes deliveries that succeed on the first attempt.
   await sql`create index deliveries_failed on deliveries (webhook_id, created_at) where status = 'failed'`.execute(db)
 }

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Deliveries are claimed per endpoint: each endpoint queue (lane) stores when it is due and the endpoint's health. */
+/** Adds endpoint queues (lanes), from which deliveries are claimed: each stores when it is due and its endpoint's health. */
 export async function lanes(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   await schema.alterTable('webhooks').addColumn('failing_told', 'text').execute()
@@ -25,7 +25,7 @@ export async function lanes(db: Kysely<unknown>): Promise<void> {
     sql`update deliveries set lane = coalesce(webhook_id, url)`,
     sql`insert into delivery_lanes (lane, due_at)
       select lane, min(next_attempt_at) from deliveries where status = 'pending' group by lane`,
-    // Before this migration, these jobs were the queue of deliveries.
+    // Before this migration, these jobs formed the delivery queue.
     sql`delete from jobs where queue = 'delivery.send'`,
     sql`create index delivery_lanes_due on delivery_lanes (due_at) where due_at is not null`,
     sql`create index deliveries_waiting on deliveries (lane, next_attempt_at, id)

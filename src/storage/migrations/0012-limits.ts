@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Counters shared by all processes: requests in short windows, which a crash may lose, and monthly usage. */
+/** Adds counters shared by all processes: requests in short windows, which a crash may lose, and monthly usage. */
 export async function limits(db: Kysely<unknown>, { unlogged }: Engine): Promise<void> {
   const { schema } = db
   await schema

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Calls of deprecated API versions by client. */
+/** Creates the table that counts calls to deprecated API versions by client. */
 export async function versionCalls(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable('version_calls')

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Deliveries belong to the owner of the webhook, or to the owner of the event when the address came with a request; they
- * keep their owner when the webhook is deleted. Existing deliveries of a deleted webhook about another owner's change get
- * no owner.
+ * Adds the owner to each delivery: the webhook's owner, or the event's owner for one-off callback URLs. A delivery keeps its
+ * owner after the webhook is deleted. Existing deliveries from deleted webhooks get no owner if they concern another owner's
+ * change.
  */
 export async function deliveryOwners(db: Kysely<unknown>): Promise<void> {
   for (const column of ['owner_client', 'owner_subject']) {

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Records, for rows with a Last-Modified date, whether an earlier revision has the same date. */
+/** For rows with a Last-Modified date, records whether an earlier revision has the same date. */
 export async function sharedSeconds(db: Kysely<unknown>, engine: Engine): Promise<void> {
   const { rows } = await sql<{ name: string }>`select name from resource_tables`.execute(db)
   const own = ['users', 'products', 'books', 'tasks', 'webhooks', 'clients', 'api_keys']
@@ -12,7 +12,7 @@ export async function sharedSeconds(db: Kysely<unknown>, engine: Engine): Promis
       .alterTable(table)
       .addColumn('shares_second', 'integer', (c) => c.notNull().defaultTo(0))
       .execute()
-    // The only known time of an earlier revision is that of the first, `created_at`.
+    // The only earlier revision with a known time is the first, at `created_at`.
     await sql`
       update ${sql.table(table)} set shares_second = 1
       where revision > 1 and substr(created_at, 1, 19) = substr(updated_at, 1, 19)`.execute(db)

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../engine.ts'
 
-/** Sets up what substring search needs (see `storage/text-index`); exit code 2 if that fails. */
+/** Creates the prerequisites of substring search (see `storage/text-index`); on failure, the exit code is 2. */
 export async function textSearch(db: Kysely<unknown>, { textSearch: needed }: Engine): Promise<void> {
   for (const statement of needed.statements) {
     await sql

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Sending slots are shared fairly between owners: each endpoint queue (lane) has an owner and a rank, and each owner with
- * something to send has a row per rank with the time when its first lane is due. Dropped deliveries are counted per owner.
+ * Adds fair sharing of sending slots between owners: each endpoint queue (lane) has an owner and a rank, and each owner with
+ * waiting deliveries has one row per rank, with the time when the first lane is due. Dropped deliveries are counted by owner.
  */
 export async function fairSending(db: Kysely<unknown>): Promise<void> {
   const { schema } = db

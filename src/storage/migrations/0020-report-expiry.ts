@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Indexes for the report sweep: results in order of expiry, and tasks in order of completion. */
+/** Adds indexes for the report sweep: results by expiry, and tasks by completion. */
 export async function reportExpiry({ schema }: Kysely<unknown>): Promise<void> {
   await schema.dropIndex('tasks_expiring').ifExists().execute()
   await schema.dropIndex('tasks_ended').ifExists().execute()

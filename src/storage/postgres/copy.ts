@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** The methods that `pg` calls on a query that handles the protocol itself. */
+/** A query that handles the protocol messages itself; `pg` calls these methods. */
 interface Submittable {
   submit: (connection: { query: (text: string) => void; stream: Socket }) => void
   handleCommandComplete: () => void
@@ -18,19 +18,19 @@ interface Socket {
   off: (event: 'data', listener: Bytes) => void
 }
 
-/** Complete rows with their line ends, at the start of a buffer that is reused. */
+/** Complete rows with their line endings, in a buffer that is later reused. */
 export interface Block {
   rows: number
   bytes: Buffer
 }
 
-/** The line end of a row: the server's line feed, or the CRLF that replaces it. */
+/** The line ending of each row: the server's line feed, or a CRLF in its place. */
 export type LineEnd = '\n' | '\r\n'
 
 /**
- * Runs `copy … to stdout` and returns its rows in blocks, on request. It reads the connection's bytes itself until the copy
- * ends, because `pg` would emit an event for each row, which takes longer than the row. Other messages go to `pg`
- * unchanged.
+ * Runs `copy … to stdout`; each call to the returned function resolves with the next block of rows. Reads the connection's
+ * bytes directly until the copy ends, because `pg` emits an event for each row, which takes longer than processing the row.
+ * All other messages are passed to `pg` unchanged.
  */
 export function startCopy(client: pg.Client, text: string, lineEnd: LineEnd): () => Promise<Block | undefined> {
   const blocks: Block[] = []
@@ -44,7 +44,7 @@ export function startCopy(client: pg.Client, text: string, lineEnd: LineEnd): ()
   const end = (error?: Error) => {
     failure = error
     ended = true
-    // The next user of the connection must receive its messages.
+    // The next query on this connection must receive its own messages.
     socket?.resume()
     wake()
   }
@@ -79,8 +79,8 @@ export function startCopy(client: pg.Client, text: string, lineEnd: LineEnd): ()
 }
 
 /**
- * Passes the rows to `onBlock`, which may return a buffer for reuse; other messages, and everything after the rows, go to
- * the original listeners.
+ * Passes the rows to `onBlock`, which may return a buffer for reuse. Forwards other messages, and everything after the rows,
+ * to the original listeners.
  */
 function takeOver(socket: Socket, lineEnd: LineEnd, onBlock: (block: Block) => Buffer | undefined): void {
   const originalListeners = socket.listeners('data')
@@ -106,7 +106,8 @@ function takeOver(socket: Socket, lineEnd: LineEnd, onBlock: (block: Block) => B
 }
 
 /**
- * Received bytes: complete rows up to `rowsEnd`, then a gap, and from `messageStart` to `filled` part of the next message.
+ * Received bytes: complete rows up to `rowsEnd`, then a gap, then the start of the next message from `messageStart` to
+ * `filled`.
  */
 interface PendingBytes {
   bytes: Buffer
@@ -118,7 +119,7 @@ interface PendingBytes {
 
 const blockBytes = 65_536
 
-/** A buffer for one incomplete block and one read of the socket. */
+/** Creates a buffer with room for one incomplete block and one socket read. */
 const emptyBuffer = (bytes: Buffer = Buffer.allocUnsafeSlow(2 * blockBytes)): PendingBytes => {
   return { bytes, rows: 0, rowsEnd: 0, messageStart: 0, filled: 0 }
 }
@@ -127,7 +128,7 @@ function append(pending: PendingBytes, chunk: Buffer): PendingBytes {
   const { bytes, filled } = pending
   const needed = filled + chunk.length
   if (needed > bytes.length) {
-    // Doubled, so that a row of any size is copied only a few times.
+    // Doubled, so that even a large row is copied only a few times.
     pending.bytes = Buffer.allocUnsafeSlow(2 * needed)
     pending.bytes.set(bytes.subarray(0, filled))
   }
@@ -136,12 +137,12 @@ function append(pending: PendingBytes, chunk: Buffer): PendingBytes {
   return pending
 }
 
-/** Message types: a row, the end of the rows, and an error instead of it. */
+/** Message types: a row, the end of the rows, and an error that ends the copy. */
 const [copyData, copyDone, errorResponse] = Buffer.from('dcE')
 const [carriageReturn, lineFeed] = Buffer.from('\r\n') as unknown as [number, number]
 const headerBytes = 5
 
-/** Moves complete rows to the front, next to each other; returns true if the copy is over. */
+/** Moves complete rows to the front of the buffer without gaps; returns true once the copy has ended. */
 function compactRows(pending: PendingBytes, lineEnd: LineEnd, forward: Bytes): boolean {
   const { bytes, filled } = pending
   let { rows, rowsEnd, messageStart } = pending
@@ -154,7 +155,7 @@ function compactRows(pending: PendingBytes, lineEnd: LineEnd, forward: Bytes): b
     if (type === copyData) {
       bytes.copyWithin(rowsEnd, messageStart + headerBytes, end)
       rowsEnd += end - messageStart - headerBytes
-      // There is room for the extra byte, because the message header was longer.
+      // There is room for the extra byte, because the message header has been removed.
       if (lineEnd === '\r\n') {
         bytes[rowsEnd - 1] = carriageReturn
         bytes[rowsEnd++] = lineFeed

@@ -4,8 +4,8 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * Expressions with which COPY writes CSV identical to that of the service: it quotes where needed and leaves null empty.
- * Undefined for a single text column, where COPY would quote `\.`.
+ * Returns expressions for which COPY writes the same CSV as the service: quotes only where needed, and empty fields for null.
+ * Undefined for a single text column, in which COPY would quote `\.`.
  */
 export function csvFields(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.length === 1 && cells[0]?.type === 'string') return undefined
@@ -14,19 +14,19 @@ export function csvFields(cells: readonly { cell: RawBuilder<unknown>; type: Cel
 
 const text: Field = (cell) => sql`cast(${cell} as text)`
 
-/** Characters that start a formula in spreadsheets; all of them sort before letters. */
+/** Characters that start a formula in spreadsheet programs; all of them sort before letters. */
 const formulaStarts = sql.raw(Array.from('\t\r+-=@', (start) => start.charCodeAt(0)).join(', '))
 
 /**
- * Null instead of empty text, which COPY would quote; a quote mark before formulas. Text that starts with a letter needs
- * only one comparison.
+ * Prefixes formulas with an apostrophe, and replaces empty text, which COPY would quote, with null. Text that starts with a
+ * letter needs only one comparison.
  */
 const withoutFormula: Field = (cell) => sql`case
   when ${text(cell)} collate "C" >= 'A' then ${text(cell)}
   when ascii(${text(cell)}) in (${formulaStarts}) then '''' || ${text(cell)}
   else nullif(${text(cell)}, '') end`
 
-/** The shortest text that reads back as the same double, as in JavaScript; PostgreSQL starts using exponents elsewhere. */
+/** Writes the shortest text that parses to the same double, as JavaScript does; only the exponent thresholds differ. */
 const number: Field = (cell) => sql`cast(${cell} as double precision)`
 
 const fields: Record<CellType, Field> = {

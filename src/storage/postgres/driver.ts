@@ -18,23 +18,23 @@ const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
 const hasty = {
   connectionTimeoutMillis: 500,
   statement_timeout: 500,
-  // Longer, so that a server that still responds can report the statement timeout first.
+  // Longer than the statement timeout, so that a responsive server can report that timeout first.
   query_timeout: 700,
   options: '-c synchronous_commit=off',
 }
 
 export interface PostgresOptions {
-  /** Maximum number of connections, besides those for scans and the reserved ones. */
+  /** Maximum number of connections, in addition to those reserved for admission checks and those for scans. */
   poolSize: number
   isHasty: boolean
   setTimer: SetTimer
 }
 
-/** Maximum connections for admission checks and for scans; scans on all of theirs delay nothing else. */
+/** Maximum numbers of connections for admission checks and for scans. Scans use only their own and so delay nothing else. */
 const reservedSize = 5
 const scanSize = 4
 const scansPerAccount = 1
-/** A scan uses one core of the server; parallel workers would take the others from reads that an index bounds. */
+/** Limits a scan to one core of the server; parallel workers would slow down reads bounded by an index. */
 const scanOptions = '-c max_parallel_workers_per_gather=0'
 
 /** Opens the connection pools; rejects if the server cannot be reached. */
@@ -48,7 +48,7 @@ export async function openPostgres(url: string, { poolSize, isHasty, setTimer }:
   await main.query('select 1')
   const execute = cancellableRunner(scanPool, main)
   const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, setTimer, execute })
-  // PostgreSQL needs no list of candidates: it uses the indexes that `postgres/text-index.ts` creates.
+  // PostgreSQL needs no candidate list: it uses the indexes created by `postgres/text-index.ts`.
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
   const shared = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null }
   const ping = async () => void (await reservedPool.query('select 1'))
@@ -73,9 +73,9 @@ function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg
     idle_in_transaction_session_timeout: 10_000,
     application_name: 'plinth',
   })
-  // A connection that breaks while idle is replaced on the next use; a failing query reports the error itself.
+  // A connection that breaks while idle is replaced on its next use; otherwise the failing query reports the error.
   pool.on('error', () => {})
-  // Likewise for a connection that breaks while checked out: without a listener the process would exit.
+  // The same applies while a connection is checked out; without a listener the process would exit.
   pool.on('connect', (client) => {
     client.on('error', () => {})
     useNames(client, names)
@@ -83,7 +83,7 @@ function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg
   return pool
 }
 
-/** Runs statements on connections of a pool; when the signal is aborted, cancels over a connection of another pool. */
+/** Runs statements on one pool; when the signal is aborted, cancels the statement through a second pool. */
 const cancellableRunner =
   (pool: pg.Pool, canceller: pg.Pool): ScannerOptions['execute'] =>
   async ({ sql: text, parameters }, signal) => {
@@ -96,7 +96,7 @@ const cancellableRunner =
       }
     }
     const stop = () => {
-      // If cancelling is impossible, for example behind a pooler, the statement timeout of the server applies.
+      // If cancelling is impossible, for example behind a pooler, the server's statement timeout applies.
       cancelled = cancel().catch(() => {})
     }
     signal.addEventListener('abort', stop)
@@ -114,7 +114,7 @@ const cancellableRunner =
 
 const cancelEveryMs = 100
 
-/** The reading and writing methods of `Database` over a pool. */
+/** Creates the read and write methods of `Database` for a pool. */
 function accessTo(pool: pg.Pool, names: Map<string, string>) {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   const prepare: Database['prepare'] = (query) => {
@@ -137,7 +137,7 @@ function accessTo(pool: pg.Pool, names: Map<string, string>) {
   return { read, write, prepare, prepareInsert }
 }
 
-/** Sends prepared statements by name also inside transactions, so that the server plans them once. */
+/** Makes transactions also send prepared statements by name, so that the server plans each statement once. */
 function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
   const query = client.query.bind(client) as (...args: unknown[]) => unknown
   const queryByName = (text: unknown, args: unknown, ...rest: unknown[]) => {
@@ -151,8 +151,8 @@ function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): vo
 const hasNul = (value: unknown) => typeof value === 'string' && value.includes('\0')
 
 /**
- * PostgreSQL cannot store U+0000 in text and rejects it in parameters. In conditions such values become null, which equals
- * nothing, so no row is found. Values to be written stay, so that the server rejects them.
+ * Replaces values in conditions that contain U+0000 with null, which matches no row, because PostgreSQL cannot store U+0000
+ * in text and rejects it in parameters. Leaves values to be written unchanged, so that the server rejects them.
  */
 function withoutNul(text: string, values: unknown[]): unknown[] {
   if (!values.some(hasNul)) return values

@@ -3,11 +3,11 @@ import { type Engine, errorField } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvFields } from './csv.ts'
 
-/** Classes 08 (connection), 53 (resources), 57P (shutdown), codes 55P03 (lock), 57014 (timeout); and socket errors. */
+/** Classes 08 (connection), 53 (resources), 57P (shutdown); codes such as 55P03 (lock) and 57014 (timeout); socket errors. */
 const postgresUnavailable =
   /^(08|53|57P)|^(55P03|57014|25006|40001|40P01)$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
 
-/** Arbitrary, but the same on every node. */
+/** Arbitrary number, the same on every node. */
 const migrationLock = 5_470_112
 
 export const postgres: Engine = {

@@ -9,14 +9,14 @@ const settings = {
   application_name: 'plinth-report',
 }
 
-/** A snapshot of a PostgreSQL database: a repeatable-read transaction, read with COPY, the fastest way to export rows. */
+/** Opens a PostgreSQL snapshot: a repeatable-read transaction, read with COPY, the fastest way to export rows. */
 export async function postgresSnapshot(url: string): Promise<Snapshot> {
   const client = new pg.Client({ connectionString: url, ...settings })
   // The running query reports a broken connection; without a listener the process would exit.
   client.on('error', () => {})
   await client.connect()
   await client.query('begin isolation level repeatable read read only')
-  // Overrides the settings of the database: no timeouts, and numbers with all digits.
+  // Overrides the database's settings: no timeouts, and full precision for numbers.
   await client.query(`set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
     set local extra_float_digits = 1`)
   return {
@@ -31,9 +31,9 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   }
 }
 
-/** Lets the server plan the statements in exactly the form in which they will run. */
+/** Has the server plan each statement in exactly the form in which it will run. */
 async function explain(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
-  // Without a savepoint an invalid statement would abort the transaction.
+  // Without a savepoint, an invalid statement would abort the transaction.
   await client.query('savepoint explained')
   try {
     await client.query(`explain ${count.sql}`, [...count.values])
@@ -53,8 +53,8 @@ async function* csvBlocks(client: pg.Client, csv: Statement): AsyncIterable<CsvB
 }
 
 /**
- * COPY takes no parameters, and values must never become part of a statement's text, so they are passed as settings of the
- * transaction.
+ * Passes the values as settings of the transaction, because COPY accepts no parameters and values must never be inserted into
+ * SQL text.
  */
 async function withSettings(client: pg.Client, { sql, values }: Statement): Promise<string> {
   for (const [at, value] of values.entries()) {

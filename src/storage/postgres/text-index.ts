@@ -12,12 +12,12 @@ export interface TextIndexesOptions {
 }
 
 const cancelEveryMs = 100
-/** Arbitrary, but the same on every node. */
+/** Arbitrary number, the same on every node. */
 const indexingLock = 5_470_113
 
 /**
- * Creates the missing trigram indexes of searched tables on PostgreSQL, in the background and without blocking writes
- * (`create index concurrently`). Until an index exists, a search reads every row. Returns a function that stops the work.
+ * Creates missing trigram indexes on searched PostgreSQL tables, in the background and without blocking writes (`create index
+ * concurrently`). Until an index exists, searches of its table read every row. Returns a function that stops the work.
  */
 export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): () => Promise<void> {
   const searched = tables.filter(({ search }) => search.length > 0)
@@ -49,7 +49,7 @@ async function ensureAll(db: Kysely<Tables>, tables: readonly ResourceTable[], w
   const { rows } = await sql<{ pid: number; isLocked: boolean }>`
     select pg_backend_pid() as pid, pg_try_advisory_lock(${indexingLock}) as is_locked`.execute(db)
   const { pid = 0, isLocked = false } = rows[0] ?? {}
-  // If not, another node is creating the indexes.
+  // If the lock is held, another node is creating the indexes.
   if (!isLocked) return
   work.pid = pid
   await sql`set statement_timeout = 0`.execute(db)

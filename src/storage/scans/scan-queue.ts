@@ -14,12 +14,12 @@ export interface ScanQueueOptions {
 }
 
 /**
- * Runs `work` when the account is next. At the time limit the caller's promise rejects and the signal of `work` is aborted;
- * its slot is released only when `work` has settled.
+ * Runs `work` when it is the account's turn. At the time limit, rejects the caller's promise and aborts the signal passed to
+ * `work`; the slot is released only when `work` has settled.
  */
 export interface ScanQueue {
   run: <T>(requester: ScanRequester, work: (signal: AbortSignal) => Promise<T>) => Promise<T>
-  /** Rejects all waiting, running and future scans; resolves when none is running. */
+  /** Rejects all waiting, running and future scans; resolves when no scan is running any more. */
   close: () => Promise<void>
 }
 
@@ -76,7 +76,7 @@ export function scanQueue(options: ScanQueueOptions): ScanQueue {
   }
 }
 
-/** Creates the entry of a scan, adds it to the queue, and resolves with its result. */
+/** Adds a scan to the queue and resolves with its result. */
 function runEntry<T>(
   { signal }: ScanRequester,
   work: (signal: AbortSignal) => Promise<T>,

@@ -4,16 +4,16 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { indexPathOf } from '../sqlite/path.ts'
 import type { ScanRequest, ScanResult } from './scan-threads.ts'
 
-/** The program of a scan thread: it runs one statement at a time on its own read-only connection. */
+/** The entry point of a scan thread, which runs one statement at a time on its own read-only connection. */
 const { path } = workerData as { path: string }
 const db = new DatabaseSync(path, { readOnly: true, timeout: 1_000 })
 db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off')
-// node:sqlite cannot interrupt a statement, but a terminated thread stops when its statement calls JavaScript.
+// node:sqlite cannot interrupt a statement, but terminating a thread stops it as soon as the statement calls JavaScript.
 db.function('scan_goes_on', () => 1)
 
 let hasIndex = false
 
-/** Attaches the text index if it exists and can be read; otherwise searches read the table. */
+/** Attaches the text index if it exists and is readable; otherwise searches read the table itself. */
 function attachIndex(): void {
   const indexPath = indexPathOf(path)
   if (hasIndex || !existsSync(indexPath)) return

@@ -2,17 +2,18 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { SetTimer } from './scan.ts'
 
-/** The messages to and from a thread. */
+/** Messages to and from a scan thread. */
 export interface ScanRequest {
   sql: string
   values: readonly unknown[]
 }
 export type ScanResult = { rows: unknown[] } | { error: { message: string; errcode: number | undefined } }
 
-/** Threads that read a SQLite file; each runs one statement at a time. */
+/** Threads that read one SQLite file; each thread runs one statement at a time. */
 export interface ScanThreads {
   /**
-   * Uses an idle thread or starts one. Aborting the signal terminates the thread; the promise rejects once it has exited.
+   * Runs a statement on an idle thread or on a new one. Aborting the signal terminates the thread; the promise rejects once
+   * the thread has exited.
    */
   run: (request: ScanRequest, signal: AbortSignal) => Promise<unknown[]>
   /** Terminates all threads. */
@@ -36,7 +37,7 @@ export function scanThreads(path: string, setTimer: SetTimer): ScanThreads {
     const worker = new Worker(program, { workerData: { path }, resourceLimits })
     all.add(worker)
     const thread = { worker, cancelTermination: () => {} }
-    // A thread that fails while idle is replaced on the next use.
+    // A thread that fails while idle is replaced when one is needed.
     worker.on('error', () => {})
     worker.on('exit', () => {
       all.delete(worker)
@@ -69,7 +70,7 @@ export function scanThreads(path: string, setTimer: SetTimer): ScanThreads {
   }
 }
 
-/** Sends a query and resolves with its result; rejects if the thread exits without one. */
+/** Sends a statement and resolves with its result; rejects if the thread exits without sending one. */
 function send(worker: Worker, request: ScanRequest, signal: AbortSignal): Promise<ScanResult> {
   const { promise, resolve, reject } = Promise.withResolvers<ScanResult>()
   let failure: unknown

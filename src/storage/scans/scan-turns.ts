@@ -3,13 +3,13 @@ interface Account<Entry> {
   waiting: Entry[]
 }
 
-/** Schedules accounts round-robin, however many entries each has waiting. */
+/** Schedules accounts round-robin, regardless of how many entries each of them has waiting. */
 export interface ScanTurns<Entry> {
   /** Number of waiting entries, in total and of one account. */
   waiting: () => number
   waitingOf: (account: string) => number
   join: (account: string, entry: Entry) => void
-  /** Removes a waiting entry; does nothing if it is not waiting. */
+  /** Removes an entry that is waiting; otherwise does nothing. */
   leave: (account: string, entry: Entry) => void
   /** Takes the next entry, which counts as running until `ended` is called; undefined if none may start. */
   next: () => { account: string; entry: Entry } | undefined
@@ -17,7 +17,7 @@ export interface ScanTurns<Entry> {
 }
 
 export function scanTurns<Entry>(runningPerAccount: number): ScanTurns<Entry> {
-  // The account at the front is next; it then moves to the end.
+  // The first account is next; after its turn it moves to the end.
   const accounts = new Map<string, Account<Entry>>()
   let waiting = 0
   const forget = (key: string, account: Account<Entry>) => {

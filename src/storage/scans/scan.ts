@@ -2,16 +2,17 @@ import type { Compilable } from 'kysely'
 
 /** The account and client on whose behalf a scan runs. */
 export interface ScanRequester {
-  /** Scans of one account wait for each other; see `requesterOf` in `http/requester.ts`. */
+  /** Scans by the same account wait for each other; see `requesterOf` in `http/requester.ts`. */
   account: string
-  /** Aborted when the client disconnects; a scan that is still waiting is then dropped. */
+  /** Aborted when the client disconnects, which removes a waiting scan from the queue. */
   signal?: AbortSignal
 }
 
 /**
- * Runs a read whose cost is not bounded by an index, off the serving thread and on connections of its own. It sees every
- * write acknowledged before. Rejects with `ScanRefused` if the account has too many scans, or if the scan has not finished
- * within `scanLimitMs`, including waiting. Its conditions must include `engine.interruptible`, so that it can be stopped.
+ * Runs a read whose cost is not bounded by an index, off the main thread and on a separate connection. The read sees every
+ * write that was acknowledged before it. Rejects with `ScanRefused` if too many scans are waiting, or if the scan does not
+ * finish within `scanLimitMs`, including waiting time. The conditions must include `engine.interruptible`, so that the scan
+ * can be stopped.
  */
 export type Scan = <Row>(query: Compilable<Row>, requester: ScanRequester) => Promise<Row[]>
 

@@ -12,7 +12,7 @@ export interface ScannerOptions {
   running: number
   runningPerAccount: number
   setTimer: SetTimer
-  /** Runs a statement. On abort it rejects early if the engine can cancel; otherwise it settles when the statement ends. */
+  /** Runs a statement. On abort, rejects early if the engine can cancel statements; otherwise settles when it ends. */
   execute: (query: CompiledQuery<unknown>, signal: AbortSignal) => Promise<unknown[]>
 }
 
@@ -20,7 +20,7 @@ export interface ScannerOptions {
 const waitingPerAccount = 8
 const waiting = 256
 
-/** Runs the scans of one database, queued fairly between accounts and limited in time. */
+/** Runs the scans of one database, with fair queueing between accounts and a time limit. */
 export function scanner({ running, runningPerAccount, setTimer, execute }: ScannerOptions): Scanner {
   const queue = scanQueue({ running, runningPerAccount, waiting, waitingPerAccount, limitMs: scanLimitMs, setTimer })
   const names = new CamelCasePlugin()

@@ -2,40 +2,40 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import type { CellType } from '../engine.ts'
 
-/** SQL text and its values; a value `{ key: n }` stands for the n-th key cell of the last row of the previous page. */
+/** SQL text and its values; `{ key: n }` stands for the n-th key cell of the previous page's last row. */
 export interface Statement {
   sql: string
   values: readonly unknown[]
 }
 
 /**
- * A query over any number of rows as plain data, which can be sent to a thread: once as a whole, and once in keyset pages.
- * Each engine uses the form it reads fastest (`openSnapshot`).
+ * A query over any number of rows as plain data, which can be sent to a thread, in two forms: as a single statement and in
+ * keyset pages. Each engine uses the faster form (see `openSnapshot`).
  */
 export interface LongRead {
   whole: Statement
   firstPage: Statement
   nextPage: Statement
   count: Statement
-  /** The whole query with its cells in CSV form, for an engine that writes CSV itself. */
+  /** The single statement with its cells prepared for CSV, for engines that have a CSV writer. */
   csv?: Statement
   /**
-   * Pages as one row each: the number of rows, the key of the last one, their CSV records, and the text to check before the
-   * records can be used. Present where this is faster than rows, and the order has one term.
+   * Pages returned as a single row: the number of rows, the last row's key, the CSV records, and the text to check before
+   * the records can be used. Present if this is faster than reading rows and there is only one sort term.
    */
   csvPages?: { first: Statement; next: Statement }
-  /** The type of each column; key cells that are not columns follow the columns in a row. */
+  /** The type of each column; key cells that are not columns come after the columns in each row. */
   types: readonly CellType[]
   /** The positions of the key cells in a row. */
   keyAt: readonly number[]
   pageRows: number
 }
 
-/** A sort term: its SQL and direction. Together the terms identify a row; none is ever null. */
+/** A sort term: its SQL and direction. The terms together identify a row; no term is ever null. */
 export interface OrderTerm {
   term: RawBuilder<unknown>
   descending: boolean
-  /** The position of the cell that already holds this value, so that it is not read twice. */
+  /** The position of the cell that already contains this value, so that it is not read twice. */
   cell?: number
   /** True for a 64-bit integer, whose key is read as text to keep every digit. */
   isWide?: boolean
@@ -65,7 +65,7 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
     const { sql: text, parameters } = sql`${selected} ${whereClause} ${rest}`.compile(plain)
     return { sql: text, values: parameters }
   }
-  // A literal: the plan depends on a parameter here, so SQLite would prepare the statement again for each page.
+  // A literal, because a parameter here would affect the plan, and SQLite would prepare the statement again for each page.
   const page = sql`${sorted} limit ${sql.raw(String(pageRows))}`
   const whole = sql`select ${sql.join(columns)} from ${from}`
   const record = order.length === 1 && engine.csvRecord(cells.map(({ term, type }) => ({ cell: term, type })))
@@ -74,7 +74,7 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
   const fields = engine.csvFields(cells.map(({ type }, at) => ({ cell: names[at] as RawBuilder<unknown>, type })))
   return {
     whole: statement(whole, where, sorted),
-    // A subquery, because the CSV form of a cell refers to the cell more than once.
+    // A subquery, because the CSV expression for a cell refers to the cell more than once.
     ...(fields && {
       csv: statement(
         sql`select ${sql.join(fields)} from (${whole}`,
@@ -97,13 +97,13 @@ export function longRead({ read, engine }: Pick<Database, 'read' | 'engine'>, op
   }
 }
 
-/** The start of a statement; the caller appends the rest of the inner select and a closing parenthesis. */
+/** Returns the start of a statement; the caller appends the rest of the inner select and a closing parenthesis. */
 function pageAsText(
   { record, checked }: { record: RawBuilder<unknown>; checked: RawBuilder<unknown> },
   { term, descending }: OrderTerm,
   from: RawBuilder<unknown>,
 ) {
-  // SQLite aggregates the rows of an ordered and limited subquery in its order.
+  // SQLite aggregates the rows of an ordered and limited subquery in that order.
   return sql`select count(*), ${descending ? sql`min` : sql`max`}(csv_key),
     group_concat(csv_record, char(13, 10)) || char(13, 10), group_concat(csv_checked, '')
     from (select ${term} as csv_key, ${record} as csv_record, ${checked} as csv_checked from ${from}`
@@ -114,7 +114,8 @@ const keyTerm = ({ term, isWide }: OrderTerm) => (isWide ? sql`cast(${term} as t
 const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)
 
 /**
- * Rows after the key: a row comparison where the directions agree, which both engines seek in an index; else term by term.
+ * Returns the condition for rows after the key. If all terms have the same direction, it is a row comparison, which both
+ * engines can seek in an index; otherwise it compares term by term.
  */
 function afterKey(order: readonly OrderTerm[]): RawBuilder<unknown> {
   const key = (at: number) => (order[at]?.isWide ? sql`cast(${{ key: at }} as bigint)` : sql`${{ key: at }}`)

@@ -4,15 +4,16 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * A row as a CSV record, and its text to check (see `sqliteSnapshot`). SQLite quotes for commas only: checking the text of
- * a whole page for other characters costs less than checking each cell. Undefined for JSON, which is full of quotes.
+ * Returns a row as a CSV record, and the text to check (see `sqliteSnapshot`). The expressions quote only cells with commas:
+ * checking a whole page's text for other characters costs less than checking each cell. Undefined for JSON, which is full of
+ * quotation marks.
  */
 export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.some(({ type }) => type === 'json')) return undefined
   const texts = cells.filter(({ type }) => type === 'string').map(({ cell }) => cell)
   const csvFields = cells.map(({ cell, type }) => fields[type](cell))
   return {
-    // Faster than `concat` with a comma after each cell. `concat_ws` skips nulls, so no cell may be null.
+    // `concat_ws` is faster than `concat` with a comma after each cell, but skips nulls, so no cell may be null.
     record: sql`concat_ws(',', ${sql.join(csvFields)})`,
     checked: texts.length === 1 ? sql`${texts[0]}` : sql`concat(${sql.join([sql`''`, ...texts])})`,
   }
@@ -20,7 +21,7 @@ export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: Cel
 
 const unquoted: Field = (cell) => sql`coalesce(${cell}, '')`
 
-/** Characters that start a formula in spreadsheets sort before letters, so most text needs only one comparison. */
+/** Characters that start a formula in spreadsheet programs sort before letters, so most text needs only one comparison. */
 const text: Field = (cell) => sql`case
   when ${cell} >= 'A' and instr(${cell}, ',') = 0 then ${cell}
   when ${cell} < 'A' and unicode(${cell}) in (9, 43, 45, 61, 64) then
@@ -29,9 +30,9 @@ const text: Field = (cell) => sql`case
   else coalesce(${cell}, '') end`
 
 /**
- * SQLite and JavaScript write a number alike if it is the double nearest to a decimal of at most 15 digits. Beyond four
- * decimal places SQLite uses an exponent. The most frequent case is tested first. U+001A marks a number that SQLite might
- * write differently.
+ * SQLite and JavaScript format a number identically if it is the double nearest to a decimal with at most 15 digits. With
+ * more than four decimal places, SQLite may use an exponent. The most frequent case is tested first. U+001A marks numbers
+ * that SQLite might format differently.
  */
 const number: Field = (cell) => sql`case
   when cast(${cell} * 10000 + 0.5 as integer) / 10000.0 = ${cell} and ${cell} between 0 and 1e11 then

@@ -9,7 +9,7 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 
-/** A prepared statement. Its rows are arrays, which `toRow` converts to objects; `toRow` is null if it returns no rows. */
+/** A prepared statement. `toRow` converts its rows from arrays to objects; null if the statement returns no rows. */
 export interface SqliteStatement {
   run: StatementSync
   toRow: ((cells: unknown[]) => unknown) | null
@@ -24,8 +24,8 @@ export interface SqliteHandle {
 const maxStatements = 400
 
 /**
- * Opens a file: WAL, `synchronous=FULL` (an acknowledged write survives power loss), foreign keys on. Waits at most 100 ms
- * for another process's lock, because waiting blocks this thread.
+ * Opens a file with WAL, `synchronous=FULL` (acknowledged writes survive power loss) and foreign keys. Waits at most 100 ms
+ * for a lock held by another process, because waiting blocks this thread.
  */
 export function openSqliteFile(path: string, options: { readOnly?: boolean } = {}): SqliteHandle {
   const db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 100 })
@@ -54,7 +54,7 @@ function statementCache(db: DatabaseSync): SqliteHandle['statement'] {
   }
 }
 
-/** Converts values to types that node:sqlite accepts. A Date would silently become NULL, so it throws a TypeError. */
+/** Converts values to types that node:sqlite accepts. Throws a TypeError for a Date, which would silently become NULL. */
 export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
   return values.map((value) => {
     if (value === undefined) return null
@@ -65,8 +65,8 @@ export function sqliteValues(values: readonly unknown[]): SQLInputValue[] {
 }
 
 /**
- * Compiles `cells => ({ id: cells[0], … })`. An object literal has one hidden class, so it is several times faster to
- * create and to read than an object that grows key by key, or than the objects that node:sqlite creates.
+ * Compiles `cells => ({ id: cells[0], … })`. An object literal has one hidden class, so creating and reading it is several
+ * times faster than with objects that grow key by key or objects created by node:sqlite.
  */
 function rowFactory(columns: readonly string[]): (cells: unknown[]) => unknown {
   const members = columns.map((name, at) => `${JSON.stringify(name)}: cells[${at}]`)
@@ -79,18 +79,18 @@ export function rowsOfStatement({ run, toRow }: SqliteStatement, values: readonl
   return toRow ? rows.map(toRow) : rows
 }
 
-/** A read transaction that the reads of one event loop iteration share. */
+/** A read transaction shared by all reads in one event loop iteration. */
 export interface SharedReads {
   begin: () => void
-  /** Call before acknowledging a write, so that the writer can read its own write. */
+  /** Call before acknowledging a write, so that the writer's next read sees it. */
   end: () => void
   /** The file's `data_version`, read at most once per iteration. */
   generation: () => number
 }
 
 /**
- * Lets the reads of one event loop iteration share a transaction; otherwise each would lock and unlock the file. An
- * iteration that only reads the generation opens no transaction: data read later in it may be newer than the generation,
+ * Lets all reads in one event loop iteration share a transaction; otherwise each read would lock and unlock the file. Reading
+ * the generation alone opens no transaction: data read later in the same iteration may be newer than the generation, but
  * never older.
  */
 export function sharedReads(handle: SqliteHandle): SharedReads {
@@ -137,7 +137,7 @@ function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> 
   return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
 }
 
-/** A Kysely dialect for node:sqlite, with a single connection. */
+/** Creates a Kysely dialect for node:sqlite with a single connection. */
 export function sqliteDialect(handle: SqliteHandle): Dialect {
   const connection: DatabaseConnection = {
     executeQuery: async (query) => execute(handle, query),

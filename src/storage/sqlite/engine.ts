@@ -6,7 +6,7 @@ import { csvRecord } from './csv.ts'
 /** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
 const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
 
-/** Since SQLite 3.51, `jsonb_each` returns elements in binary form, so that reading parts of them parses nothing. */
+/** Since SQLite 3.51, `jsonb_each` returns elements in binary form, so that their members can be read without parsing. */
 const eachElement = isAtLeast(process.versions.sqlite, 3, 51) ? 'jsonb_each' : 'json_each'
 
 function isAtLeast(version: string | undefined, major: number, minor: number): boolean {
@@ -42,7 +42,7 @@ export const sqlite: Engine = {
   // Only the `sqlite3` shell has a CSV writer.
   csvFields: () => undefined,
   csvRecord,
-  // There is one writer at a time, so row locks are not needed.
+  // SQLite has only one writer at a time, so row locks are not needed.
   lockRows: sql``,
   lockFreeRows: sql``,
   unlogged: () => [],
@@ -59,8 +59,8 @@ export const sqlite: Engine = {
     ],
     errorMessage: 'Creating the tables of the text index failed',
   },
-  // Calls a function of `scans/scan-thread.ts` for every 1024th row, so its cost is negligible.
+  // Calls a function defined in `scans/scan-thread.ts` for every 1024th row, so the cost is negligible.
   interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
-  // SQLite locks the whole file, and writers wait for it before their transaction begins.
+  // SQLite locks the whole file, and writers wait for the lock before their transaction begins.
   isLockTimeout: () => false,
 }

@@ -13,11 +13,10 @@ const busyLimitMs = 5_000
 const sqliteBusy = 5
 
 /**
- * Group commit: units that arrive in the same event loop iteration share one `BEGIN IMMEDIATE … COMMIT` and its one sync,
- * and resolve after it. Each runs in its own SAVEPOINT, so a failed unit undoes only itself.
+ * Group commit: units that arrive in the same event loop iteration share one `BEGIN IMMEDIATE … COMMIT` and one sync, and
+ * resolve after the commit. Each unit runs in its own SAVEPOINT, so a failed unit undoes only its own writes.
  *
- * Inside a unit await nothing but the database, because all later units wait for it. `onCommit` runs before the units
- * resolve.
+ * A unit must await nothing but the database, because all later units wait for it. `onCommit` runs before the units resolve.
  */
 export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, onCommit: () => void = () => {}): Write<Tx> {
   const { db } = handle
@@ -49,7 +48,7 @@ export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, onCommit: () => vo
     })
 }
 
-/** Another process may hold the write lock; waiting for it must not block the event loop. */
+/** Begins a transaction. Waits without blocking the event loop if another process holds the write lock. */
 async function begin(handle: SqliteHandle): Promise<void> {
   for (let waited = 0; ; waited += busyRetryMs) {
     try {

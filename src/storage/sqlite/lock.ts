@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../files/atomic-file.ts'
 import { sqlitePath } from './path.ts'
 
-/** Another process serves the same SQLite file. */
+/** Another process is serving the same SQLite file. */
 export class DatabaseInUse extends Error {
   override name = 'DatabaseInUse'
   readonly exitCode = 2
@@ -14,11 +14,12 @@ const sqliteBusy = 5
 
 /**
  * Locks a SQLite file for one serving process and returns a function that unlocks it; null for PostgreSQL, which any number
- * of processes share. Throws `DatabaseInUse`, which names the process that holds the lock and when it started.
+ * of processes may share. If the file is already locked, throws `DatabaseInUse` with the id and start time of the process
+ * that holds the lock.
  *
- * Uses SQLite's own lock on a small file beside the database, so that other commands can still open the database itself.
- * The kernel releases it however the process ends. Nothing else in the process may open that file: closing it would release
- * the lock (POSIX fcntl).
+ * Uses SQLite's own lock on a small file next to the database, so that other commands can still open the database itself.
+ * The kernel releases the lock no matter how the process ends. Nothing else in the process may open the lock file: closing it
+ * would release the lock (POSIX fcntl).
  */
 export function lockSqlite(url: string, now: () => number): (() => void) | null {
   const filePath = sqlitePath(url)
@@ -28,7 +29,7 @@ export function lockSqlite(url: string, now: () => number): (() => void) | null 
   createPrivateFile(lockFile)
   const lock = new DatabaseSync(lockFile, { timeout: 0 })
   try {
-    // The file stays empty, so it needs no journal on disk.
+    // The lock file stays empty, so it needs no journal on disk.
     lock.exec('pragma journal_mode = memory; begin exclusive')
     writeFileSync(ownerFile, `${process.pid} ${new Date(now()).toISOString()}\n`, { mode: 0o600 })
   } catch (error) {
@@ -42,13 +43,13 @@ export function lockSqlite(url: string, now: () => number): (() => void) | null 
   }
 }
 
-/** Resolves links, so that each file has one lock. */
+/** Resolves symbolic links, so that each database file has only one lock. */
 function realPath(path: string): string {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   return existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
 }
 
-/** The owner writes its file just after acquiring the lock, so the file may be missing for a moment. */
+/** Describes the lock owner. Its file is written just after the lock is acquired, so it may be missing for a moment. */
 function ownerIn(file: string): string {
   const [, pid, since] = /^(\d+) (\S+)\n$/.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
   return pid === undefined ? 'another process' : `process ${pid}, started at ${since}`

@@ -26,17 +26,17 @@ const camelCase = () => [new CamelCasePlugin()]
 
 export interface SqliteOptions {
   setTimer: SetTimer
-  /** Receives errors of background work that no caller awaits. */
+  /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
   /** How many rows the text index may lag behind; default: thousands. */
   unindexed?: Unindexed
 }
 
-/** Opens a SQLite file, which is created on the first run: a connection for writes, one for reads, threads for scans. */
+/** Opens a SQLite file, or creates it: one connection for writes, one for reads, and threads for scans. */
 export function openSqlite(url: string, path: string, options: SqliteOptions): Database {
   const { setTimer, onError = () => {}, unindexed = unindexedAtMost } = options
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  // SQLite creates the -wal and -shm files with the permissions of the database.
+  // SQLite creates the -wal and -shm files with the permissions of the database file.
   createPrivateFile(path)
   const writer = openSqliteFile(path)
   // Group commit waits for other processes asynchronously; a busy timeout would block the event loop.

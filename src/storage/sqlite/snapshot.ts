@@ -6,7 +6,7 @@ const lockWaitMs = 5_000
 
 type Prepare = (statement: Statement) => (keys?: readonly unknown[]) => unknown[][]
 
-/** A snapshot of a SQLite file: a read transaction, read in keyset pages, which is faster than iterating over rows. */
+/** Opens a snapshot of a SQLite file: a read transaction, read in keyset pages, which is faster than iterating over rows. */
 export function sqliteSnapshot(path: string): Snapshot {
   const db = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
   db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off; begin')
@@ -36,7 +36,7 @@ export function sqliteSnapshot(path: string): Snapshot {
   }
 }
 
-/** Returns a function that reads the page after a key, or the first page, and the key of its last row. */
+/** Returns a function that reads the first page or the page after a key, and returns its rows and the key of the last row. */
 function pageReader(prepare: Prepare, { firstPage, nextPage, keyAt, types }: LongRead) {
   const booleans = types.flatMap((type, at) => (type === 'boolean' ? [at] : []))
   const first = prepare(firstPage)
@@ -50,8 +50,8 @@ function pageReader(prepare: Prepare, { firstPage, nextPage, keyAt, types }: Lon
 }
 
 /**
- * After a page whose records might be wrong, the next page is read as rows without trying; after another one the next two,
- * and so on up to this number.
+ * After a page whose CSV records might be wrong, the next page is read as rows without trying CSV. If the following attempt
+ * also fails, the next two pages are read as rows, then four, and so on up to this number.
  */
 const maxBackoff = 64
 
@@ -82,14 +82,14 @@ async function* csvPages(
   }
 }
 
-/** The CSV records of a page that was read as one row; undefined if they might be wrong. */
+/** Returns the CSV records of a page that was read as a single row; undefined if they might be wrong. */
 function recordsOf([row]: unknown[][]) {
   const [count, key, records, checked] = row as [number, unknown, string | null, string | null]
   if (!isCorrect(records ?? '', checked ?? '')) return undefined
   return { count, keys: [key], records: records ?? '' }
 }
 
-/** True if the records of a page equal those of the CSV format (see `csvRecord`, which threads do not load). */
+/** Returns true if a page's records match the CSV that the service writes (see `csvRecord`, which threads do not load). */
 const isCorrect = (records: string, checked: string): boolean =>
   !(records.includes('\x1a') || checked.includes('"') || checked.includes('\n') || checked.includes('\r'))
 
@@ -99,7 +99,7 @@ const bound = (values: readonly unknown[], keys: readonly unknown[]): SQLInputVa
     return (isKey ? keys[(value as { key: number }).key] : value) as SQLInputValue
   })
 
-/** Booleans are stored as 1 or 0. */
+/** Converts booleans, which are stored as 1 or 0. */
 function readBooleans(row: unknown[], positions: readonly number[]): void {
   for (const at of positions) if (row[at] !== null) row[at] = row[at] === 1
 }

@@ -6,19 +6,19 @@ import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from '.
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from '../text-index/text-index.ts'
 
 export const unindexedAtMost: Unindexed = { newRows: 10_000, changed: 1_000 }
-/** With more candidates the rows are read in the order of the page instead: some that match are found soon. */
+/** With more candidates, rows are read in sort order instead, because enough matches for a page are soon found. */
 const fewCandidates = 5_000
 const retryMs = 60_000
 
 interface State extends Unindexed {
-  /** Null before the first build, or when its triggers were dropped with their table. */
+  /** Null before the first build, and after the table was dropped together with its triggers. */
   token: string | null
 }
 
 /**
- * Finds candidates by FTS5 trigrams in a file beside the database, which a thread builds once a table is long and is
- * searched. The index may lag behind: rows after `indexed_to`, and those that triggers have added to `search_changes`, are
- * candidates too. It is valid as long as it and the database hold the same token (see `text-index/thread.ts`).
+ * Finds candidates by FTS5 trigrams in a file next to the database. A thread builds the index when a large table is searched.
+ * The index may lag behind, so rows after `indexed_to` and rows that triggers have added to `search_changes` are also
+ * candidates. The index is valid while it contains the same token as the database (see `text-index/thread.ts`).
  */
 export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   const { read, setTimer, onError, unindexed: limits } = options
@@ -57,7 +57,7 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
         if (error instanceof ScanRefused) throw error
         return []
       })
-      // An index that is unreadable or does not belong to the database is rebuilt.
+      // If the index is unreadable or does not belong to the database, it is rebuilt.
       if (!row?.belongs) build(searched)
       return row?.belongs && row.count < fewCandidates ? found : undefined
     },
@@ -70,7 +70,7 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
   }
 }
 
-/** The token of the index, new rows and pending changes; counting changes stops at `maxChanged + 1`. */
+/** Reads the index token and counts new rows and pending changes; stops counting changes at `maxChanged + 1`. */
 async function readState(read: Queryable, { table }: Searched, maxChanged: number): Promise<State> {
   const triggers = ['updated', 'deleted'].map((change) => `${table}_search_${change}`)
   const { rows } = await sql<{ token: string | null; newest: number | null; indexedTo: number; changed: number }>`
@@ -85,12 +85,15 @@ async function readState(read: Queryable, { table }: Searched, maxChanged: numbe
   return { token, newRows: Number(newest) - (token === null ? 0 : indexedTo), changed }
 }
 
-/** The last id that the index covers; null if the index does not belong to the database. */
+/** Selects the last id that the index covers; null if the index does not belong to the database. */
 const indexedTo = ({ table, columns }: Searched) => sql`
   (select own.indexed_to from search_indexes as own join search.indexes as its on its.token = own.token
     where own.name = ${sql.lit(table)} and its.name = own.name and its.columns = ${sql.lit(columns.join())})`
 
-/** Selects every row if the index does not belong to the database. SQLite reads the database file before the index file. */
+/**
+ * Selects the ids of candidates; all rows if the index does not belong to the database. SQLite reads the database file before
+ * the index file.
+ */
 function idsOf(searched: Searched, match: RawBuilder<unknown>) {
   const { table } = searched
   const index = `${table}_text`
@@ -102,7 +105,7 @@ function idsOf(searched: Searched, match: RawBuilder<unknown>) {
 
 interface Counted {
   count: number
-  /** 1 or 0. */
+  /** 1 if the index belongs to the database, otherwise 0. */
   belongs: number
 }
 

@@ -1,12 +1,12 @@
 import type { Selectable } from 'kysely'
 import type { Revisioned } from '../rows/revision.ts'
 
-/** API keys: they select the rate limits that a request counts against, and do not authenticate. */
+/** API keys, which select the rate limits that apply to a request but do not authenticate it. */
 export interface ApiKeysTable extends Revisioned {
   id: string
   name: string
   keyHash: string
-  /** The first characters of the key, by which operators recognize it. */
+  /** The first characters of the key, for recognition by operators. */
   hint: string
   rate: string | null
   quota: number | null
@@ -26,11 +26,11 @@ export interface AuditEntriesTable {
   address: string | null
   requestId: string | null
   details: string | null
-  /** The hash of this entry and of the previous hash. */
+  /** Computed from this entry and the previous entry's hash. */
   hash: string
 }
 
-/** A single row: the number and the hash of the newest entry. */
+/** A single row with the number and the hash of the newest entry. */
 export interface AuditHeadTable {
   id: number
   sequence: number
@@ -43,7 +43,7 @@ export interface SigningKeysTable {
   alg: string
   privateSealed: string
   createdAt: string
-  /** When the key starts to sign; it is published earlier. */
+  /** When the key is first used to sign; it is published before that. */
   activeFrom: string
 }
 

@@ -19,11 +19,11 @@ export interface ClientsTable extends Revisioned {
   revokedAt: string | null
 }
 
-/** A user who may log in once a password is set. */
+/** Accounts of users who may log in once they have set a password. */
 interface AccountsTable {
   userId: number
   role: 'user' | 'admin'
-  /** PHC string format, including the parameters. */
+  /** In PHC string format, which includes the parameters. */
   passwordHash: string | null
   passwordChangedAt: string | null
   createdAt: string
@@ -44,7 +44,7 @@ interface ConsentsTable {
   updatedAt: string
 }
 
-/** Counters of failed logins, against password guessing; shared by all nodes. */
+/** Counts of failed logins, shared by all nodes; they limit password guessing. */
 interface LoginTriesTable {
   key: string
   count: number
@@ -60,13 +60,13 @@ export interface AuthRecordsTable {
   grantId: string | null
   uid: string | null
   userCode: string | null
-  /** The user it belongs to; deleted with the user. */
+  /** The user that the record belongs to; it is deleted with the user. */
   userId: number | null
   consumedAt: string | null
   expiresAt: string | null
 }
 
-/** The tables of the authorization server and of login accounts. */
+/** Tables for the authorization server and login accounts. */
 export interface AuthTables {
   clients: ClientsTable
   authRecords: AuthRecordsTable

@@ -1,4 +1,4 @@
-/** Requests in current windows; rate-limiter-flexible prescribes the names `key`, `points` and `expire` (epoch ms). */
+/** Request counts in current windows; rate-limiter-flexible requires the names `key`, `points` and `expire` (epoch ms). */
 export interface LimitWindowsTable {
   key: string
   points: number
@@ -11,6 +11,6 @@ export interface QuotaUsesTable {
   /** `2026-11` */
   period: string
   used: number
-  /** How much of the last request for quota was granted. */
+  /** How much of the most recent request for quota was granted. */
   granted: number
 }

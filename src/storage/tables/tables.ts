@@ -6,12 +6,12 @@ import type { AuthTables, ClientsTable } from './auth.ts'
 import type { LimitWindowsTable, QuotaUsesTable } from './limits.ts'
 import type { AnswersTable, JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './tasks.ts'
 
-/** Columns of every row of a served resource, besides its own fields. */
+/** Columns that every resource table has in addition to its own fields. */
 interface Resource extends Revisioned {
   id: ColumnType<number, never, never>
 }
 
-/** Columns named `…Key` hold the case-folded text (see `caseFold`), for search, sort and uniqueness. */
+/** Columns named `…Key` contain case-folded text (see `caseFold`), used for searching, sorting and uniqueness. */
 export interface UsersTable extends Resource {
   name: string
   nameKey: string
@@ -36,7 +36,7 @@ export interface BooksTable extends Resource {
   genreKey: string | null
 }
 
-/** An encrypted secret, and the previous one, which also signs until it expires. */
+/** An encrypted secret, and the previous secret, which is also used to sign until it expires. */
 interface Secret {
   secretSealed: string
   previousSecretSealed: string | null
@@ -52,17 +52,17 @@ export interface WebhooksTable extends Owned, Secret, Revisioned {
   payloadStyle: 'plain' | 'envelope'
   status: 'active' | 'paused' | 'disabled'
   statusReason: string | null
-  /** The scopes of the token that registered it; null for registrations older than resource events. */
+  /** The scopes of the token that registered the webhook; null if it was registered before resource events existed. */
   scopes: string | null
-  /** Start of the current series of failed calls; null while calls succeed. */
+  /** When the current series of failed calls started; null while calls succeed. */
   failingSince: string | null
-  /** When the owner was notified that calls fail. */
+  /** When the owner was notified of failing calls. */
   failingTold: string | null
-  /** How often it was paused or disabled. */
+  /** How often the webhook has been paused or disabled. */
   stops: Generated<number>
 }
 
-/** The secret that signs calls to a report request's own `webhookUrl`, one per owner. */
+/** The secret that signs calls to the `webhookUrl` of report requests; one per owner. */
 export interface AccountSecretsTable extends Owned, Secret {
   createdAt: string
 }
@@ -72,11 +72,11 @@ export interface EventsTable extends Owned {
   type: string
   /** The JSON text whose UTF-8 bytes are signed and sent, identical on every attempt. */
   body: string
-  /** One-off callback URL from the request that caused the event, called in addition to the registered webhooks. */
+  /** One-off callback URL from the request that caused the event; called in addition to the registered webhooks. */
   callbackUrl: string | null
-  /** Who receives it besides its owner: nobody (null), every webhook (`any`), or webhooks whose client has this scope. */
+  /** Recipients besides the event's owner: none (null), every webhook (`any`), or webhooks whose client has this scope. */
   audience: string | null
-  /** The webhook that the event is about, which does not receive it. */
+  /** The webhook that the event is about; it does not receive the event. */
   exceptWebhook: string | null
   createdAt: string
 }
@@ -84,41 +84,41 @@ export interface EventsTable extends Owned {
 export interface DeliveriesTable {
   id: string
   eventId: string
-  /** The type of its event. */
+  /** The event's type. */
   eventType: Generated<string>
-  /** The `stops` of the webhook when the delivery was last scheduled; it is not sent if the webhook has more by now. */
+  /** The webhook's `stops` when the delivery was last scheduled; if the count has increased since, it is not sent. */
   stops: Generated<number>
   webhookId: string | null
-  /** Owner of the webhook; kept after the webhook is deleted. For one-off callback URLs, the owner of the event. */
+  /** The webhook's owner, kept after the webhook is deleted; for one-off callback URLs, the event's owner. */
   ownerClient: Generated<string>
   ownerSubject: Generated<string>
   url: string
   body: string
   status: 'pending' | 'delivered' | 'failed'
-  /** Incremented by each redelivery; jobs of earlier rounds are obsolete. */
+  /** Incremented by each redelivery; jobs from earlier rounds are obsolete. */
   round: Generated<number>
   attempts: number
-  /** Attempts of earlier rounds; the retry schedule starts again after them. */
+  /** Number of attempts in earlier rounds; each round starts the retry schedule again. */
   triesBefore: Generated<number>
-  /** 1 for a test: attempted once, even while the webhook is paused or disabled. */
+  /** 1 for a test delivery, which is attempted once, even while the webhook is paused or disabled. */
   isTest: Generated<number>
   nextAttemptAt: string | null
   createdAt: string
   completedAt: string | null
   /** Why there was no further attempt, if no response explains it. */
   reason: ColumnType<string | null, string | null | undefined, string | null>
-  /** The endpoint queue it waits in: see `DeliveryLanesTable`. */
+  /** The endpoint queue that the delivery waits in: see `DeliveryLanesTable`. */
   lane: Generated<string>
-  /** End of the lease that a sender holds. */
+  /** When the current sender's lease expires. */
   leaseUntil: ColumnType<string | null, string | null | undefined, string | null>
   /** Fencing token: incremented by each claim; only the newest holder may record an outcome. */
   fence: Generated<number>
 }
 
-/** The queue of an endpoint: when it is due, and the health of the endpoint. */
+/** An endpoint's queue: when it is due, and how healthy the endpoint is. */
 export interface DeliveryLanesTable {
   lane: string
-  /** Earliest time at which a waiting delivery of the queue can be due; null if none waits. */
+  /** Earliest time at which a waiting delivery can be due; null if no delivery is waiting. */
   dueAt: string | null
   /** Failed attempts since the last success. */
   failures: Generated<number>
@@ -126,25 +126,25 @@ export interface DeliveryLanesTable {
   openUntil: ColumnType<string | null, string | null | undefined, string | null>
   /** Start times of the calls in the last second: a JSON array of epoch ms. */
   recent: Generated<string>
-  /** The owner whose share of sending slots its calls use: client and subject, or the client for one-off callback URLs. */
+  /** The owner whose sending slots the queue's calls use: client and subject, or the client for one-off callback URLs. */
   owner: Generated<string>
-  /** 0 when its last call succeeded, 1 when none has been made yet, 2 when the last one failed. */
+  /** 0 if the last call succeeded, 1 before the first call, 2 if the last call failed. */
   rank: Generated<number>
 }
 
-/** The endpoint queues of one owner and rank; none of them is due before `dueAt`, which is null if none waits. */
+/** The endpoint queues of one owner and rank; none of them is due before `dueAt`, which is null if no delivery is waiting. */
 export interface DeliveryOwnersTable {
   owner: string
   rank: number
   dueAt: string | null
 }
 
-/** How many waiting deliveries of an owner were dropped because there were too many. */
+/** How many of an owner's waiting deliveries were dropped because there were too many. */
 export interface DeliveryDropsTable {
-  /** In the form of `DeliveryLanesTable.owner`. */
+  /** In the same format as `DeliveryLanesTable.owner`. */
   owner: string
   total: number
-  /** Drops that the owner was not yet notified of, and the time of the first of them. */
+  /** Number of drops that the owner has not been notified of; `since` is the time of the first. */
   unreported: number
   since: string
   reportedAt: string | null

@@ -10,7 +10,7 @@ export interface JobsTable {
   /** Fencing token: incremented by each claim; only the newest holder may finish the job. */
   fence: Generated<number>
   attempts: Generated<number>
-  /** The owner, for fair queueing between owners; jobs with a lower `turn` go first. */
+  /** The owner, for fair queueing between owners; jobs with a lower `turn` run first. */
   groupId: string | null
   turn: Generated<number>
 }
@@ -31,9 +31,9 @@ export interface TasksTable extends Owned, Revisioned {
   errorCode: string | null
   errorMessage: string | null
   versionPrefix: string
-  /** The task of which this one is a retry. */
+  /** The task that this task retries. */
   retryOf: string | null
-  /** 1 if the requester had scope `admin`, so that the report may include what others own. */
+  /** 1 if the requester had the scope `admin`, so that the report may include data owned by others. */
   asAdmin: Generated<number>
   /** Position among the waiting tasks of all clients (fair queueing). */
   turn: Generated<number>
@@ -42,7 +42,7 @@ export interface TasksTable extends Owned, Revisioned {
   expiresAt: string | null
 }
 
-/** Calls of deprecated versions by client: their number and the last time. The client is empty for anonymous calls. */
+/** Number of calls to deprecated versions by client, and the time of the last call; `clientId` is empty if anonymous. */
 export interface VersionCallsTable {
   version: string
   clientId: string
@@ -50,7 +50,7 @@ export interface VersionCallsTable {
   lastCallAt: string
 }
 
-/** The number of requests per client and day (UTC). */
+/** Number of requests per client and day (UTC). */
 export interface RequestCountsTable {
   day: string
   clientId: string

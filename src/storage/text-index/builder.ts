@@ -14,24 +14,24 @@ export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' 
   onError: (error: unknown) => void
 }
 
-/** Searches read up to this many new and changed rows that are not indexed; beyond it the index is updated. */
+/** How many unindexed new and changed rows searches read; if there are more, the index is updated. */
 export interface Unindexed {
   newRows: number
   changed: number
 }
 
-/** A step of indexing that the thread has prepared. */
+/** An indexing step that the thread has prepared. */
 export interface IndexStep {
-  /** The last row that the index contains. */
+  /** The id of the last row that the index contains. */
   indexedTo: number
-  /** The last row change that the index contains. */
+  /** The number of the last row change that the index contains. */
   changedTo: number
 }
 export type ToIndexThread = { step: Searched & { token: string } } | 'commit'
 export type FromIndexThread = { prepared: IndexStep } | 'committed' | { error: string }
 
 export interface TextIndexBuilder {
-  /** Runs steps while the index is behind; rejects if one fails. */
+  /** Runs steps while the index is behind; rejects if a step fails. */
   build: (searched: Searched, isBehind: () => Promise<boolean>) => Promise<void>
   /** Stops after the current step. */
   stop: () => void
@@ -40,7 +40,7 @@ export interface TextIndexBuilder {
 const program = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
-/** Builds the index in a thread; the serving thread writes to the database, with a few short statements per step. */
+/** Builds the index in a thread; only the main thread writes to the database, with a few short statements per step. */
 export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptions): TextIndexBuilder {
   let stopped = false
   return {
@@ -62,8 +62,8 @@ export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptio
 }
 
 /**
- * The database stores the token of the step first: if the thread then fails to commit the step, the tokens differ, and the
- * index is rebuilt.
+ * Runs one step. Stores the step's token in the database before the thread commits the step: if that commit fails, the tokens
+ * differ, and the index is rebuilt.
  */
 async function step(
   worker: Worker,
@@ -94,7 +94,7 @@ function send(worker: Worker, message: ToIndexThread): Promise<FromIndexThread> 
   return promise.finally(() => worker.off('message', resolve).off('error', reject).off('exit', ended))
 }
 
-/** Creates the triggers that record changes, before rows are read; if they were missing, the index is invalid. */
+/** Creates the triggers that record changes, before rows are read. If the triggers were missing, invalidates the index. */
 async function ensureTriggers(tx: Queryable, { table }: Searched, token: string): Promise<void> {
   const { rows } = await sql`select 1 from sqlite_schema where type = 'trigger'
     and name in (${`${table}_search_updated`}, ${`${table}_search_deleted`})`.execute(tx)

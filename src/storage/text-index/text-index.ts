@@ -9,7 +9,7 @@ export interface Searched {
 
 /** Rows that may contain a text, including every row that does. */
 export interface Candidates {
-  /** A select of their ids, with `match` as the value of the parameter at `position`. */
+  /** Returns a select of the candidates' ids, with `match` as the value of the parameter at `position`. */
   ids: (position: number) => RawBuilder<unknown>
   match: string
 }
@@ -17,19 +17,20 @@ export interface Candidates {
 /** Finds rows by substrings of their text; the caller still compares the text of each row. */
 export interface TextIndex {
   /**
-   * A small set of rows that includes every row with this case-folded text. Undefined if there are many or the index cannot
-   * tell, and if the engine finds them itself: the rows are then read by the condition on the text alone.
+   * Resolves with a small set of rows that includes every row containing this case-folded text. Undefined if there are too
+   * many candidates, if the index cannot find them, or if the engine uses its own index; the text condition alone then
+   * selects the rows.
    */
   candidates: (searched: Searched, text: string, requester: ScanRequester) => Promise<Candidates | undefined>
-  /** Resolves when its background work has ended. */
+  /** Resolves when all background work has ended. */
   close: () => Promise<void>
 }
 
 const maxTrigrams = 24
 
 /**
- * An FTS5 query for rows that have the trigrams of a text, or a sample of them if there are many; undefined if it has none.
- * Trigrams consist of code points, like those of the tokenizer.
+ * Builds an FTS5 query for rows that contain the trigrams of a text, or a sample of them if there are many; undefined if the
+ * text has none. A trigram is three code points, as in the FTS5 tokenizer.
  */
 export function trigramQuery(text: string): string | undefined {
   const characters = [...text]

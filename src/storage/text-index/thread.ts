@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { indexPathOf } from '../sqlite/path.ts'
 import type { FromIndexThread, IndexStep, ToIndexThread } from './builder.ts'
 
-/** The thread that maintains the text index of a SQLite file, in a separate file that can be rebuilt at any time. */
+/** The thread that maintains a SQLite database's text index, in a separate file that can be rebuilt at any time. */
 const { path } = workerData as { path: string }
 const lockWaitMs = 5_000
 const rowsPerStep = 20_000
@@ -18,7 +18,7 @@ index.exec('create table if not exists indexes (name text primary key, columns t
 
 type Step = Extract<ToIndexThread, object>['step']
 
-/** Adds the next rows and changes in a transaction, which it leaves open. */
+/** Adds the next rows and changes to the index in a transaction and leaves it open. */
 function prepare({ table, columns, token }: Step): IndexStep {
   index.exec('begin immediate')
   source.exec('begin')
@@ -39,7 +39,7 @@ function prepare({ table, columns, token }: Step): IndexStep {
       )
       .all(table) as { change: number; id: number; text: string | null }[]
     for (const { id, text } of changes) {
-      // This or a later step reads the rows after `from` in their current state.
+      // This step or a later one reads the rows after `from` in their current state.
       if (id > from) continue
       remove.run(id)
       if (text !== null) add.run(id, text)
@@ -50,7 +50,7 @@ function prepare({ table, columns, token }: Step): IndexStep {
   }
 }
 
-/** The last row that the index contains, or 0 after creating a new one if it does not belong to the database. */
+/** Returns the last row in the index; if the index does not belong to the database, creates a new one and returns 0. */
 function startRow({ table, columns, token }: Step): number {
   const recorded = source.prepare('select token, indexed_to from search_indexes where name = ?').get(table)
   const current = index.prepare('select token, columns from indexes where name = ?').get(table)
