@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe("a node's clock", () => {
-    /** Makes this machine's clock `off` ms fast; `passed` ms have elapsed in addition to real time. */
+    /** Creates a node whose machine clock is `off` ms fast; increasing `passed` simulates additional elapsed time. */
     function node(off: number) {
       const state = { off, passed: 0, notices: [] as DriftNotice[], moved: 0 }
       const clock = sharedClock({
@@ -35,19 +35,19 @@ forEachEngine((engine) => {
       })
       return Object.assign(state, { clock })
     }
-    /** Asserts a correct measurement: the clock is off by at most the longest round trip. */
+    /** Asserts that the clock is right after a measurement, to within the longest round trip. */
     async function isRight({ measure, now }: SharedClock): Promise<void> {
       const begun = performance.now()
       await measure()
       const before = await databaseTime(db)()
       const shown = now()
       const after = await databaseTime(db)()
-      // Plus three milliseconds for rounding.
+      // Allows three milliseconds for rounding.
       const margin = performance.now() - begun + 3
       assert.ok(shown >= before - margin && shown <= after + margin, `${shown} is not from ${before} to ${after}`)
     }
 
-    it("follows the database's clock, however far this machine's clock is off", async () => {
+    it("follows the database's clock, no matter how far this machine's clock is off", async () => {
       for (const off of [0, 20 * minuteMs, -20 * minuteMs, 4_000]) {
         const { clock } = node(off)
         await isRight(clock)
@@ -55,9 +55,9 @@ forEachEngine((engine) => {
       }
     })
 
-    it("equals this machine's clock if the two agree", async () => {
+    it("equals this machine's clock if that agrees with the database's clock", async () => {
       const { clock } = node(0)
-      // Both are on the same machine here.
+      // The database runs on this machine, so both clocks agree.
       for (let n = 0; n < 5; n++) await clock.measure()
       assert.ok(Math.abs(clock.now() - Date.now()) <= 2)
     })
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       [-31_000, 'unusable', false],
     ]
     for (const [off, drift, isUsable] of steps) {
-      it(`${off} ms off reports ${drift ?? 'nothing'}, and is ${isUsable ? 'usable' : 'not usable'}`, async () => {
+      it(`reports ${drift ?? 'no'} drift and is ${isUsable ? 'usable' : 'not usable'} when ${off} ms off`, async () => {
         const { clock, notices } = node(off)
         for (let n = 0; n < 3; n++) await clock.measure()
         assert.deepEqual(
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('is not considered wrong when a response takes 40 s', async () => {
+    it('reports no drift and stays usable when a response takes 40 s', async () => {
       const state = { passed: 0 }
       const slow = {
         ...db,
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       const notices: DriftNotice[] = []
       const clock = sharedClock({
         db: slow,
-        // The database's clock remains the real one; compared with it this node is up to 40 s ahead.
+        // The database's clock keeps real time, so this node appears to be up to 40 s ahead of it.
         wall: () => begun + state.passed,
         monotonic: () => state.passed,
         onDrift: (notice) => void notices.push(notice),
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.deepEqual([notices, clock.isUsable()], [[], true])
     })
 
-    it('reports a drift once, and its end; a flapping clock at most once a minute', async () => {
+    it('reports the start and the end of a drift once each, and a flapping clock at most once a minute', async () => {
       const state = node(40_000)
       const tick = async (off: number) => {
         state.off = off
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       assert.ok(told >= 1 && told <= 11, `${told} notices in ten minutes`)
     })
 
-    it('detects that the system clock was set forwards or backwards, but not the normal passage of time', async () => {
+    it('detects that the system clock was set forwards or backwards, and ignores the normal passage of time', async () => {
       const state = node(0)
       await state.clock.measure()
       state.off = -20 * minuteMs
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
 
   describe('sweepClock', () => {
     const start = Date.parse('2026-03-01T12:00:00.000Z')
-    /** A database whose clock is a row that the test writes. */
+    /** The time shown by the test database's clock, which is a row that the test writes. */
     const shown = sql`(select cast(value as double precision) from settings where name = 'clock')` as RawBuilder<number>
     let passed = 0
     let jumps: ClockJumped[]
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
           .values({ name: 'clock', value: String(at) })
           .execute()
       })
-    /** Returns the time after `ms`, when the database's clock is at `at`. */
+    /** Lets `ms` milliseconds pass, sets the database's clock to `at`, and returns the sweep clock's time since the start. */
     const after = async (ms: number, at: number) => {
       passed += ms
       await set(at)
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it("follows the database's clock, also when that is set back", async () => {
+    it("follows the database's clock, even when it is set back", async () => {
       assert.equal(await after(0, start), 0)
       assert.equal(await after(minuteMs, start + minuteMs), minuteMs)
       assert.equal(await after(minuteMs, start + minuteMs + 64_000), minuteMs + 64_000)
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       assert.deepEqual(jumps, [])
     })
 
-    it("advances only by real time while the database's clock is 20 minutes ahead after a jump", async () => {
+    it("advances only in real time while the database's clock is 20 minutes ahead after a jump", async () => {
       await after(0, start)
       for (let n = 1; n <= 3; n++) assert.equal(await after(minuteMs, start + (20 + n) * minuteMs), n * minuteMs)
       assert.deepEqual([jumps.length, jumps[0] instanceof ClockJumped], [1, true])
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.equal(jumps.length, 2)
     })
 
-    it('trusts a clock that stays ahead for longer than any token lives', async () => {
+    it('trusts a clock again if it stays ahead for longer than the lifetime of any token', async () => {
       await after(0, start)
       const ahead = start + 20 * minuteMs
       for (let n = 1; n <= 25; n++) assert.equal(await after(hourMs, ahead + n * hourMs), n * hourMs)

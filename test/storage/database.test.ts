@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('products').select('name').execute(), [])
     })
 
-    it('is invisible to others until it ends', async () => {
+    it('is invisible to other readers until it ends', async () => {
       await db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
         assert.equal((await tx.selectFrom('products').select('name').execute()).length, 1)
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.equal((await db.read.selectFrom('products').select('name').execute()).length, 1)
     })
 
-    it('completes, as one of 500 concurrent units', async () => {
+    it('completes when 500 units run concurrently', async () => {
       await Promise.all(Array.from({ length: 500 }, (_, at) => add(`P${at}`)))
       const count = db.read.selectFrom('products').select((products) => products.fn.countAll<number>().as('count'))
       assert.equal(Number((await count.executeTakeFirstOrThrow()).count), 500)
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       db.prepare<Product>(db.read.selectFrom('products').select(['id', 'name', 'price']).where('name', '=', ''))
     const all = async <Row>(prepared: Prepared<Row>, values: unknown[]) => prepared.all(values)
 
-    it('runs one statement with the values of each run', async () => {
+    it('runs the same statement with different values', async () => {
       await add('a', 'b')
       const prepared = byName()
       assert.deepEqual(names(await all(prepared, ['a'])), ['a'])
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await all(prepared, ["' or 1=1 --"]), [])
     })
 
-    it('keeps concurrent statements apart', async () => {
+    it('keeps the results of concurrent statements separate', async () => {
       await add('a', 'b')
       const byPrice = db.prepare<Product>(db.read.selectFrom('products').select('name').where('price', '>=', 0))
       const prepared = byName()
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       for (const [at, rows] of found.entries()) assert.equal(rows.length, at % 2 ? 1 : 2)
     })
 
-    it('reads within a unit what the unit has written', async () => {
+    it('reads the uncommitted writes of its own unit', async () => {
       const prepared = byName()
       await db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('changes rows in a unit, returns their number, and is rolled back with the unit', async () => {
+    it('changes rows in a unit, returns the number of changed rows, and is rolled back with the unit', async () => {
       await add('a', 'b', 'c')
       const reprice = db.prepare(db.read.updateTable('products').set({ price: 0 }).where('price', '>=', 0))
       const returning = db.prepare<Product>(db.read.deleteFrom('products').where('name', '=', '').returning('name'))
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
   })
 
   describe('values', () => {
-    it('are read back unchanged: numbers, text and null', async () => {
+    it('are read back unchanged if they are numbers, text or null', async () => {
       for (const price of [0, 0.1, 0.29, 999_999_999.99, 1e-7]) {
         await db.write((tx) => tx.insertInto('products').values(row('n', price)).execute())
         const found = await db.read.selectFrom('products').select('price').where('price', '=', price).executeTakeFirst()
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       assert.deepEqual({ ...found }, { title: '🖋 "\\\u0001', genre: null })
     })
 
-    it('are numbers for counts', async () => {
+    it('are numbers if they are counts', async () => {
       const { rows } = await sql<{ count: number }>`select count(*) as count from products`.execute(db.read)
       assert.equal(rows[0]?.count, 0)
     })

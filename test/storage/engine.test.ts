@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  /** Neither a conflict nor an outage, but an internal error (500). */
+  /** Errors that are neither conflicts nor outages, but internal errors (500). */
   const isFault = (error: unknown) => !db.engine.isDuplicate(error) && !db.engine.isUnavailable(error)
   const setting = (tx: Queryable, name: string, value: string | null = 'x') =>
     tx
@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       assert.ok(db.engine.isDuplicate(email) && !db.engine.isUnavailable(email))
     })
 
-    it('is false for other violated constraints and invalid statements', async () => {
+    it('is false for violations of other constraints and for invalid statements', async () => {
       assert.ok(isFault(await failureOf(db.write((tx) => setting(tx, 'b', null)))))
       assert.ok(isFault(await failureOf(sql`select nothing from nowhere`.execute(db.read))))
       assert.ok(isFault(await failureOf(sql`selec`.execute(db.read))))
@@ -107,12 +107,12 @@ onSqlite((engine) => {
     })
   })
 
-  it('rejects an instant given as Date, because SQLite would store NULL', () => {
+  it('rejects a Date, which SQLite would store as NULL', () => {
     assert.throws(() => sqliteValues([new Date()]), /ISO 8601 text/)
     assert.deepEqual(sqliteValues([undefined, null, true, false, 7, 'x']), [null, null, 1, 0, 7, 'x'])
   })
 
-  it('opens a durable file: WAL, synchronous=FULL, foreign keys; read-only handles cannot write', async () => {
+  it('opens files with WAL, synchronous=FULL and foreign keys; read-only handles cannot write', async () => {
     const place = await engine.place()
     const { db } = openSqliteFile(place.url.slice('file:'.length))
     const pragma = (name: string) => Object.values(db.prepare(`pragma ${name}`).get() ?? {})[0]
@@ -144,7 +144,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('is true when the server does not respond in time on a connection with short timeouts', async () => {
+    it('is true when the server exceeds the short timeouts of a connection for counters', async () => {
       const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
       await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
       const silent = hasty.write(async (tx) => {
@@ -157,7 +157,7 @@ onPostgres((engine) => {
       await hasty.close()
     })
 
-    it('is true when a lock is held for too long', async () => {
+    it('is true when another transaction holds a lock for too long', async () => {
       await db.write((tx) => tx.insertInto('settings').values({ name: 'locked', value: 'x' }).execute())
       const change = (tx: Queryable) =>
         tx.updateTable('settings').set({ value: 'y' }).where('name', '=', 'locked').execute()
@@ -190,7 +190,7 @@ onPostgres((engine) => {
       assert.ok(postgres.isUnavailable(failed[0]?.reason), String(failed[0]?.reason))
     })
 
-    /** Terminates a connection and waits until the server has closed it. */
+    /** Terminates the server process of a connection and waits until it has exited. */
     const end = async (pid: unknown) => {
       await sql`select pg_terminate_backend(${pid})`.execute(db.read)
       const isAlive = async () =>
@@ -198,7 +198,7 @@ onPostgres((engine) => {
       while ((await isAlive()) > 0);
       await db.ping()
     }
-    /** Runs work during which connections break; an error event without a listener would end the process. */
+    /** Runs work during which connections break; an unhandled error event would end the process. */
     const survives = async (work: () => Promise<void>) => {
       const uncaught: unknown[] = []
       const note = (error: unknown) => void uncaught.push(error)
@@ -209,7 +209,7 @@ onPostgres((engine) => {
     }
     const ownPid = 'select pg_backend_pid() as pid'
 
-    it('is true when the connection breaks between two statements; the process continues (F-PG-02)', () =>
+    it('is true when the connection breaks between two statements, and the process keeps running (F-PG-02)', () =>
       survives(async () => {
         const errors: unknown[] = []
         for (let time = 0; time < 12; time++) {
@@ -225,7 +225,7 @@ onPostgres((engine) => {
     it('is true when the connection is refused', () =>
       unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth')))
 
-    it('is true for the classes connection, resources and shutdown, false for data and syntax', () => {
+    it('is true for error classes connection, resources and shutdown, and false for data and syntax', () => {
       const of = (code: string) => postgres.isUnavailable(Object.assign(new Error(), { code }))
       for (const code of ['08006', '53100', '53300', '57P01', '57P03', '55P03', '57014', '25006', '40001', '40P01']) {
         assert.equal(of(code), true, code)

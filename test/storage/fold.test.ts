@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { caseFold } from '../../src/storage/rows/page-query.ts'
 
 describe('caseFold', () => {
-  it('maps texts that differ only in case or Unicode form to the same text', () => {
+  it('maps texts that differ only in case or Unicode normalization form to the same text', () => {
     for (const [one, other] of [
       ['Füller', 'FU\u0308LLER'],
       ['ＰＥＮ', 'pen'],
@@ -16,7 +16,7 @@ describe('caseFold', () => {
     }
   })
 
-  it('maps other texts to different texts', () => {
+  it('maps all other texts to different texts', () => {
     for (const [one, other] of [
       ['a', 'ä'],
       ['pen', 'pens'],

@@ -12,7 +12,7 @@ onSqlite((engine) => {
     })
 
     const post = (name: string) => service.send({ method: 'POST', url: '/products', payload: { name, price: 1 } })
-    /** Limits the database to this many pages; SQLite then reports the same error as for a full disk. */
+    /** Limits the database to this many pages; beyond the limit, SQLite reports the same error as for a full disk. */
     const allow = (pages: number) =>
       service.db.write((tx) => sql`pragma max_page_count = ${sql.lit(pages)}`.execute(tx))
     const fill = (name: string) =>
@@ -29,7 +29,7 @@ onSqlite((engine) => {
     const settings = async () =>
       (await service.db.read.selectFrom('settings').select('name').execute()).map(({ name }) => name)
 
-    it('rejects all writes of the commit as unavailable, and stores none', async () => {
+    it("fails every write in the group commit with an 'unavailable' error, and persists none of them", async () => {
       const before = await settings()
       await allow(1)
       const small = service.db.write((tx) => tx.insertInto('settings').values({ name: 'small', value: 'x' }).execute())
@@ -42,13 +42,13 @@ onSqlite((engine) => {
       assert.deepEqual(await settings(), before)
     })
 
-    it('503 with Retry-After for writes, and 200 for reads', async () => {
+    it('responds to writes with 503 and Retry-After, and to reads with 200', async () => {
       await allow(1)
       const long = 'x'.repeat(200)
       const answers = await Promise.all(Array.from({ length: 300 }, (_, at) => post(`${at} ${long}`.slice(0, 200))))
       const refused = answers.filter(({ statusCode }) => statusCode !== 201)
       assert.ok(refused.length > 0)
-      // Each is also logged as an error.
+      // Each failed write is also logged as an error.
       assert.equal(service.faults.splice(0).length, refused.length)
       for (const answer of refused) {
         assert.equal(answer.statusCode, 503)
@@ -62,7 +62,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/readyz' })).statusCode, 200)
     })
 
-    it('201 again as soon as there is space, without a restart', async () => {
+    it('responds to writes with 201 again as soon as there is space, without a restart', async () => {
       await allow(1_000_000)
       assert.equal((await post('After')).statusCode, 201)
       await fill('c')

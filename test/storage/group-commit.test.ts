@@ -15,7 +15,7 @@ onSqlite((engine) => {
   describe('group commit', () => {
     let place: Place
     let db: Database
-    /** A second connection, which SQLite treats like another process. */
+    /** A second connection, which SQLite treats like a separate process. */
     let other: DatabaseSync
     beforeEach(async () => {
       place = await engine.place()
@@ -39,7 +39,7 @@ onSqlite((engine) => {
     const outcomes = async (writes: Promise<unknown>[]) =>
       (await Promise.allSettled(writes)).map(({ status }) => status)
 
-    it('rolls back a failed unit completely, and no other', async () => {
+    it('rolls back a failed unit completely, and no other unit', async () => {
       const failing = db.write(async (tx) => {
         await insert(tx, 'b1')
         await insert(tx, 'b2')
@@ -50,7 +50,7 @@ onSqlite((engine) => {
       await assert.rejects(failing, /^Error: no$/)
     })
 
-    it('rolls back only the unit that violates a constraint, and rejects with the error', async () => {
+    it('rolls back only the unit that violates a constraint, and rejects it with the error', async () => {
       const first = add('a')
       const twice = db.write(async (tx) => {
         await insert(tx, 'b')
@@ -61,7 +61,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['a', 'c'])
     })
 
-    it('lets a unit catch the error of a statement and continue', async () => {
+    it('lets a unit catch a statement error and continue', async () => {
       await add('a')
       await db.write(async (tx) => {
         await assert.rejects(insert(tx, 'a'))
@@ -87,7 +87,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['a'])
     })
 
-    it('shows a unit the changes of earlier units in the same commit, but not to other readers', async () => {
+    it('shows uncommitted changes to later units in the same commit, but not to other readers', async () => {
       let inside: number | undefined
       let outside: unknown[] | undefined
       await Promise.all([
@@ -124,7 +124,7 @@ onSqlite((engine) => {
       })
     }
 
-    it('stores the other writes when every third of 500 concurrent ones fails', async () => {
+    it('stores the remaining writes when every third of 500 concurrent writes fails', async () => {
       const writes = Array.from({ length: 500 }, (_, at) =>
         db.write(async (tx) => {
           await insert(tx, `n${at}`)
@@ -136,7 +136,7 @@ onSqlite((engine) => {
       assert.equal(seen().length, 333)
     })
 
-    it('waits for the lock of another process while reads continue', async () => {
+    it('waits for a lock held by another process while reads continue', async () => {
       other.exec('begin immediate')
       other.exec("insert into settings (name, value) values ('theirs', 'x')")
       let answered = false
@@ -153,7 +153,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['ours', 'theirs'])
     })
 
-    it('rejects a write as unavailable when the lock is never released, and tries again for the next write', async (t) => {
+    it("rejects a write with an 'unavailable' error if the lock is never released, and retries for the next write", async (t) => {
       t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
       let locked = true
       const begin = () => {
@@ -183,7 +183,7 @@ onSqlite((engine) => {
       assert.equal(await write(async () => 'done'), 'done')
     })
 
-    it('stores writes that arrive while waiting for the lock', async () => {
+    it('stores writes that arrive while another write is waiting for the lock', async () => {
       other.exec('begin immediate')
       const first = add('first')
       await turn()

@@ -27,7 +27,7 @@ forEachEngine((engine) => {
         ({ name }) => name,
       )
 
-    it('migrates an empty database and returns what was run', async () => {
+    it('migrates an empty database and returns the names of the migrations that ran', async () => {
       const db = await open()
       const run = await migrate(db)
       assert.ok(run.length > 0)
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await names(db), run)
     })
 
-    it('runs no migration again at the next start, and preserves the rows', async () => {
+    it('runs no migration twice, and preserves existing rows at the next start', async () => {
       const db = await open()
       await migrate(db)
       await db.write((tx) => tx.insertInto('settings').values({ name: 'kept', value: 'x' }).execute())
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
       const last = all.at(-1) as string
       const before = await names(db)
       await db.write((tx) => sql`delete from migrations where name = ${last}`.execute(tx))
-      // It fails because its tables already exist; the test only asserts which migration runs.
+      // The migration fails because its tables already exist; the test asserts only which migration runs.
       await assert.rejects(migrate(db), /already exists|duplicate column/)
       assert.deepEqual(
         await names(db),
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gives existing deliveries the owner of their webhook, or else of their event', async () => {
+    it("assigns existing deliveries to their webhook's owner, or otherwise to their event's owner", async () => {
       const db = await open()
       await migrate(db)
       const event = { type: 'user.created', ownerClient: 'causer', ownerSubject: '7', body: '{}', callbackUrl: null }
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('records for existing rows whether their first revision has the same second', async () => {
+    it('records for existing rows whether their first revision was made in the same second', async () => {
       const db = await open()
       const column = {
         kind: 'text',
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('rejects a schema of a newer release without changing it', async () => {
+    it('rejects the schema of a newer release and leaves it unchanged', async () => {
       const db = await open()
       await db.write(async (tx) => {
         await sql`create table migrations (name text primary key)`.execute(tx)

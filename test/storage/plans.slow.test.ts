@@ -96,7 +96,7 @@ forEachEngine((engine) => {
         (await make('/api/clients', { name: 'Made', scopes: ['reports:read'], grants: ['client_credentials'] })).id,
       key: async () => (await make('/api/keys', { name: 'Made' })).id,
     }
-    /** Requests the first page, the next one, and the previous one. */
+    /** Requests the first page, then follows the `next` link and its `prev` link. */
     const walk = async (url: string, by = admin) => {
       const targetOf = (link: unknown, rel: string) => new RegExp(`<([^>]+)>; rel="${rel}"`).exec(String(link))?.[1]
       const first = await send('GET', url, undefined, by)
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       assert.deepEqual(wrong, [])
     }
 
-    it('read a bounded number of rows, whatever the filters and the order of a list', async () => {
+    it('read a bounded number of rows for every filter and sort order of a list', async () => {
       const log = `/api/webhooks/${webhookId}/deliveries?limit=3`
       const times = ['', '&since=2020-01-01T00:00:00Z', '&until=2100-01-01T00:00:00Z']
       for (const sort of ['', '&sort=createdAt', '&sort=-createdAt']) {
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       await noneIsUnbounded()
     })
 
-    it('read a bounded number of rows when a webhook with many deliveries is moved, paused and deleted', async () => {
+    it('read a bounded number of rows when a webhook with many deliveries is changed, paused or deleted', async () => {
       const patch = { 'content-type': 'application/merge-patch+json' }
       for (const payload of [{ callbackUrl: 'http://127.0.0.1:9/moved' }, { status: 'paused' }, { status: 'active' }]) {
         const url = `/api/webhooks/${webhookId}`
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** Adds many rows of one client to each growing table, and a webhook with many deliveries; returns its id. */
+/** Adds many rows for one client to each growing table, and a webhook with many deliveries; returns the webhook's id. */
 async function fill(db: Database): Promise<string> {
   const store = { db, sealer, now: Date.now, random: randomBytes }
   const caller = { clientId: owner, subject: owner, scopes: new Set(Object.keys(builtIn.scopes)) }
@@ -203,7 +203,7 @@ async function fill(db: Database): Promise<string> {
   return webhook.id
 }
 
-/** Adds webhooks of other owners, and clients and keys, most of them revoked. */
+/** Adds webhooks for other owners, and clients and keys, most of which are revoked. */
 async function addOthers(db: Database): Promise<void> {
   const instant = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()
   const revised = (n: number) => ({ revision: 1, sharesSecond: 0, createdAt: instant(n), updatedAt: instant(n) })

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { pooledRandom } from '../../src/storage/ids.ts'
 
 describe('pooledRandom', () => {
-  it('returns each byte of the source once', () => {
+  it('returns each byte from the source exactly once', () => {
     const given: Buffer[] = []
     const random = pooledRandom((size) => {
       const bytes = randomBytes(size)
@@ -22,7 +22,7 @@ describe('pooledRandom', () => {
     for (let n = 0; n < 5_000; n++) assert.equal(random((n % 16) + 1).length, (n % 16) + 1)
   })
 
-  it('does not change bytes returned earlier', () => {
+  it('never changes bytes that it has returned', () => {
     const random = pooledRandom(randomBytes)
     const first = random(16)
     const before = first.toString('hex')
@@ -30,7 +30,7 @@ describe('pooledRandom', () => {
     assert.equal(first.toString('hex'), before)
   })
 
-  it('bypasses the pool for the length of a secret', () => {
+  it('bypasses the pool for requests as long as a secret', () => {
     const asked: number[] = []
     const random = pooledRandom((size) => {
       asked.push(size)

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     const migrateTo = (...columns: ResourceColumn[]) => migrate(db, { tables: [table(...columns)] })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
     let reads = 0
-    // Reads on the connection that changes the table, with a new statement each time: others may still have an old schema.
+    // Reads with a new statement on the connection that changes the table: other connections may still use the old schema.
     const rows = async () => {
       const query = sql.raw<Record<string, unknown>>(`select * from resource_notes order by id -- ${++reads}`)
       return (await db.write((tx) => query.execute(tx))).rows
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
     const add = (values: Record<string, unknown>, ...declared: ResourceColumn[]) =>
       db.write((tx) => rowsOf(db, fields(...declared)).insert(tx, values, '2026-03-01T12:00:00.000Z'))
 
-    /** The error message of a rejected declaration; asserts that the table did not change. */
+    /** Returns the error message for a rejected declaration; asserts that the table did not change. */
     const mismatchOf = async (...declared: ResourceColumn[]): Promise<string> => {
       const before = [await columns(), await indexes(), await rows()]
       const error = await migrateTo(...declared).then(
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       for (const statement of statements) await run(statement)
     }
 
-    it('creates a new table with an index for each filter and sort; a second start changes nothing', async () => {
+    it('creates a new table with an index for each filter and sort, and changes nothing at the second start', async () => {
       const statements = await migrateTo(title, rating, column('code', { kind: 'exact', unique: true }))
       assert.match(String(statements[0]), /^create table "resource_notes" /)
       assert.deepEqual(await indexes(), ['code unique', 'created_at', 'rating', 'title_key', 'updated_at'])
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
       assert.equal(all.filter((done) => done.length > 0).length, 1)
     })
 
-    it('a plan returns the statements without running them', async () => {
+    it('returns the statements of a plan without running them', async () => {
       const plan = await migrate(db, { tables: [table(title)], plan: true })
       assert.deepEqual(await columns(), [])
       assert.deepEqual(await migrateTo(title), plan)
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
       assert.deepEqual(recorded, [{ name: 'books' }, { name: 'products' }, { name: 'users' }])
     })
 
-    it('adds an optional field, an index and the case-folded text of existing rows without losing rows', async () => {
+    it('adds an optional field, an index, and the case-folded text for existing rows, without losing rows', async () => {
       await migrateTo(column('title', { required: true }), rating)
       for (let n = 0; n < 3; n++) await add({ title: `Ä ${n}`, rating: n }, column('title'), rating)
       const text = column('text', { folded: true })
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('fills the companion column of rows without a value with an empty string, again at each start', async () => {
+    it('fills the companion column with an empty string in rows that have no value, at every start', async () => {
       const genre = column('genre', { folded: true, indexed: true })
       await migrateTo(title, genre)
       await add({ title: 'T' }, title, genre)
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('rejects a changed type with statements that preserve the old values and make room for the new column', async () => {
+    it('rejects a changed type, with statements that preserve the old values and make room for the new column', async () => {
       await migrateTo(title, rating)
       await add({ title: 'T', rating: 5 }, title, rating)
       const changed = column('rating', { folded: true, indexed: true })
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
       await migrateTo(title, changed)
       const [row] = await rows()
       assert.deepEqual([row?.rating, row?.rating_old ?? row?.ratingOld], [null, 5])
-      // Changes the type back; the table now has the case-folded companion column.
+      // The type is changed back; the table now has the case-folded companion column.
       await run('alter table resource_notes drop column rating_old')
       const back = await mismatchOf(title, rating)
       await follow(back)
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrateTo(title, rating), [], 'optional again')
     })
 
-    it('rejects a field made unique with the index to create, and one no longer unique with the index to drop', async () => {
+    it('rejects a change of uniqueness, with the index to create or to drop', async () => {
       await migrateTo(title)
       await add({ title: 'T' }, title)
       const unique = { ...title, unique: true }
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
       assert.match(String(error), /^\/notes: the field rating[\s\S]*^\/tags: the field title/m)
     })
 
-    it('leaves tables of resources that are no longer declared unchanged', async () => {
+    it('leaves the tables of undeclared resources unchanged', async () => {
       await migrateTo(title)
       await add({ title: 'T' }, title)
       assert.deepEqual(await migrate(db, { tables: [] }), [])

@@ -5,7 +5,7 @@ import { ScanRefused } from '../../src/storage/scans/scan.ts'
 import { scanQueue } from '../../src/storage/scans/scan-queue.ts'
 import { drivenTimers } from '../support/timers.ts'
 
-/** A queue whose work ends when the test says so. */
+/** Creates a queue whose work ends when the test decides. */
 function queueOf(bounds: Partial<Parameters<typeof scanQueue>[0]> = {}) {
   const timers = drivenTimers()
   const options = { running: 2, runningPerAccount: 1, waiting: 100, waitingPerAccount: 50, limitMs: 5_000 }
@@ -32,7 +32,7 @@ function queueOf(bounds: Partial<Parameters<typeof scanQueue>[0]> = {}) {
 }
 
 describe('scanQueue', () => {
-  it('runs one scan per account at a time, and as many as there are slots', async () => {
+  it('runs at most one scan per account at a time, and as many in total as there are slots', async () => {
     const { run, started, endNext } = queueOf()
     const answers = [run('a', 'a1'), run('a', 'a2'), run('b', 'b1'), run('c', 'c1')]
     assert.deepEqual(started, ['a1', 'b1'])
@@ -40,7 +40,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all(answers), ['a1', 'a2', 'b1', 'c1'])
   })
 
-  it('schedules accounts round-robin: fifty scans of one account delay each scan of another by one', async () => {
+  it('schedules accounts round-robin: fifty scans by one account delay a scan by another account by one scan', async () => {
     const { run, started, endNext } = queueOf({ running: 1 })
     const many = Array.from({ length: 50 }, (_, at) => run('a', `a${at}`))
     const few = [run('b', 'b0'), run('b', 'b1'), run('c', 'c0')]
@@ -49,7 +49,7 @@ describe('scanQueue', () => {
     assert.equal((await Promise.all([...many, ...few])).length, 53)
   })
 
-  it('rejects scans beyond the limit of an account, and beyond the total limit', async () => {
+  it('rejects scans above the limit per account or the total limit', async () => {
     const { run, endNext } = queueOf({ running: 1, waitingPerAccount: 2, waiting: 4 })
     const a = [run('a'), run('a'), run('a'), run('a')]
     assert.match(await (a[3] as Promise<string>), /^refused: This account already has too many/)
@@ -59,7 +59,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all([...a.slice(0, 3), ...others.slice(0, 2)]), ['a', 'a', 'a', 'b', 'c'])
   })
 
-  it('rejects waiting and running scans at the time limit; a running one holds its slot until it has ended', async () => {
+  it('rejects waiting and running scans at the time limit, and holds the slot of a running scan until it ends', async () => {
     const { run, timers, started, running, endNext } = queueOf({ running: 1 })
     const [first, second] = [run('a'), run('b')]
     timers.pass(4_999)
@@ -91,7 +91,7 @@ describe('scanQueue', () => {
     assert.deepEqual(started, ['a', 'c'])
   })
 
-  it('rejects all scans when it is closed, and waits for running ones', async () => {
+  it('rejects all scans when it is closed, and waits for running scans to end', async () => {
     const { queue, run, running } = queueOf({ running: 1 })
     const answers = [run('a'), run('b')]
     let isClosed = false

@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    /** A read that takes seconds or minutes: every pair, or every triple, of the rows. */
+    /** Returns a read that takes seconds or minutes: it joins every pair or every triple of rows. */
     const long = (factor: 'pairs' | 'triples', to = db) => {
       const names = factor === 'pairs' ? ['one', 'two'] : ['one', 'two', 'three']
       const tables = names.map((name) => sql`products as ${sql.ref(name)}`)
@@ -75,11 +75,11 @@ forEachEngine((engine) => {
         answered++
       }
       assert.ok(Number((await scanned)[0]?.lengths) > 0)
-      // On the serving thread it would block all later reads.
+      // On the main thread this scan would block all later reads.
       assert.ok(answered > 20, `${answered} reads were answered meanwhile`)
     })
 
-    it('ends a scan when the database is closed', async () => {
+    it('ends a running scan when the database is closed', async () => {
       const other = await openDatabase(db.url)
       const scanned = assert.rejects(scan(long('triples', other), 'a', other), ScanRefused)
       await other.scan(other.read.selectFrom('products').select('id').limit(1), { account: 'b' })
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       timers.pass(5_000)
       await Promise.all(refused)
       assert.ok(db.engine.isUnavailable(await scans[0]?.catch((error) => error)))
-      // The timer of this scan does not fire.
+      // The time limit of this scan does not expire.
       assert.equal((await other.scan(one, { account: 'b' })).length, 1)
       await other.close()
     })
@@ -114,7 +114,7 @@ onPostgres((engine) => {
     const sleep = (seconds: number) => sql`select pg_sleep(${sql.lit(seconds)})`.compile(db.read)
     const alive = sql<{ alive: number }>`select 1 as alive`
 
-    it('are reserved for admission checks, and scans use their own', async () => {
+    it('are separate for admission checks, scans and other requests', async () => {
       const order: string[] = []
       const slow = [
         ...Array.from({ length: 30 }, () => db.read.executeQuery(sleep(0.5))),
@@ -149,7 +149,7 @@ onPostgres((engine) => {
       await all
     })
 
-    it('stop a statement of a scan on the server after five seconds, as unavailable', async () => {
+    it("stop a scan's statement on the server after five seconds, with an 'unavailable' error", async () => {
       const error = await db.scan({ compile: () => sleep(60) }, { account: 'a' }).catch((caught) => caught)
       assert.equal(error.code, '57014')
       assert.ok(db.engine.isUnavailable(error))

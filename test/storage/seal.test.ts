@@ -7,18 +7,18 @@ const key = Buffer.alloc(32, 7)
 const { seal, open, digest } = sealer(key, randomBytes)
 
 describe('seal', () => {
-  it('decrypts at the location it was sealed for', () => {
+  it('decrypts text at the location that it was encrypted for', () => {
     for (const text of ['hunter2', '', 'ä🖋\0', 'x'.repeat(10_000)]) assert.equal(open(seal(text, 'a:1'), 'a:1'), text)
   })
 
-  it('hides the text and differs each time', () => {
+  it('hides the text, and returns a different result each time', () => {
     const [first, second] = [seal('hunter2', 'a:1'), seal('hunter2', 'a:1')]
     assert.notEqual(first, second)
     assert.match(first, /^v1\.[\w-]+$/)
     assert.equal(Buffer.from(first.slice(3), 'base64url').includes('hunter2'), false)
   })
 
-  it('rejects text at another location, under another key, altered or truncated', () => {
+  it('rejects text that was moved, altered or truncated, or encrypted under a different key', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.throws(() => open(sealed, 'a:2'))
     assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))

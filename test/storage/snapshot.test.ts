@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('shows a single point in time while others write', async () => {
+    it('shows a single point in time while other connections write', async () => {
       await add(Array.from({ length: 2_500 }, (_, n) => [`p${n}`, n]))
       const snapshot = await snapshotOf()
       assert.equal(await snapshot.count(products()), 2_500)
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await rowsOf(snapshot, named), [[2, hostile, 2]])
     })
 
-    it('sorts by several terms, also in mixed directions, across pages', async () => {
+    it('sorts by several terms across pages, even in mixed directions', async () => {
       await add(Array.from({ length: 2_300 }, (_, n) => [`p${n}`, n % 7]))
       const mixed = products({
         order: [
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('does not block writers, and cannot write itself', async () => {
+    it('does not block writers, and is read-only', async () => {
       await add(Array.from({ length: 1_500 }, (_, n) => [`p${n}`, n]))
       const snapshot = await snapshotOf()
       const pages = snapshot.pages(products())[Symbol.asyncIterator]()
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
 
 onPostgres((engine) => {
   describe('a snapshot whose connection breaks', () => {
-    it('rejects; the process continues (F-PG-02)', async () => {
+    it('rejects, and the process keeps running (F-PG-02)', async () => {
       const db = await engine.database()
       const snapshot = await openSnapshot(db.url)
       const endless = longRead(db, {

@@ -16,7 +16,7 @@ import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_121)
 
-/** Text that SQLite can write as CSV, and text for which a page is read as rows. */
+/** Text that SQLite can write as CSV, and text whose page is read as rows. */
 const sure = [
   '',
   ' ',
@@ -142,7 +142,7 @@ describe('CSV written by SQLite page by page', () => {
     return text
   }
 
-  /** Asserts that the file equals that of the format; returns the number of pages read as records and as rows. */
+  /** Asserts that the file equals the CSV format's file; returns the number of pages read as records and as rows. */
   async function samePages(of = columns, descending?: boolean) {
     const snapshot = await openSnapshot(url)
     const pages = { records: 0, rows: 0 }
@@ -171,7 +171,7 @@ describe('CSV written by SQLite page by page', () => {
   const among = <Value>(values: readonly Value[], n: number) => values[n % values.length] as Value
 
   for (const count of [0, 1, 249, 250, 251, 500, 1_001]) {
-    it(`has the same bytes as the format for ${count} rows, ascending and descending`, async () => {
+    it(`equals the CSV format's output for ${count} rows, ascending and descending`, async () => {
       fill(times(count, (n) => [among([...sure, null], n), among([...decimals, null], n)]))
       const records = Math.ceil(count / 250)
       assert.deepEqual(await samePages(), { records, rows: 0 })
@@ -179,7 +179,7 @@ describe('CSV written by SQLite page by page', () => {
     })
   }
 
-  it('has the same bytes as the format for each text and each number', async () => {
+  it("equals the CSV format's output for each text and each number", async () => {
     for (const text of [...sure, ...unsure, ...strange, null]) {
       file.exec('delete from cells')
       fill([[text, 1]])
@@ -193,7 +193,7 @@ describe('CSV written by SQLite page by page', () => {
     }
   })
 
-  it('reads pages as rows if the records might be wrong, and then tries records less often', async () => {
+  it('falls back to rows for pages whose records might be wrong, and then tries records less often', async () => {
     fill(times(5_000, (n) => [n === 600 ? '"' : 'A', n === 4_000 ? 1 / 3 : 0.5]))
     assert.deepEqual(await samePages(), { records: 16, rows: 4 })
     file.exec('delete from cells')
@@ -201,14 +201,14 @@ describe('CSV written by SQLite page by page', () => {
     assert.deepEqual(await samePages(), { records: 0, rows: 40 })
   })
 
-  it('is not used for JSON or an order of several terms', async () => {
+  it('is not used for JSON cells or with several sort terms', async () => {
     assert.equal(readOf({ json: 'json' }).csvPages, undefined)
     const order = ['number', 'n'].map((column) => ({ term: sql.raw(column), descending: false }))
     const cells = [{ term: sql.raw('n'), type: 'integer' as const }]
     assert.equal(longRead(db, { cells, from: sql.raw('cells'), where: [], order }).csvPages, undefined)
   })
 
-  it(`has the same bytes as the format for random rows (SEED=${seed})`, async () => {
+  it(`equals the CSV format's output for random rows (SEED=${seed})`, async () => {
     const char = fc.oneof(fc.constantFrom(...'=+-@\t\r\n",\'\\NA 0'), fc.string({ unit: 'binary', maxLength: 1 }))
     const plain = fc.constantFrom(..."=+-@\t,'\\NAé€ 0")
     const text = fc.oneof(

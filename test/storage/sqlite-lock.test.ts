@@ -22,7 +22,7 @@ describe('the lock of a served SQLite file', () => {
     return true
   }
 
-  it('rejects a second owner on every path to the file, naming process and start time, until unlocked', async () => {
+  it('rejects a second owner on every path to the file, with the process id and start time of the first', async () => {
     const db = await openDatabase(url)
     await migrate(db)
     symlinkSync(folder, `${folder}-link`)
@@ -40,7 +40,7 @@ describe('the lock of a served SQLite file', () => {
     lockSqlite(url, now)?.()
   })
 
-  it('locks one file but not others in the folder', () => {
+  it('locks one file but not other files in the same folder', () => {
     const [one, other] = [lockSqlite(join(folder, 'one.db'), now), lockSqlite(join(folder, 'two.db'), now)]
     one?.()
     other?.()
@@ -54,7 +54,7 @@ describe('the lock of a served SQLite file', () => {
     unlock?.()
   })
 
-  it('is null for a PostgreSQL server, which many processes share', () => {
+  it('is null for a PostgreSQL server, which many processes may share', () => {
     assert.equal(lockSqlite('postgres://127.0.0.1/plinth', now), null)
   })
 })

@@ -16,7 +16,7 @@ const rows = maxSwept * 2 + 100
 const old = '2020-01-01T00:00:00.000Z'
 const now = () => Date.parse('2026-03-01T12:00:00.000Z')
 
-/** Expired and current rows by table: SQL for the columns of a row, where `n` is its number. */
+/** Expired and current rows by table, as SQL for the columns of the row numbered `n`. */
 const cases: [
   table: string,
   columns: string,
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
     }
 
     for (const [table, columns, over, lasting, sweep] of cases) {
-      it(`of ${table} removes at most ${maxSwept} per transaction, and only expired rows`, async () => {
+      it(`removes only expired rows from ${table}, at most ${maxSwept} per transaction`, async () => {
         await insert(table, columns, over, rows)
         await insert(table, columns, lasting, 1)
         if (table === 'delivery_lanes')

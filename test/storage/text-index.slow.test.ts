@@ -31,7 +31,7 @@ const rename = (db: Database, id: number, title: string) =>
       .where('id', '=', id as never)
       .execute(),
   )
-/** The ids of the books found by a search. */
+/** Searches for books and returns their ids. */
 const found = async (db: Database, value: string) => {
   const { page } = rowsOf(db, { table: 'books', fields: ['title'], folded: ['title'] })
   const order = [{ field: 'id', descending: false }]
@@ -41,13 +41,13 @@ const found = async (db: Database, value: string) => {
 }
 
 describe('trigramQuery', () => {
-  it('returns a query for each trigram of code points once, with quotes escaped', () => {
+  it('queries each distinct trigram of code points once, with quotation marks escaped', () => {
     assert.equal(trigramQuery('abcd'), '"abc" AND "bcd"')
     assert.equal(trigramQuery('aaaaa'), '"aaa"')
     assert.equal(trigramQuery('𝒜"b'), '"𝒜""b"')
   })
 
-  it('is undefined for shorter text, and a sample for long text', () => {
+  it('returns undefined for shorter text, and queries a sample of trigrams for long text', () => {
     assert.equal(trigramQuery('𝒜𝓑'), undefined)
     const long = trigramQuery(Array.from({ length: 300 }, (_, n) => String.fromCodePoint(0x4e00 + n)).join(''))
     assert.ok((long?.split(' AND ').length ?? 0) <= 24)
@@ -86,7 +86,7 @@ onSqlite((engine) => {
       while ((await db.textIndex.candidates(searched, 'needle', asked)) === undefined) await found(db, 'needle')
     }
 
-    it('is not built for a short table', async () => {
+    it('is not built for a small table', async () => {
       await add(db, 'Needle', 'Hay', 'Hay')
       assert.deepEqual(await found(db, 'needle'), [1])
       assert.equal(await db.textIndex.candidates(searched, 'needle', asked), undefined)
@@ -94,7 +94,7 @@ onSqlite((engine) => {
       assert.equal((await sql`select 1 from search_indexes`.execute(db.read)).rows.length, 0)
     })
 
-    it('finds rows once it is built, taking later additions, changes and deletions into account', async () => {
+    it('finds rows once it is built, including rows that were later added or changed, but not deleted rows', async () => {
       await add(db, ...needles)
       await indexed()
       assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
@@ -111,7 +111,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [2, 5, 6])
     })
 
-    it('is not used for text of fewer than three characters', async () => {
+    it('is not used for text with fewer than three characters', async () => {
       await add(db, ...needles)
       await indexed()
       assert.equal(await db.textIndex.candidates(searched, 'ne', asked), undefined)
@@ -129,7 +129,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
     })
 
-    it('is rebuilt after the database was restored from a copy', async () => {
+    it('is rebuilt after the database is restored from a copy', async () => {
       await add(db, ...needles)
       await indexed()
       await db.close()
@@ -137,7 +137,7 @@ onSqlite((engine) => {
       db = await open()
       for (let id = 1; id <= 5; id++) await rename(db, id, 'Other')
       await add(db, 'x1', 'x2', 'x3', 'x4', 'x5', 'x6')
-      // Waits until the index is up to date, so that it differs from the copy.
+      // The index must be up to date, so that it differs from the copy.
       for (let token = await tokenOf(db), now = token; now === token; now = await tokenOf(db)) await found(db, 'other')
       await db.close()
       copyFileSync(`${path}-copy`, path)
@@ -148,7 +148,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [1, 3, 5, 6])
     })
 
-    it('is rebuilt after its table was recreated with ids from 1', async () => {
+    it('is rebuilt after its table is recreated with ids starting from 1', async () => {
       await add(db, ...needles)
       await indexed()
       await db.close()
@@ -164,7 +164,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [2, 4])
     })
 
-    it('is retried a minute after a failure; searches still find all rows, and the error is logged', async () => {
+    it('is retried a minute after a failed build, which is logged; until then, searches still find all rows', async () => {
       await add(db, ...needles)
       copyFileSync(new URL(import.meta.url).pathname, `${path}-search`)
       while (errors.length === 0) assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
@@ -195,7 +195,7 @@ onPostgres((engine) => {
       return errors
     }
 
-    it('is built in the background, rebuilt for other fields, and finds rows by substrings', async () => {
+    it('is built in the background, is rebuilt when the searched fields change, and finds rows by substring', async () => {
       const db = await engine.database()
       try {
         await add(db, ...Array.from({ length: 200 }, (_, n) => `Hay ${n}`), 'One needle')
@@ -217,7 +217,7 @@ onPostgres((engine) => {
       }
     })
 
-    it('needs the extension; without it the migration fails, naming it and the statement to run', async () => {
+    it('requires an extension; if it is missing, the migration fails with its name and the statement to run', async () => {
       const { url, remove } = await engine.place()
       const admin = await openDatabase(url)
       await sql

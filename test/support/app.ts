@@ -29,7 +29,7 @@ import { later } from './timers.ts'
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
 
-/** A test token consists of its content: `client|subject|scope scope`. */
+/** A test token is simply its own content: `client|subject|scope scope`. */
 export const token = (scopes: string, clientId = 'cli_test', subject = clientId) =>
   Buffer.from(`${clientId}|${subject}|${scopes}`).toString('base64url')
 
@@ -45,21 +45,21 @@ export interface TestApp {
   app: FastifyInstance
   faults: unknown[]
   audit: Audit
-  /** Sends a request as if over HTTPS; with every scope by default. */
+  /** Sends a request as if over HTTPS; by default, with every scope. */
   send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
   results: ResultStore
 }
 
-/** Branding of the login pages in tests. */
+/** Login page branding in tests. */
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
 type Settings = Partial<Parameters<typeof buildApp>[0]> & {
-  /** Rate limits, counted in this process; none by default. */
+  /** Rate limits, counted in this process; no limits by default. */
   rules?: Partial<LimitRules>
 }
 
-/** The production app on a test database, with a clock that the test controls; `more` adds routes. */
+/** Builds the production app on a test database, with a clock that the test controls; `more` adds routes. */
 export async function testApp(
   db: Database,
   { rules, ...settings }: Settings = {},
@@ -130,8 +130,8 @@ export async function testApp(
 }
 
 /**
- * The app on a new database of an engine, for the calling suite; ready before its first test. Fails the suite if an error
- * occurred that no client received.
+ * Builds the app on a new database for the calling suite; it is ready before the first test. Fails the suite if a server
+ * error occurred that no client received.
  */
 export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {
   const service = {} as TestApp & { db: Database }

@@ -21,13 +21,13 @@ const programs: Record<CacheName, { command: string; version: string; start: typ
   varnish: { command: 'varnishd', version: '-V', start: startVarnish },
 }
 
-/** The reason to skip tests with the cache; false if its program is on the path. */
+/** The reason to skip tests that need the cache; false if its executable is on the path. */
 export const cacheMissing = (name: CacheName): string | false => {
   const { command, version } = programs[name]
   return spawnSync(command, [version]).status === 0 ? false : `${command} is not installed`
 }
 
-/** Starts a real cache on a free port with its default configuration, in front of the plain HTTP service at `origin`. */
+/** Starts a real cache with its default configuration on a free port, in front of the plain HTTP service at `origin`. */
 export async function sharedCache(name: CacheName, origin: number): Promise<SharedCache> {
   const folder = mkdtempSync(join(tmpdir(), `plinth-${name}-`))
   const port = await freePort()
@@ -58,8 +58,8 @@ export async function sharedCache(name: CacheName, origin: number): Promise<Shar
 }
 
 /**
- * Caches by the path alone, as most configurations do; whether and for how long to store depends on the headers of the
- * service.
+ * Uses only the path as the cache key, as most configurations do; the service's headers determine whether and for how long
+ * responses are stored.
  */
 function startNginx(folder: string, port: number, origin: number): ChildProcess {
   const file = join(folder, 'nginx.conf')

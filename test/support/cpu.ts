@@ -1,6 +1,6 @@
 /**
- * CPU time of some work in ms, not counting other processes: the minimum of three runs, because the first one includes
- * compilation.
+ * Returns the CPU time of some work in ms, excluding other processes: the minimum of three runs, because the first run
+ * includes compilation.
  */
 export function cpuMs(work: () => void): number {
   const once = () => {
@@ -12,7 +12,7 @@ export function cpuMs(work: () => void): number {
   return Math.min(once(), once(), once())
 }
 
-/** The same for asynchronous work. */
+/** Returns the CPU time of asynchronous work, measured like `cpuMs`. */
 export async function cpuMsOf(work: () => Promise<unknown>): Promise<number> {
   const once = async () => {
     const started = process.cpuUsage()

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 
-/** A call as recorded by a receiver. */
+/** A call recorded by a receiver. */
 export interface Received {
   id: string
   bytes: string
@@ -11,11 +11,11 @@ export interface Received {
   atMs: number
 }
 
-/** An endpoint that misbehaves in its own way but eventually responds to every delivery with 2xx. */
+/** An endpoint that misbehaves but eventually responds to every delivery with 2xx. */
 export interface Hostile {
   name: string
   url: string
-  /** The calls that it received completely and acknowledged with 2xx. */
+  /** The calls that the endpoint received completely and acknowledged with 2xx. */
   taken: Received[]
   calls: () => number
   close: () => void
@@ -24,7 +24,7 @@ export interface Hostile {
 interface Surroundings {
   /** The sender's clock in epoch ms. */
   now: () => number
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   random: () => number
   /** A trusted certificate, and an untrusted one. */
   trusted: { key: string; cert: string }
@@ -51,7 +51,7 @@ const raw =
     return undefined
   }
 
-/** The responses of the receivers to the n-th attempt of a delivery. */
+/** How each receiver responds to the n-th attempt of a delivery. */
 function answers({ random, now }: Surroundings): Record<string, Answer> {
   const started = now()
   const first =
@@ -59,7 +59,7 @@ function answers({ random, now }: Surroundings): Record<string, Answer> {
     (response, tries) =>
       tries === 1 ? bad(response) : ok(response)
   return {
-    // Bounded: with ten attempts, one delivery in a thousand would be lost by chance alone.
+    // Bounded, because with ten attempts one delivery in a thousand would fail by chance alone.
     'half of its answers are 500': (response, tries) =>
       tries < 8 && random() < 0.5 ? status(500)(response) : ok(response),
     'hangs at first': (_response, tries) => (tries > 1 ? ok(_response) : undefined),
@@ -97,13 +97,13 @@ function answers({ random, now }: Surroundings): Record<string, Answer> {
   }
 }
 
-/** Twelve hostile receivers; the last one has an untrusted certificate for an hour. */
+/** Starts twelve hostile receivers; the last of them has an untrusted certificate for an hour. */
 export async function hostileReceivers(surroundings: Surroundings): Promise<Hostile[]> {
   const plain = Object.entries(answers(surroundings)).map(([name, answer]) => receiving(name, answer, surroundings))
   return Promise.all([...plain, badlyCertified(surroundings)])
 }
 
-/** A receiver that responds with 204 immediately. */
+/** Starts a receiver that responds with 204 immediately. */
 export const healthyReceiver = (surroundings: Surroundings, name: string): Promise<Hostile> =>
   receiving(name, ok, surroundings)
 
@@ -170,7 +170,7 @@ async function listening(
   return { name, url: `${scheme}://localhost:${port}/hook`, taken, calls: () => calls, close }
 }
 
-/** A port that accepts connections but never responds. */
+/** Opens a port that accepts connections but never responds. */
 export async function blackHole(): Promise<{ url: string; close: () => void }> {
   const sockets = new Set<Socket>()
   const server = createTcpServer((socket) => void sockets.add(socket.on('error', () => {}).resume()))

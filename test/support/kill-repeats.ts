@@ -11,7 +11,7 @@ import { type Answer, eventually, type RealService, realService } from './servic
 const kills = 6
 const clients = 4
 
-/** An operation of a client: the same request with the same key until it gets a response. */
+/** A client operation: the same request, repeated with the same key until there is a response. */
 interface Operation {
   path: string
   key: string
@@ -29,10 +29,10 @@ const request = (path: string, key: string): Operation => {
   return { path, key, body: bodies[path] as object }
 }
 const paths = ['/users', '/products', '/api/reports', '/api/webhooks']
-/** Fewer than the webhook limit of the account. */
+/** Fewer than the account's webhook limit. */
 const maxWebhooks = 90
 
-/** The paths of the requests of a run, in rotation. */
+/** The request paths of a run, used in rotation. */
 function turns() {
   let webhooks = 0
   return (turn: number): string => {
@@ -45,7 +45,7 @@ function turns() {
 const send = (service: RealService, { path, key, body }: Operation) =>
   service.call('POST', path, { body, headers: { 'idempotency-key': key } })
 
-/** One lifetime of the process: clients send sequential requests; the service is killed while they wait for responses. */
+/** Runs one process lifetime: clients send sequential requests, and the service is killed while they wait for responses. */
 async function liveAndDie(
   service: RealService,
   life: number,
@@ -60,7 +60,7 @@ async function liveAndDie(
     for (let n = 0; alive; n++) {
       const operation = request(pathOf(n + number), `k${life}-${number}-${n}`)
       operations.push(operation)
-      // A disconnected client does not know the outcome of its request: this is what keys are for.
+      // A disconnected client does not know the outcome of its request, which is why idempotency keys exist.
       const answer = await send(service, operation).catch(() => undefined)
       if (!answer) return
       operation.answer = answer
@@ -68,7 +68,7 @@ async function liveAndDie(
     }
   }
   const running = Array.from({ length: clients }, (_, number) => client(number))
-  // Measured by responses, not only by time: otherwise a lifetime on a busy machine could pass without any.
+  // Measured by responses, not only by time, because a lifetime on a busy machine could pass without any response.
   const enough = 4 + Math.floor(random() * 40)
   await eventually(`${enough} answers`, async () => answers >= enough)
   await pause(random() * 20)
@@ -79,12 +79,12 @@ async function liveAndDie(
 }
 
 /**
- * kill -9 between any two steps of a POST: once it has been repeated with its key, it has happened exactly once (P8,
- * T-RACE-03).
+ * Runs kill -9 between any two steps of a POST: after the POST is repeated with the same key, it has taken effect exactly once
+ * (P8, T-RACE-03).
  */
 export function killRepeatsSuite(engine: EngineUnderTest): void {
   describe(`kill -9 at ${kills} random moments among POSTs with keys (seed ${seed})`, () => {
-    it('201 or 202 to each repetition, and one resource for each key', { timeout: 120_000 }, async () => {
+    it('responds to each repeated request with 201 or 202, and creates one resource per key', { timeout: 120_000 }, async () => {
       const place = await engine.place()
       const service = await realService({ DATABASE_URL: place.url, PLINTH_ROLES: 'api,auth' })
       try {
@@ -104,7 +104,7 @@ export function killRepeatsSuite(engine: EngineUnderTest): void {
   })
 }
 
-/** The repeated request succeeds; a client that got a response before the kill gets an identical one. */
+/** Asserts that the repeated request succeeds; a client that got a response before the kill gets an identical response. */
 async function repeated(service: RealService, operation: Operation): Promise<void> {
   const answer = await send(service, operation)
   assert.ok([201, 202].includes(answer.status), `${operation.key}: ${answer.status} ${answer.text}`)

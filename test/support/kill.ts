@@ -15,12 +15,12 @@ import type { EngineUnderTest } from './engines.ts'
 import { eventually, type RealService, realService } from './service.ts'
 import { unzip } from './zip.ts'
 
-/** The default; the long run uses KILLS=50. */
+/** The default number of kills; the long run uses KILLS=50. */
 const kills = Number(process.env.KILLS ?? 10)
 const rows = 40_000
 export const seed = Number(process.env.SEED ?? Date.now() % 100_000)
 
-/** Reproducible numbers in [0, 1). */
+/** Returns a generator of reproducible numbers in [0, 1). */
 export function sequence(start: number): () => number {
   let state = start
   return () => {
@@ -29,7 +29,7 @@ export function sequence(start: number): () => number {
   }
 }
 
-/** A receiver that responds with 500 to the first attempt of each event, so that every event needs a retry. */
+/** Starts a receiver that responds to the first attempt for each event with 500, so that every event needs a retry. */
 async function receiver() {
   const seen = new Map<string, { bodies: Set<string>; headers: Record<string, string>; tries: number }>()
   const server = createServer(async (request, response) => {
@@ -48,7 +48,7 @@ async function receiver() {
   return { url: `http://127.0.0.1:${port}/hook`, seen, close: () => server.close() }
 }
 
-/** A migrated database with this many products. */
+/** Creates a migrated database with this many products. */
 export async function seedProducts(url: string, rows: number): Promise<Database> {
   const db = await openDatabase(url)
   await migrate(db)
@@ -69,7 +69,7 @@ interface Ledger {
   tasks: string[]
 }
 
-/** Submits work until the service is killed at a random moment; if `mustAccept`, not before some work was accepted. */
+/** Submits work until the service is killed at a random moment; with `mustAccept`, only after some work was accepted. */
 async function dieAtWork(
   service: RealService,
   ledger: Ledger,
@@ -87,14 +87,14 @@ async function dieAtWork(
   }
   const accepting = accept()
   if (mustAccept) await accepting
-  // A request that the kill interrupted was not acknowledged.
+  // A request interrupted by the kill was not acknowledged.
   const cutOff = accepting.catch(() => {})
   await pause(30 + random() * 400)
   await service.kill('SIGKILL')
   await cutOff
 }
 
-/** A task that is interrupted for the third time would rightly fail: let it finish before the next kill. */
+/** Waits for a task that has been interrupted twice to finish before the next kill: a third interruption would fail it. */
 const noLastAttempts = (db: Database) =>
   eventually('no task is at its last attempt', async () => {
     const found = await db.read
@@ -106,10 +106,10 @@ const noLastAttempts = (db: Database) =>
     return found.length === 0
   })
 
-/** kill -9 at random moments: afterwards, everything acknowledged is completed and delivered (F-KILL, P1, P2, P4, P5). */
+/** Runs kill -9 at random moments: all acknowledged work is eventually completed and delivered (F-KILL, P1, P2, P4, P5). */
 export function killSuite(engine: EngineUnderTest): void {
   describe(`kill -9 at ${kills} random moments (seed ${seed})`, () => {
-    it('loses nothing that was accepted', { timeout: 150_000 + kills * 5_000 }, async () => {
+    it('loses no accepted work', { timeout: 150_000 + kills * 5_000 }, async () => {
       const place = await engine.place()
       const db = await seedProducts(place.url, rows)
       const hook = await receiver()
@@ -148,7 +148,7 @@ async function check(service: RealService, db: Database, ledger: Ledger, seen: S
   }
 }
 
-/** Asserts that the task completes and its file is complete: the digest matches, and it contains every row. */
+/** Asserts that the task completes and its file is complete: the digest matches, and the file contains every row. */
 async function completed(service: RealService, id: string): Promise<void> {
   const task = await eventually(`task ${id} is completed`, async () => {
     const task = (await service.call('GET', `/api/reports/${id}/status`)).json()
@@ -167,7 +167,7 @@ async function completed(service: RealService, id: string): Promise<void> {
 const sheetRows = (workbook: Buffer): number =>
   unzip(workbook).get('xl/worksheets/sheet1.xml')?.toString().match(/<row>/g)?.length ?? 0
 
-/** Asserts that the task had exactly one event, received with a valid signature and the same bytes in every attempt. */
+/** Asserts that the task had exactly one event, with a valid signature and the same bytes on every attempt. */
 async function told(db: Database, seen: Seen, secret: string, taskId: string): Promise<void> {
   const events = await db.read.selectFrom('events').select('id').where('body', 'like', `%${taskId}%`).execute()
   assert.equal(events.length, 1)

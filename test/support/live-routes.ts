@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify'
 
 export interface LiveRoute {
   method: string
-  /** The path as the framework writes it, with `:id`. */
+  /** The path in the framework's notation, with `:id`. */
   url: string
 }
 
-/** Every route of the service, parsed from the framework's printed route tree, except OPTIONS, which every path has. */
+/** Returns every route of the service, parsed from the framework's route tree, except OPTIONS, which every path has. */
 export function liveRoutes(app: FastifyInstance): LiveRoute[] {
   const parts: string[] = []
   const lines = app.printRoutes({ commonPrefix: false }).split('\n')

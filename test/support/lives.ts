@@ -3,13 +3,13 @@ import { readConfig } from '../../src/config/config.ts'
 import type { Definition } from '../../src/definition/service.ts'
 import { versionLives } from '../../src/version-lifecycle.ts'
 
-/** The setting for a deprecated v1 and a retired v0. */
+/** The PLINTH_VERSIONS setting for a deprecated v1 and a retired v0. */
 export const ending = JSON.stringify({
   v0: { status: 'retired', successor: 'v1' },
   v1: { status: 'deprecated', deprecatedAt: '2026-12-01', sunsetAt: '2027-12-01', successor: 'v2' },
   v2: { status: 'active' },
 })
 
-/** The version lifecycles that a value of PLINTH_VERSIONS gives a definition. */
+/** Returns the version lifecycles that a PLINTH_VERSIONS value produces for a definition. */
 export const livesOf = (plans: string, definition: Definition = builtIn) =>
   versionLives(definition, readConfig({ PLINTH_VERSIONS: plans }).versions.plans)

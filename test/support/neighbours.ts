@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 
 /**
- * Starts processes that use all available CPU time; returns a function that ends them. They exit by themselves after two
+ * Starts processes that use all available CPU time; returns a function that stops them. They exit on their own after two
  * minutes.
  */
 export function busyNeighbours(perProcessor: number): () => void {

@@ -23,18 +23,18 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
   version: string
 }
 
-/** A registered route, independent of the document. */
+/** A registered route, read from the app rather than the document. */
 export interface LiveRoute {
   method: string
-  /** With `{id}`, as in the document. */
+  /** Written with `{id}`, as in the document. */
   path: string
   scope: string | undefined
   orScope: string | undefined
-  /** True for a page, a script or a step of a browser login, which generated clients do not need. */
+  /** True for pages, scripts and browser login steps, which generated clients do not need. */
   isForBrowsers: boolean
 }
 
-/** The paths of browser login, consent and logout, and of their pages. */
+/** Paths of browser login, consent and logout, including their pages. */
 const browserPaths = /^\/oauth\/(authorize|logout|interaction|invitation)(\/|$)/
 
 function isForBrowsers({ url, schema }: RouteOptions): boolean {
@@ -50,16 +50,16 @@ export interface Documented {
   live: LiveRoute[]
   operations: () => { path: string; method: string; operation: Json }[]
   at: (pointer: string) => Json
-  /** Resolves a reference; returns anything else unchanged. */
+  /** Resolves a reference; returns any other value unchanged. */
   resolve: (value: Json) => Json
-  /** A schema with all references inlined. */
+  /** Returns a schema with all references inlined. */
   inlined: (schema: Json) => Json
   compile: (schema: Json) => (value: unknown) => boolean
-  /** Fails, naming `where`, unless the schema allows the value. */
+  /** Fails with `where` in the message unless the schema allows the value. */
   check: (schema: Json, value: unknown, where: string) => void
 }
 
-/** The app with the production origin, release and authorization server, and with access to its document. */
+/** Builds the app with the production origin, release and authorization server, and with access to its document. */
 export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
   const stop = onEveryRoute((route) => {
@@ -75,7 +75,7 @@ export async function documentedApp(db: Database, settings: object = {}): Promis
   return { service, live, document, ...reader(document) }
 }
 
-/** Calls `see` for each route that any app registers from now on. */
+/** From now on, calls `see` for each route that any app registers. */
 function onEveryRoute(see: (route: RouteOptions) => void): () => void {
   const hook = (message: unknown) => (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', see)
   diagnostics.subscribe('fastify.initialization', hook)

@@ -4,17 +4,17 @@ import { connect } from 'node:net'
 import { freePort } from '../../src/start.ts'
 import { eventually } from './service.ts'
 
-/** The reason to skip tests with Redis; false if `redis-server` is on the path. */
+/** The reason to skip tests that need Redis; false if `redis-server` is on the path. */
 export const redisMissing: string | false =
   spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
 
-/** A real Redis server without persistence, which a test can break. */
+/** A real Redis server without persistence, which a test can kill or suspend. */
 export interface RedisUnderTest {
   url: string
   start: () => Promise<void>
-  /** Kills it without warning. */
+  /** Kills the server without warning. */
   kill: () => Promise<void>
-  /** Suspends it with its connections open; `resume` lets it continue. */
+  /** Suspends the server with its connections open; `resume` lets it continue. */
   pause: () => void
   resume: () => void
   /** Sends one command and returns its reply. */

@@ -11,7 +11,7 @@ export const numbersKind: ReportKind = {
   columns: [{ name: 'n', type: 'integer', sql: 'id' }],
 }
 
-/** Pages of ten numbers; calls `before` ahead of each page. */
+/** Yields pages of ten numbers; calls `before` before each page. */
 export const numberPages = (pages: number, before: (page: number) => unknown = () => {}): Snapshot => ({
   prepare: async () => {},
   count: async () => pages * 10,
@@ -25,8 +25,8 @@ export const numberPages = (pages: number, before: (page: number) => unknown = (
 })
 
 /**
- * Renders a report as a worker thread does, but in this thread, with rows from the test or a database, into the store. Can
- * be stopped between pages.
+ * Renders a report into the store as a worker thread does, but in this thread, with rows from the test or from a database.
+ * Rendering can be stopped between pages.
  */
 export const produceHere =
   (results: ResultStore, source: Snapshot | string): Produce =>

@@ -49,7 +49,7 @@ export interface RealService {
 }
 
 /**
- * Starts the service as an operator would: in its own process, with TLS and a data folder, and a client with every scope.
+ * Starts the service as an operator would: in its own process, with TLS, a data folder, and a client that has every scope.
  */
 export async function realService(env: Record<string, string> = {}): Promise<RealService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-service-'))

@@ -4,7 +4,7 @@ import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import type { Database } from '../../src/storage/database.ts'
 
-/** A statement as the service ran it, with its parameters if the query plan depends on them. */
+/** A statement that the service ran, with its parameters if the query plan depends on them. */
 export interface Statement {
   text: string
   values: readonly unknown[]
@@ -14,7 +14,7 @@ type Spy = Pick<TestContext['mock'], 'method'>
 
 /**
  * Records each distinct statement that this process prepares or sends from now on: call it before opening the database.
- * Statements of scan threads are not recorded.
+ * Statements in scan threads are not recorded.
  */
 export function noteStatements(mock: Spy): Map<string, Statement> {
   const seen = new Map<string, Statement>()
@@ -48,13 +48,13 @@ interface Node {
   Plans?: Node[]
 }
 
-/** More rows than any step of a statement may read: a page of 200, or those that one replay examines. */
+/** More rows than any step of a query plan may read: a page of 200, or the rows that one replay examines. */
 const maxMet = 2_500
 
-/** Tables that stay small whatever clients do: the operator fills them, or their rows are fixed. */
+/** Tables that stay small regardless of what clients do: operators fill them, or the number of rows is fixed. */
 const small = new Set(['settings', 'signing_keys', 'audit_head', 'migrations', 'resource_tables'])
 
-/** Why the plan of an engine for a statement is unacceptable; undefined if it reads a bounded number of rows. */
+/** Returns why the engine's plan for a statement is unacceptable; undefined if it reads a bounded number of rows. */
 export function judge(db: Database, statement: Statement): Promise<string | undefined> {
   return db.engine.name === 'sqlite' ? judgeSqlite(db, statement) : judgePostgres(db, statement)
 }
@@ -77,7 +77,7 @@ async function judgeSqlite(db: Database, { text }: Statement): Promise<string | 
   return unserved(text, plan)
 }
 
-/** For a page: a condition that the index does not cover, so that any number of rows may be read to fill the page. */
+/** Finds a condition that the index does not cover, so that any number of rows may be read to fill a page. */
 function unserved(text: string, plan: string): string | undefined {
   const [, table, conditions = ''] = / from "(\w+)" where (.*) order by .* limit /.exec(text) ?? []
   if (table === undefined || / from /.test(conditions)) return undefined

@@ -2,7 +2,7 @@ import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { lengthOf, statusOf } from '../../bench/http.ts'
 
-/** The outcomes of the requests of a run. */
+/** Request outcomes in a run. */
 export interface Fates {
   /** Requests written completely to the socket. */
   written: number
@@ -10,15 +10,15 @@ export interface Fates {
   /** Ids of written requests whose connection was reset before the response. */
   reset: string[]
   /**
-   * Ids of written requests whose connection was closed gracefully without a response; the access log says which were
-   * handled.
+   * Ids of written requests whose connection was closed gracefully without a response; the access log shows which of them
+   * were handled.
    */
   ended: string[]
-  /** 503 without Retry-After. */
+  /** Number of 503 responses without Retry-After. */
   bare503: number
-  /** Requests that could not be sent because nothing was listening. */
+  /** Number of requests that could not be sent because no process was listening. */
   refused: number
-  /** Responses with `Connection: close`. */
+  /** Number of responses with `Connection: close`. */
   last: number
   statuses: Record<number, number>
 }
@@ -30,7 +30,7 @@ export const noFates = (): Fates => ({
 export interface ClientOptions {
   port: number
   tls: boolean
-  /** The text of a request with this id. */
+  /** Returns the text of the request with this id. */
   request: (id: string) => string
   fates: Fates
 }
@@ -38,18 +38,18 @@ export interface ClientOptions {
 interface Connection {
   socket: Socket
   ready: boolean
-  /** The written request that has no response yet. */
+  /** The id of the written request that has no response yet. */
   id: string | null
   /** Whether that request was written completely. */
   isWritten: boolean
   bytes: Buffer
-  /** No more requests are sent here: the response was the last one, or the service closed the connection. */
+  /** True once no more requests may be sent: the last response has arrived, or the service closed the connection. */
   over: boolean
 }
 
 /**
- * Uses one keep-alive connection after another with one request at a time, like a careful client: sends nothing after a
- * response with `Connection: close`, or after the connection was closed.
+ * Uses one keep-alive connection at a time, with one request at a time, like a careful client: sends nothing on a connection
+ * that was closed or whose last response had `Connection: close`.
  */
 export function keepAliveClient(options: ClientOptions): { send: (id: string) => void; close: () => void } {
   let current: Connection | null = null
@@ -62,7 +62,7 @@ export function keepAliveClient(options: ClientOptions): { send: (id: string) =>
     })
   }
   return {
-    /** Writes a request now, or once connected; does nothing while another one is in flight. */
+    /** Writes a request now, or once connected; does nothing while another request is in flight. */
     send: (id) => {
       if (current && !current.over) {
         if (current.ready && current.id === null) write(current, id)
@@ -96,7 +96,7 @@ function open(options: ClientOptions, onReady: (connection: Connection) => void)
     connection.over = true
     if (!connection.ready) fates.refused++
     else if (connection.id !== null && (code === 'ECONNRESET' || code === 'EPIPE')) {
-      // A connection that was reset before it took the request counts as refused.
+      // A connection that was reset before the request was written counts as refused.
       if (connection.isWritten) fates.reset.push(connection.id)
       else fates.refused++
       connection.id = null

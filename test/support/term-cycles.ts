@@ -17,18 +17,18 @@ export interface CyclesOptions {
   tls: boolean
   perSecond: number
   connections: number
-  /** Environment variables for the service in addition to the defaults of tests. */
+  /** Environment variables for the service, in addition to the test defaults. */
   env: Record<string, string>
   random: () => number
   /** Receives one line per cycle. */
   say: (line: string) => void
 }
 
-/** The outcomes of the requests of a cycle, and how the service ended. */
+/** Request outcomes in a cycle, and how the service ended. */
 export interface Cycle extends Fates {
-  /** Requests that the access log lists as handled but that got no response. */
+  /** Requests that got no response although the access log lists them as handled. */
   lost: string[]
-  /** The first `/readyz` status other than 200; undefined if it was checked too late for a response. */
+  /** The first `/readyz` status other than 200; undefined if the check came too late for a response. */
   readyz: number | undefined
   exitCode: number | null
   stopMs: number
@@ -46,7 +46,7 @@ interface Stoppable {
   remove: () => void
 }
 
-/** Repeatedly starts a service and stops it with SIGTERM under load; returns each cycle. */
+/** Repeatedly starts a service and stops it with SIGTERM under load; returns the outcome of each cycle. */
 export async function termCycles(options: CyclesOptions): Promise<Cycle[]> {
   const cycles: Cycle[] = []
   const service = await stoppable(options)
@@ -96,7 +96,7 @@ async function stoppable({ tls, env }: CyclesOptions): Promise<Stoppable> {
   return { port, tls, start, remove }
 }
 
-/** The status of one GET on its own connection; undefined if connecting fails. */
+/** Returns the status of one GET on its own connection; undefined if connecting fails. */
 const statusAt = (service: Pick<Stoppable, 'port' | 'tls'>, path: string) =>
   send(service, { method: 'GET', path }).then(
     (answer) => {
@@ -106,7 +106,7 @@ const statusAt = (service: Pick<Stoppable, 'port' | 'tls'>, path: string) =>
     () => undefined,
   )
 
-/** Four reads and a write, repeated, each with its own id. */
+/** Builds repeating sequences of four reads and a write, each request with its own id. */
 async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const basic = { authorization: `Basic ${Buffer.from('boot:boot').toString('base64')}` }
@@ -123,11 +123,11 @@ async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
   }
 }
 
-/** Whether a cycle kept every promise of a graceful shutdown. */
+/** Returns true if a cycle met every guarantee of a graceful shutdown. */
 export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): boolean =>
   lost.length + reset.length + bare503 === 0 && exitCode === 0 && (readyz ?? 503) === 503
 
-/** Requests whose connection was closed gracefully before they were read: clients send them again. */
+/** Counts requests whose connection was closed gracefully before they were read; clients send such requests again. */
 export const unread = ({ ended, lost }: Cycle): number => ended.filter((id) => !lost.includes(id)).length
 
 function lineOf(cycle: Cycle, at: number): string {
@@ -165,7 +165,7 @@ async function stopUnderLoad(service: Stoppable, options: CyclesOptions, at: num
 
 type Clients = ReturnType<typeof keepAliveClient>[]
 
-/** Sends requests at a fixed rate, distributed round-robin over the clients; returns a function that stops it. */
+/** Sends requests at a fixed rate, round-robin over the clients; returns a function that stops sending. */
 function load(clients: Clients, perSecond: number, at: number): () => Promise<void> {
   const begunMs = performance.now()
   let sent = 0
@@ -175,7 +175,7 @@ function load(clients: Clients, perSecond: number, at: number): () => Promise<vo
   }, tickMs)
   return async () => {
     clearInterval(timer)
-    // Responses sent before the service ends are still read.
+    // Responses that were sent before the service ended are still read.
     await pause(afterMs)
     for (const { close } of clients) close()
   }

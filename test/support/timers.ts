@@ -6,10 +6,10 @@ export const later = (ms: number, run: () => void) => {
   return () => clearTimeout(timer)
 }
 
-/** Timers for timeouts that even a busy machine never reaches. */
+/** Timers whose timeouts are too long to expire even on a busy machine. */
 export const patient = (ms: number, run: () => void) => later(ms * 100, run)
 
-/** Timers that the test advances. */
+/** Creates timers that the test advances. */
 export function drivenTimers() {
   let nowMs = 0
   const waiting = new Set<{ atMs: number; run: () => void }>()
@@ -32,7 +32,7 @@ export function drivenTimers() {
   }
 }
 
-/** Yields to the event loop until the condition holds; the timeout of the test is the limit. */
+/** Yields to the event loop until the condition holds, limited only by the test's timeout. */
 export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await turn()
 }

@@ -29,11 +29,11 @@ export interface FaultRun {
   say: (line: string) => void
 }
 
-/** The figures of a run. */
+/** Measurements of a run. */
 export interface FaultFigures {
   events: number
   delivered: number
-  /** The 99th percentile of calls per delivery beyond the first, and the number of duplicates that no failure explains. */
+  /** The 99th percentile of repeated calls per delivery, and the number of repeated calls that no failure explains. */
   attemptsP99: number
   duplicates: number
   healthyP95Ms: number
@@ -48,7 +48,8 @@ const waitingForHole = 200
 
 /**
  * Sends events to twelve hostile receivers and a black hole through the real queue, fan-out, sender and sockets. The clock
- * runs, and is advanced whenever there is nothing to do but wait. Asserts the requirements (F-WH) and reports the figures.
+ * runs in real time, and skips ahead whenever there is nothing to do but wait. Asserts the requirements (F-WH) and returns the
+ * measurements.
  */
 export async function faultRun(db: Database, { events, healthyEvents, seed, say }: FaultRun): Promise<FaultFigures> {
   let skewMs = 0
@@ -113,7 +114,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     say(`healthy endpoints meanwhile: p95 ${healthyP95Ms} ms`)
     assert.ok(healthyP95Ms <= 2_000, `p95 of healthy endpoints: ${healthyP95Ms} ms`)
 
-    // It has been shown not to delay other endpoints; its owner pauses it.
+    // The black hole has not delayed other endpoints; now its owner pauses the webhook.
     await the.unsubscribe(ownerOfHole, holeId)
     await untilAllEnded()
     const virtualHours = (now() - started) / 3_600_000
@@ -128,7 +129,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     rmSync(folder, { recursive: true })
   }
 
-  /** Advances the clock to whatever is due next, until only the black hole is waiting. */
+  /** Repeatedly advances the clock to the next due delivery, until only the black hole is waiting. */
   async function untilAllEnded(): Promise<void> {
     for (;;) {
       await eventually('events are told', async () => (await waiting('event')) === 0)
@@ -138,7 +139,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
       assert.ok(due !== null, 'something waits, but nothing is due')
       skewMs += Math.max(0, due - now())
       dispatch.wake()
-      // Receivers poll the clock every few ms to recover in time.
+      // Receivers poll the clock every few milliseconds, so that they recover in time.
       await pause(10)
     }
   }
@@ -158,7 +159,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
 
 type Endpoints = ReadonlyMap<Hostile, { secret: string }>
 
-/** Asserts that every event was delivered and that each attempt had the bytes of the event and a valid signature. */
+/** Asserts that every event was delivered, and that each attempt had the event's exact bytes and a valid signature. */
 async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoints: Endpoints) {
   const rows = await db.read
     .selectFrom('deliveries')
@@ -178,7 +179,7 @@ async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoin
       if (ids.has(id)) duplicates += 1
       ids.add(id)
       assert.equal(bytes, bodies.get(id))
-      // Independent of the clock: only the signature is verified here.
+      // Uses the call's own timestamp, because only the signature is verified here.
       const at = new Date(Number(headers['webhook-timestamp']) * 1_000)
       assert.ok(String(headers['webhook-signature']).includes(reader.sign(id, at, bytes)))
     }
@@ -190,7 +191,7 @@ async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoin
   return { delivered: mine.length, attemptsP99, duplicates }
 }
 
-/** A certificate for localhost from an authority that the sender trusts, and one from an untrusted authority. */
+/** Creates two certificates for localhost: one from an authority that the sender trusts, one from an untrusted authority. */
 async function bothCertificates(folder: string) {
   const [known, unknown] = await Promise.all(
     ['known', 'unknown'].map((name) => localCertificates(join(folder, name), ['localhost'], Date.now)),

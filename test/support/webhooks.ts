@@ -40,7 +40,7 @@ export interface Answer {
   text?: string
 }
 
-/** A receiver that records its calls; the test decides the response to the n-th call. */
+/** Starts a receiver that records its calls; the test decides the response to the n-th call. */
 export async function receiver(t: TestContext, answer: (n: number, call: Call) => Answer | Promise<Answer>) {
   const calls: Call[] = []
   const server = createServer(async (request, response) => {
@@ -84,7 +84,7 @@ interface Emitted {
   audience?: string
 }
 
-/** Common steps of the tests, on the database of the suite. */
+/** Common test steps, on the suite's database. */
 export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   const store = { db, queue: queue as Queue, sealer: seal, now: Date.now, random: randomBytes }
   const deliveries = (eventId: string): Promise<Delivery[]> =>
@@ -120,7 +120,7 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
       await db.write((tx) => recordEvent(tx, queue as Queue, event))
       return event
     },
-    /** The deliveries of an event, once each of them meets a condition; by default, once none is pending. */
+    /** Waits until each delivery of an event meets a condition, by default until none is pending; returns the deliveries. */
     settled: async (eventId: string, met = (row: Delivery) => row.status !== 'pending'): Promise<Delivery[]> => {
       for (;;) {
         const found = await deliveries(eventId)
@@ -143,15 +143,15 @@ export const outcomes = {
   gone: { ...failed, status: 410, gone: true },
 } satisfies Record<string, Outcome>
 
-/** A batch of jobs that exists only in the test. */
+/** Creates a batch of jobs that exists only in the test. */
 export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => ({
   ...{ payloads, signal: new AbortController().signal, finish: async () => {} },
   ...more,
 })
 
 /**
- * The dispatchers of a suite on its own database, passed as `opened`, with a clock that the test controls. They make no
- * calls: the test supplies each outcome. Each test begins at the same time and without deliveries.
+ * Creates dispatchers on the suite's own database, passed as `opened`, with a clock that the test controls. Dispatchers make
+ * no calls: the test supplies each outcome. Each test starts at the same time and without deliveries.
  */
 export function dispatching(
   engine: Pick<EngineUnderTest, 'database'>,
@@ -200,7 +200,7 @@ export function dispatching(
     running.push(dispatch)
     return dispatch
   }
-  /** A delivery to one webhook, with a dispatcher of its own. */
+  /** Creates a delivery to one webhook, with its own dispatcher. */
   const one = async (answer: Outcome | (() => Outcome | Promise<Outcome>), options: Partial<DispatchOptions> = {}) => {
     const owner = newOwner()
     const sent: OutboundPost[] = []
@@ -215,7 +215,7 @@ export function dispatching(
     const row = async () => ((await the.deliveries(event.id)) as [Delivery])[0]
     const { id } = await row()
     const run = async () => {
-      // A newly started dispatcher claims at once.
+      // A newly started dispatcher claims immediately.
       const dispatch = await start(post, options)
       await dispatch.settled()
       await dispatch.stop(1_000)
