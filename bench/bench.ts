@@ -5,7 +5,7 @@ import type { Row } from './results.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { Service } from './service.ts'
 
-/** The context of all measurements. */
+/** Context shared by all measurements. */
 export interface Bench {
   options: Options
   sandbox: Sandbox
@@ -14,33 +14,33 @@ export interface Bench {
   service: Service
   /** Bare Fastify. */
   reference: Target
-  /** Memory of the service right after its start. */
+  /** The service's memory use right after startup. */
   start: Memory
-  /** Prints a line of progress. */
+  /** Prints a progress line. */
   say: (line: string) => void
 }
 
-/** A row of the table and how to measure it. */
+/** A table row and how to measure it. */
 export interface Measurement {
   name: string
   measure: (bench: Bench) => Promise<Row>
 }
 
-/** The command-line options of a run. */
+/** Command-line options of a run. */
 export interface Options {
   rounds: number
   seconds: number
   connections: number
-  /** Number of products in the database, and of rows in the report. */
+  /** Number of products in the database and of rows in the report. */
   rows: number
-  /** The only row to measure; null for all rows. */
+  /** The only row to measure; null to measure all rows. */
   only: string | null
   tls: boolean
-  /** File for the figures; null for bench/results/<date>.json. */
+  /** Output file for the results; null for bench/results/<date>.json. */
   json: string | null
-  /** Whether a ratio below its floor makes the run fail. */
+  /** Whether a run fails if a ratio is below its floor. */
   check: boolean
-  /** Whether to write CPU profiles of the service and the reference, which slows them down a little. */
+  /** Whether to write CPU profiles of the service and the reference, which slows both down slightly. */
   profile: boolean
 }
 
@@ -62,7 +62,7 @@ export const usage = `Measures the service relative to a reference on the same c
   --help            print this text
 `
 
-/** Parses the command line; null for --help. Throws on unknown or invalid options. */
+/** Parses the command line; returns null for --help. Throws on unknown or invalid options. */
 export function readOptions(args: string[]): Options | null {
   const { values } = parseArgs({
     args,

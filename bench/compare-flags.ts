@@ -8,9 +8,9 @@ import { openSandbox } from './sandbox.ts'
 import { type Service, startService } from './service.ts'
 
 /**
- * Compares Node.js flags: starts one service per set of flags and measures all of them in every round, so that other load on
- * the machine affects them equally. Prints the medians of requests per second and of CPU time per request, and the peak memory
- * of each service.
+ * Compares Node.js flags: starts one service per set of flags and measures all services in every round, so that other load
+ * on the machine affects them equally. For each service, prints the median requests per second, the median CPU time per
+ * request, and the peak memory.
  *
  *   node bench/compare-flags.ts [--rounds N] [--seconds N] [--rows N] [--only ROW] -- '<flags>' '<other flags>' ''
  */

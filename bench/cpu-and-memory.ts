@@ -2,11 +2,11 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 
-/** The core of the servers, of which only one works at a time, and the core of the load generator. */
+/** The core for the servers, only one of which is busy at a time, and the core for the load generator. */
 export const serverCore = 0
 export const loadCore = 1
 
-/** Whether this machine can pin processes to these two cores. */
+/** Returns true if this machine can pin processes to these two cores. */
 export const canPin = (): boolean =>
   [serverCore, loadCore].every((core) => spawnSync('taskset', ['-c', String(core), 'true']).status === 0)
 
@@ -14,7 +14,7 @@ export const canPin = (): boolean =>
 export const pinned = (pin: boolean, core: number, command: string[]): string[] =>
   pin ? ['taskset', '-c', String(core), ...command] : command
 
-/** The machine, for the file with the figures. */
+/** Describes the machine for the results file. */
 export const describeMachine = (pin: boolean) => ({
   cpu: cpus()[0]?.model ?? 'unknown',
   cores: cpus().length,
@@ -25,15 +25,15 @@ export const describeMachine = (pin: boolean) => ({
 
 const ticksPerSecond = 100
 
-/** CPU time of a process and its threads in ms. */
+/** Returns the CPU time of a process and its threads in ms. */
 export function cpuMsOf(pid: number): number {
-  // The command name in parentheses may contain spaces, so the fields are counted from its end.
+  // The command name in parentheses may contain spaces, so fields are counted from its closing parenthesis.
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return ((Number(fields[11]) + Number(fields[12])) * 1_000) / ticksPerSecond
 }
 
-/** Time that a core was busy with any process in ms. */
+/** Returns how long a core has been busy with any process, in ms. */
 export function busyMsOf(core: number): number {
   const line = new RegExp(`^cpu${core} (.*)$`, 'm').exec(readFileSync('/proc/stat', 'latin1'))?.[1] ?? ''
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = line.split(' ').map(Number)
@@ -47,36 +47,36 @@ export interface Memory {
   peakMiB: number
 }
 
-/** The memory of a process, from /proc. */
+/** Reads the memory use of a process from /proc. */
 export function memoryOf(pid: number): Memory {
   const status = readFileSync(`/proc/${pid}/status`, 'latin1')
   const mebibytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1_024
   return { rssMiB: mebibytes('VmRSS'), peakMiB: mebibytes('VmHWM') }
 }
 
-/** Resets the peak, so that each row has its own. */
+/** Resets the peak, so that each row has a separate peak. */
 export function resetPeak(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5')
   } catch {
-    // Without permission the peak covers the earlier rows, too.
+    // Without permission, the peak includes earlier rows.
   }
 }
 
-/** Meters the CPU time of a process from now on. */
+/** Starts measuring the CPU time of a process. */
 export function meterOf(pid: number) {
   const start = { wall: performance.now(), busy: busyMsOf(serverCore), cpu: cpuMsOf(pid) }
   let cpu = start.cpu
   return {
-    /** Takes a sample; call it repeatedly if the process may exit, because then /proc no longer has the value. */
+    /** Takes a sample. Call it repeatedly if the process may exit, because /proc then no longer has the value. */
     sample: () => {
       try {
         cpu = cpuMsOf(pid)
       } catch {
-        // The process has exited: the last sample counts.
+        // The process has exited, so the last sample is used.
       }
     },
-    /** CPU shares of the process, and of others on its core, since the start; `serverUs` is per row. */
+    /** Returns the fractions of CPU time used so far by the process and by others on its core; `serverUs` is per row. */
     read: (rows: number) => {
       const wall = performance.now() - start.wall
       const used = cpu - start.cpu
@@ -86,7 +86,7 @@ export function meterOf(pid: number) {
   }
 }
 
-/** Readings of the wall clock and of CPU times in ms. */
+/** Wall-clock and CPU times in ms. */
 export interface Clocks {
   wall: number
   load: number
@@ -109,7 +109,7 @@ export function readClocks(serverPid: number, idleMs: number): Clocks {
   }
 }
 
-/** Shares of the wall time between two readings, and the server's CPU time for each of `count` responses. */
+/** Returns fractions of the wall time between two readings, and the server's CPU time for each of `count` responses. */
 export function sharesOf(before: Clocks, after: Clocks, count: number) {
   const spent = (name: keyof Clocks) => after[name] - before[name]
   const share = (name: keyof Clocks) => spent(name) / spent('wall')

@@ -28,7 +28,7 @@ export interface HttpRequest {
   body?: string
 }
 
-/** Sends one request; resolves with the response, whose body is still to be read. */
+/** Sends one request; resolves with the response, whose body has not been read yet. */
 export function send({ port, tls }: Address, { method, path, headers, body = '' }: HttpRequest) {
   const all = { ...proxied(tls), ...headers, ...(body !== '' && { 'content-length': Buffer.byteLength(body) }) }
   const options = { host: '127.0.0.1', port, method, path, headers: all, agent: false as const }
@@ -55,16 +55,16 @@ export function requestText(method: string, path: string, headers: Headers, body
 }
 
 const headEnd = Buffer.from('\r\n\r\n')
-/** Both spellings that the servers use. */
+/** Matches both spellings that the servers use. */
 const lengthNames = ['content-length', 'Content-Length'].map((name) => Buffer.from(`\r\n${name}: `))
 const digit = (byte: number | undefined) => (byte ?? 0) - 48
 
-/** The status of the response at the start of the buffer. */
+/** Returns the status of the response at the start of the buffer. */
 export const statusOf = (bytes: Buffer): number => digit(bytes[9]) * 100 + digit(bytes[10]) * 10 + digit(bytes[11])
 
 /**
- * Length of the response at the start of the buffer, 0 while its head is incomplete. Understands only what the two servers
- * send: HTTP/1.1 with a Content-Length, or 204 and 304 without content. Throws on anything else.
+ * Returns the length of the response at the start of the buffer, or 0 while its head is incomplete. Supports only what the
+ * two servers send: HTTP/1.1 with a Content-Length, or 204 and 304 without content. Throws on anything else.
  */
 export function lengthOf(bytes: Buffer): number {
   const end = bytes.indexOf(headEnd)

@@ -12,7 +12,7 @@ const others = 20
 const othersPerSecond = 25
 const greedyTimes = 20
 
-/** Starts a service with its own limits and few rows. */
+/** Starts a service with the given limits and few rows. */
 async function startLimited(bench: Bench, name: string, limits: Record<string, string>): Promise<Service> {
   const service = await startService(bench.sandbox, { ...bench.options, rows }, bench.pin, { name, limits })
   resetPeak(service.pid)
@@ -24,7 +24,7 @@ const reads = (headers: Record<string, string>) =>
 
 const ms = (value: number) => `${value.toFixed(2)} ms`
 
-/** The latency of other clients while one sends twenty times its limit. */
+/** Measures the latency of other clients while one client sends twenty times its limit. */
 export const greedyRow: Measurement = { name: 'greedy', measure: greedy }
 
 async function greedy(bench: Bench) {
@@ -90,7 +90,7 @@ async function newKey(service: Service, headers: Record<string, string>, name: s
   return (JSON.parse((await expectResponse(service, 201, request)).body) as { key: string }).key
 }
 
-/** The goodput at ten times the capacity of the service, with conditional reads, lists and writes. */
+/** Measures the goodput at ten times the service's capacity, with conditional reads, lists and writes. */
 export const overloadRow: Measurement = { name: 'overload', measure: overload }
 
 const overloadTimes = 10
@@ -132,7 +132,7 @@ async function overload(bench: Bench) {
   return withRatio({ ...about, rounds, memory })
 }
 
-/** Of twenty requests, fourteen conditional reads, three lists, two writes and one unconditional read. */
+/** Builds requests in groups of twenty: 14 conditional reads, three lists, two writes and one unconditional read. */
 function mix(headers: Record<string, string>): string[] {
   const json = { ...headers, 'content-type': 'application/json' }
   const read = (at: number) => requestText('GET', `/products/${1 + at * 150}`, { ...headers, 'if-none-match': '"1"' })
@@ -145,7 +145,7 @@ function mix(headers: Record<string, string>): string[] {
   })
 }
 
-/** Probes, one second each, until the latency is as before. Throws if that takes too long. */
+/** Probes for one second at a time until the latency has returned to normal. Throws if that takes too long. */
 async function untilRecovered(probe: () => Promise<OpenResult>, usual: StreamResult, say: Bench['say']): Promise<void> {
   const maxP99Ms = Math.max(2 * usual.p99Ms, 20)
   for (let second = 1; second <= maxRecoverySeconds; second++) {
@@ -158,7 +158,7 @@ async function untilRecovered(probe: () => Promise<OpenResult>, usual: StreamRes
 
 const streamOf = ({ streams }: OpenResult, name: string) => streams[name] as StreamResult
 
-/** Throws for an unexpected status, for 429 or 503 without Retry-After, and for any 429 or 503 in the `unlimited` streams. */
+/** Throws on an unexpected status, on 429 or 503 without Retry-After, and on any 429 or 503 in the `unlimited` streams. */
 function assertStatuses({ streams }: OpenResult, unlimited: string[]): void {
   for (const [name, { statuses, withoutRetryAfter }] of Object.entries(streams)) {
     const rejections = unlimited.includes(name) ? [] : ['429', '503']

@@ -5,14 +5,14 @@ import { connect as secureConnect } from 'node:tls'
 import { readClocks, sharesOf } from './cpu-and-memory.ts'
 import { lengthOf, statusOf } from './http.ts'
 
-/** Standard input of the load generator. */
+/** The load generator's standard input. */
 export interface LoadOrder {
   port: number
   tls: boolean
-  /** The requests as sent over the wire, in rotation. */
+  /** The requests as sent on the wire, used in rotation. */
   requests: string[]
   connections: number
-  /** Seconds under load before counting starts. */
+  /** How long to run under load before counting starts, in seconds. */
   warmSeconds: number
   seconds: number
   /** The process whose CPU time is measured. */
@@ -20,8 +20,8 @@ export interface LoadOrder {
 }
 
 /**
- * Standard output of the load generator. Shares are CPU time per wall time, the generator's without its waiting time; the
- * `others` shares are the use of the same core by other processes.
+ * The load generator's standard output. A share is CPU time divided by wall time, which for the generator excludes waiting
+ * time; an `others` share is the use of the same core by other processes.
  */
 export interface LoadResult {
   /** Number of responses, including the warm-up. */
@@ -34,15 +34,15 @@ export interface LoadResult {
   loadShare: number
   othersShare: number
   othersLoadShare: number
-  /** CPU time of the server per request in microseconds. */
+  /** The server's CPU time per request in microseconds. */
   serverUs: number
 }
 
 /**
- * The closed-loop load generator, a process of its own: reads a `LoadOrder` and writes a `LoadResult`. Each connection sends
- * its next request as soon as it has the response to the last one. The generator does so little per request that the server
- * is the bottleneck; the usual Node.js generators need as much CPU per request as bare Fastify, which would improve every
- * ratio. It never sleeps, because waking it costs the server several microseconds on a virtual machine.
+ * The closed-loop load generator, which runs in its own process: reads a `LoadOrder` and writes a `LoadResult`. Each
+ * connection sends the next request as soon as it receives a response. The generator does so little per request that the
+ * server is the bottleneck; common Node.js generators use as much CPU per request as bare Fastify, which would make every
+ * ratio look better. It never sleeps, because waking it costs the server several microseconds on a virtual machine.
  */
 const order = JSON.parse(await text(process.stdin)) as LoadOrder
 const requests = order.requests.map((request) => Buffer.from(request))
@@ -53,7 +53,7 @@ let next = 0
 let responses = 0
 let counting = false
 let over = false
-/** Time in iterations of the event loop without a response. */
+/** Time spent in event loop iterations without a response. */
 let idleMs = 0
 
 const buffer = Buffer.alloc(65_536)
@@ -82,7 +82,7 @@ async function measured(): Promise<LoadResult> {
   }
 }
 
-/** Keeps the event loop busy, and adds up the time of iterations without a response. */
+/** Keeps the event loop busy, and adds up the time spent in iterations without a response. */
 function poll(startedMs: number, responsesBefore: number): void {
   const now = performance.now()
   if (responses === responsesBefore) idleMs += now - startedMs

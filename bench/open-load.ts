@@ -4,17 +4,17 @@ import { connect as secureConnect } from 'node:tls'
 import { readClocks, sharesOf } from './cpu-and-memory.ts'
 import { lengthOf, statusOf } from './http.ts'
 
-/** Requests of one kind of client, sent at a fixed rate. */
+/** Requests from one kind of client, sent at a fixed rate. */
 export interface Stream {
   name: string
-  /** The requests as sent over the wire, in rotation. */
+  /** The requests as sent on the wire, used in rotation. */
   requests: string[]
   perSecond: number
-  /** Connections of this stream alone, so that delayed responses to one stream do not delay another. */
+  /** Number of connections used only by this stream, so that delayed responses do not delay other streams. */
   connections: number
 }
 
-/** Standard input of the open-loop generator. */
+/** The open-loop generator's standard input. */
 export interface OpenOrder {
   port: number
   tls: boolean
@@ -24,37 +24,37 @@ export interface OpenOrder {
   serverPid: number
 }
 
-/** The outcome of a stream. Rates and latencies do not count 429 and 503. */
+/** The outcome of a stream. Rates and latencies exclude 429 and 503. */
 export interface StreamResult {
   sent: number
-  /** Requests dropped because no connection was free within a second of their due time. */
+  /** Number of requests dropped because no connection was free within a second of their due time. */
   unsent: number
   statuses: Record<number, number>
-  /** Number of 429 and 503 without Retry-After. */
+  /** Number of 429 and 503 responses without Retry-After. */
   withoutRetryAfter: number
   perSecond: number
-  /** Latencies from the time when a request was due. */
+  /** Latencies measured from when a request was due. */
   p50Ms: number
   p99Ms: number
-  /** Latency from the time when a request was sent. */
+  /** Latency measured from when a request was sent. */
   sentP99Ms: number
 }
 
 export interface OpenResult {
   streams: Record<string, StreamResult>
-  /** Connections that the server closed during a request. */
+  /** Number of connections that the server closed during a request. */
   broken: number
   serverShare: number
   loadShare: number
   othersShare: number
   othersLoadShare: number
-  /** CPU time of the server per response in microseconds. */
+  /** The server's CPU time per response in microseconds. */
   serverUs: number
 }
 
 /**
- * The open-loop load generator, a process of its own: reads an `OpenOrder` and writes an `OpenResult`. Requests are due at
- * fixed times, whether or not earlier ones have a response, so that the latencies show when the server stalls.
+ * The open-loop load generator, which runs in its own process: reads an `OpenOrder` and writes an `OpenResult`. Requests are
+ * due at fixed times, whether or not earlier requests have been answered, so that latencies show when the server stalls.
  */
 const order = JSON.parse(await text(process.stdin)) as OpenOrder
 const giveUpMs = 1_000
@@ -68,7 +68,7 @@ interface Flow {
   name: string
   requests: Buffer[]
   perSecond: number
-  /** Number of requests sent or dropped. */
+  /** Number of requests that were sent or dropped. */
   handled: number
   free: Connection[]
   result: Pick<StreamResult, 'sent' | 'unsent' | 'statuses' | 'withoutRetryAfter'>
@@ -117,7 +117,7 @@ const streams = flows.map(({ name, result, fromDueMs, fromSentMs }) => [
 const result: OpenResult = { streams: Object.fromEntries(streams), broken, ...sharesOf(before, after, responses) }
 process.stdout.write(JSON.stringify(result), () => process.exit(0))
 
-/** Sends the requests that are due, and adds up the time of iterations with nothing to do. */
+/** Sends the requests that are due, and adds up the time spent in idle iterations. */
 function poll(fromMs: number, responsesBefore: number, ended: () => void): void {
   const nowMs = performance.now()
   const sent = flows.map((flow) => sendDue(flow, nowMs)).some((count) => count > 0)

@@ -8,7 +8,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { text } from 'node:stream/consumers'
 
 /**
- * The references of the benchmarks, and the webhook receiver, each a process of its own: `node references.ts <name>`. Each
+ * The benchmarks' references and the webhook receiver, each run in its own process: `node references.ts <name>`. Each process
  * loads only the modules that it needs.
  */
 const programs: Readonly<Record<string, () => Promise<void>>> = {
@@ -24,7 +24,7 @@ function ready(): void {
 }
 
 /**
- * Fastify without plugins. It sends constant bodies of the same size as the service's through the service's schemas.
+ * Runs Fastify without plugins. Serializes constant bodies, the same size as the service's, with the service's schemas.
  * Environment: BARE_PORT, BARE_ANSWERS (JSON `{ read, page, created }`) and, for HTTPS, BARE_PEM, a file with the private key
  * and the certificates.
  */
@@ -45,7 +45,7 @@ async function bareFastify(): Promise<void> {
   const listed = listQuerySchema({ ...declaration, path: declaration.path })
 
   const app = Fastify({ https: pem ? { key: pem, cert: pem, minVersion: 'TLSv1.2' } : null })
-  // No async handlers, which would be slower.
+  // Uses no async handlers, which would be slower.
   app.get('/products/:id', { schema: { params, querystring, response: { 200: shape } } }, (_request, reply) => {
     reply.send(read)
   })
@@ -67,8 +67,8 @@ async function bareFastify(): Promise<void> {
 }
 
 /**
- * `oidc-provider` with its in-memory adapter and a signing key of the service's size. Environment: BARE_PORT, BARE_BITS (size
- * of the RSA key), BARE_CLIENT and BARE_SECRET.
+ * Runs `oidc-provider` with its in-memory adapter and a signing key as large as the service's key. Environment: BARE_PORT,
+ * BARE_BITS (RSA key size), BARE_CLIENT and BARE_SECRET.
  */
 async function bareProvider(): Promise<void> {
   const { default: Provider } = await import('oidc-provider')
@@ -115,7 +115,7 @@ interface Workbook {
   commit: () => Promise<void>
 }
 
-/** The streaming writer of exceljs, one page of rows at a time. Further arguments: the database and the file to write. */
+/** Runs the exceljs streaming writer, one page of rows at a time. Additional arguments: the database and the output file. */
 async function excelWriter(): Promise<void> {
   const [, , , databaseFile = '', filename = ''] = process.argv
   const load = createRequire(join(process.env.BENCH_EXCELJS ?? '', 'package.json'))
@@ -135,7 +135,7 @@ async function excelWriter(): Promise<void> {
     }
     if (rows.length < 1_000) break
     after = rows.at(-1)?.[0] ?? 0
-    // Lets the event loop compress and write the committed rows.
+    // Gives the event loop time to compress and write the committed rows.
     await new Promise((resolve) => setImmediate(resolve))
   }
   sheet.commit()
@@ -143,8 +143,8 @@ async function excelWriter(): Promise<void> {
 }
 
 /**
- * A loop that posts signed calls, one at a time on each connection, and records nothing. Reads `{ connections, calls: [{ url,
- * headers, body }], count }` and writes `{ perSecond }`, without the first tenth.
+ * Posts signed calls in a loop, one at a time per connection, and records nothing. Reads `{ connections, calls: [{ url,
+ * headers, body }], count }` and writes `{ perSecond }`, which excludes the first tenth of the calls.
  */
 async function bareUndici(): Promise<void> {
   const { Agent, request } = await import('undici')
@@ -176,8 +176,8 @@ async function bareUndici(): Promise<void> {
 }
 
 /**
- * A webhook receiver that does as little as possible, so that it never limits the rate: reads each request completely and
- * responds with 204. Environment: RECEIVER_PORT.
+ * Runs a webhook receiver that does as little as possible, so that it never limits the rate: reads each request completely
+ * and responds with 204. Environment: RECEIVER_PORT.
  */
 async function webhookReceiver(): Promise<void> {
   createServer(serve).listen(Number(process.env.RECEIVER_PORT), '127.0.0.1', ready)
@@ -198,7 +198,7 @@ function serve(socket: Socket): void {
   })
 }
 
-/** Length of the first request, or 0 while it is incomplete. */
+/** Returns the length of the first request, or 0 while it is incomplete. */
 function requestLength(bytes: Buffer): number {
   const head = bytes.indexOf(headEnd)
   if (head < 0) return 0

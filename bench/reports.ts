@@ -13,7 +13,7 @@ import { countProducts, referenceProgram, type Service, startService } from './s
 const pollMs = 50
 const limitMs = 300_000
 
-/** The CSV report in rows per second, compared with `sqlite3 -csv` on the same file. */
+/** Measures the CSV report in rows per second, compared with `sqlite3 -csv` on the same file. */
 export const reportRow: Measurement = { name: 'report', measure }
 
 interface Task {
@@ -33,14 +33,14 @@ async function measure(bench: Bench) {
   })
 }
 
-/** The same columns by the `sqlite3` command. */
+/** Exports the same columns with the `sqlite3` command. */
 function shellExport(bench: Bench, count: number): Promise<Exported> {
   const query = 'select id, name, price, created_at, updated_at from products order by id'
   const file = bench.service.databaseFile
   return commandExport(bench, ['sqlite3', '-readonly', '-csv', '-header', file, query], count)
 }
 
-/** Requests a report and waits until it is completed; downloads the result and checks its number of rows or lines. */
+/** Requests a report and waits until it is completed; downloads the result and checks the number of rows or lines. */
 async function serviceExport(service: Service, format: string, count: number): Promise<Exported> {
   const headers = { authorization: `Bearer ${await service.token()}` }
   const json = { ...headers, 'content-type': 'application/json' }
@@ -78,7 +78,7 @@ async function untilCompleted(service: Service, headers: Record<string, string>,
 
 const aboutNdjson = { name: 'report-ndjson', title: 'NDJSON report of products', floor: 0.5, reference: 'own CSV' }
 
-/** The NDJSON report, compared with the service's own CSV. */
+/** Measures the NDJSON report, compared with the service's own CSV. */
 const ndjson: Measurement = {
   name: 'report-ndjson',
   measure: (bench) =>
@@ -88,7 +88,7 @@ const ndjson: Measurement = {
     }),
 }
 
-/** The XLSX report, compared with the streaming writer of exceljs, if BENCH_EXCELJS names its folder. */
+/** Measures the XLSX report, compared with the exceljs streaming writer, if BENCH_EXCELJS is set to the exceljs folder. */
 const xlsx: Measurement = {
   name: 'report-xlsx',
   measure: async (bench) => {
@@ -103,7 +103,7 @@ const xlsx: Measurement = {
 
 export const formatRows: Measurement[] = [ndjson, xlsx]
 
-/** The same columns by exceljs, from the start of its process to its exit; prints its peak memory. */
+/** Exports the same columns with exceljs, timed from process start to exit; prints the peak memory. */
 async function excelExport({ sandbox, pin, service, say }: Bench, count: number): Promise<Exported> {
   const file = join(sandbox.folder, 'reference.xlsx')
   const start = performance.now()
@@ -114,7 +114,7 @@ async function excelExport({ sandbox, pin, service, say }: Bench, count: number)
   const sampling = setInterval(() => {
     meter.sample()
     if (child.exitCode !== null) return
-    // NaN, and so not greater, if the process has just exited.
+    // NaN if the process has just exited, and therefore not greater.
     const now = memoryOf(child.pid as number).peakMiB
     if (now > peakMiB) peakMiB = now
   }, 50)
@@ -134,7 +134,7 @@ const aboutPostgres = {
   reference: 'psql, COPY',
 }
 
-/** The CSV report on PostgreSQL, compared with COPY in `psql`, if BENCH_DATABASE_URL names a server. */
+/** Measures the CSV report on PostgreSQL, compared with COPY in `psql`, if BENCH_DATABASE_URL is set to a server's URL. */
 export const postgresRow: Measurement = {
   name: aboutPostgres.name,
   measure: async (bench) => {
@@ -161,7 +161,7 @@ export const postgresRow: Measurement = {
   },
 }
 
-/** The same columns by COPY in `psql`. */
+/** Exports the same columns with COPY in `psql`. */
 const copyExport =
   (url: string): Export =>
   (bench, count) => {
@@ -186,7 +186,7 @@ function psql(url: string, statement: string): void {
   if (status !== 0) throw new Error(`psql failed: ${stderr}`)
 }
 
-/** Rows per second of an export itself, and in total from the request to the notice that it is complete. */
+/** Rows per second for the export alone, and for the total time from the request until its completion is reported. */
 interface Exported extends ReturnType<ReturnType<typeof meterOf>['read']> {
   perSecond: number
   totalPerSecond: number
@@ -203,7 +203,7 @@ interface About {
   reference: string
 }
 
-/** A row of the table: exports the same rows in two ways, alternately. */
+/** Measures a table row: exports the same rows in two ways, alternately. */
 async function compareExports(bench: Bench, about: About, count: number, sides: Record<Side, Export>) {
   const { options, service, say } = bench
   say(`${about.title}: ${count.toLocaleString('en')} rows`)

@@ -6,33 +6,33 @@ import { bestRun, withRatio } from './results.ts'
 import { runLoad } from './sandbox.ts'
 import { countProducts, countRevisions, nameOf, priceOf, startService, unreachableLimits } from './service.ts'
 
-/** A row that measures requests per second. */
+/** A table row that measures requests per second. */
 export interface RequestRow {
   name: string
   title: string
   floor: number
-  /** The status of the service's responses. */
+  /** The expected status of the service's responses. */
   status: number
-  /** The status of the reference's responses. */
+  /** The expected status of the reference's responses. */
   referenceStatus: number
-  /** Builds the requests, which are sent in rotation; `headers` are those of every row. */
+  /** Builds the requests, which are sent in rotation; `headers` are common to all rows. */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
-  /** Counts the writes stored in the database file; `share` is the share of the requests that write. */
+  /** Counts the writes stored in the database file; `share` is the fraction of requests that write. */
   writes?: { count: (databaseFile: string) => number; share: number }
 }
 
 type Headers = Record<string, string>
 
-/** Number of different requests, so that a cache of one response does not help. */
+/** Number of different requests, so that caching one response does not help. */
 const distinct = 256
 
 const reads = (headers: Headers, rows: number) =>
   Array.from({ length: distinct }, (_, at) => requestText('GET', `/products/${spread(at, rows)}`, headers))
 
-/** Ids from the whole table, with the same number of digits if the table is large. */
+/** Returns ids from the whole table, all with the same number of digits if the table is large. */
 const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (distinct + 26)))
 
-/** Requests for successive pages, each found by the `next` link of the page before it. */
+/** Builds requests for successive pages by following the `next` link of each page. */
 async function pages(headers: Headers, _rows: number, service: Target): Promise<string[]> {
   const paths = ['/products?limit=50']
   while (paths.length < distinct) {
@@ -44,12 +44,12 @@ async function pages(headers: Headers, _rows: number, service: Target): Promise<
   return paths.map((path) => requestText('GET', path, headers))
 }
 
-/** Number of rows read at random: too many for the young generation of the heap. */
+/** Number of rows read at random: too many for the heap's young generation. */
 const randomRows = 10_000
 /** In the mixed row, one of this many requests is a write. */
 const requestsPerWrite = 20
 
-/** Distinct ids from the whole table, in the same pseudo-random order in every run. */
+/** Returns distinct ids from the whole table, in the same pseudo-random order in every run. */
 function shuffledIds(rows: number): number[] {
   const count = Math.min(randomRows, rows)
   const ids = Array.from({ length: count }, (_, at) => Math.floor((rows * (at + 1)) / count))
@@ -65,11 +65,11 @@ function shuffledIds(rows: number): number[] {
   return ids
 }
 
-/** A read of each id. */
+/** Builds one read request per id. */
 const randomReads = (headers: Headers, rows: number) =>
   shuffledIds(rows).map((id) => requestText('GET', `/products/${id}`, headers))
 
-/** The same, except that one in `requestsPerWrite` requests replaces the product. */
+/** Builds one request per id: reads, except that one in `requestsPerWrite` replaces the product. */
 function randomReadsAndWrites(headers: Headers, rows: number): string[] {
   const json = { ...headers, 'content-type': 'application/json' }
   return shuffledIds(rows).map((id, at) => {
@@ -126,7 +126,7 @@ export const requestRows: Measurement[] = rows.map((row) => ({
   measure: (bench) => measure(bench, row),
 }))
 
-/** The reads with rate limits enabled: requests are counted, and responses carry the rate-limit fields. */
+/** Measures reads with rate limits enabled: requests are counted, and responses have the rate-limit fields. */
 export const countedRows: Measurement[] = rows.slice(0, 2).map((row, at) => {
   const counted = { name: `${row.name}-counted`, title: `${row.title}, with limits`, floor: [0.6, 0.7][at] as number }
   return {
@@ -183,7 +183,7 @@ export async function alternate(
 
 type LoadContext = Pick<Bench, 'options' | 'sandbox' | 'pin' | 'service'>
 
-/** Sends the requests of a row to a target, with an access token of the service. */
+/** Sends a row's requests to a target, with an access token issued by the service. */
 export async function runOnce(
   { options, sandbox, pin, service }: LoadContext,
   row: RequestRow,
@@ -213,14 +213,14 @@ const sideLine = (result: LoadResult) =>
     `load ${percent(result.loadShare)} (others ${percent(result.othersLoadShare)})`,
   ].join('   ')
 
-/** Throws unless every confirmed write is in the file; those in flight at the end of a run may be there as well. */
+/** Throws unless every confirmed write is in the file; writes in flight at the end of a run may also be in the file. */
 function expectStored({ service, options }: Bench, { writes }: RequestRow, before: number, responses: number[]): void {
   if (writes === undefined) return
   const added = writes.count(service.databaseFile) - before
   const writesOf = (count: number) => Math.floor(count * writes.share)
   const min = responses.reduce((sum, count) => sum + writesOf(count), 0)
   const inFlight = options.connections * responses.length
-  // Among reads, the share of writes is exact for the requests that were sent, not for the responses.
+  // If reads and writes are mixed, the fraction of writes is exact for requests sent, but not for responses.
   const missing = writes.share < 1 ? inFlight : 0
   if (added >= min - missing && added <= min + inFlight) return
   throw new Error(`${min} writes were confirmed, but ${added} are in the file`)

@@ -3,13 +3,13 @@ import { dirname, resolve } from 'node:path'
 import type { Bench, Options } from './bench.ts'
 import { describeMachine, type Memory } from './cpu-and-memory.ts'
 
-/** One side of one round; `perSecond` counts the row's unit. */
+/** One side of one round; `perSecond` is in the row's unit. */
 export interface Side {
   perSecond: number
   [more: string]: unknown
 }
 
-/** A measured row of the table. */
+/** A measured table row. */
 export interface Measured {
   name: string
   title: string
@@ -18,11 +18,11 @@ export interface Measured {
   /** The minimum acceptable ratio. */
   floor: number
   rounds: { reference: Side; service: Side }[]
-  /** The median ratio of all rounds: whatever slows the machine down slows both sides of a round. */
+  /** The median ratio over all rounds; anything that slows the machine down affects both sides of a round. */
   ratio: number
-  /** The same ratio of CPU time per unit. */
+  /** The median ratio of CPU time per unit. */
   cpuRatio: number
-  /** The ratios of the worst and the best round. */
+  /** The ratios in the worst and the best round. */
   ratios: [min: number, max: number]
   memory: Memory
 }
@@ -37,7 +37,7 @@ export type Row = Measured | Skipped
 
 type Rounds = Omit<Measured, 'ratio' | 'cpuRatio' | 'ratios'>
 
-/** Adds the ratios that follow from the rounds. */
+/** Computes the ratios from the rounds. */
 export function withRatio(row: Rounds): Measured {
   const ratios = row.rounds.map(({ reference, service }) => service.perSecond / reference.perSecond)
   const cpuRatios = row.rounds.map(({ reference, service }) => Number(reference.serverUs) / Number(service.serverUs))
@@ -45,7 +45,7 @@ export function withRatio(row: Rounds): Measured {
   return { ...row, ratio, cpuRatio, ratios: [Math.min(...ratios), Math.max(...ratios)] }
 }
 
-/** The median of one figure of one side over all rounds. */
+/** Returns the median of one figure for one side over all rounds. */
 export function medianOf({ rounds }: Pick<Measured, 'rounds'>, side: 'reference' | 'service', figure = 'perSecond') {
   return median(rounds.map((round) => Number(round[side][figure])))
 }
@@ -57,12 +57,12 @@ function median(values: number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] as number) + upper) / 2
 }
 
-/** Above this share of the servers' core used by other processes, a measurement is unreliable. */
+/** A measurement is unreliable if other processes use more than this fraction of the servers' core. */
 export const disturbedShare = 0.1
 
 const maxAttempts = 3
 
-/** Measures up to three times until no other process disturbs; returns the least disturbed result. */
+/** Measures up to three times, until no other process interferes; returns the result with the least interference. */
 export async function bestRun<T extends { othersShare: number }>(measure: () => Promise<T>): Promise<T> {
   let best = await measure()
   for (let attempt = 1; attempt < maxAttempts && best.othersShare > disturbedShare; attempt++) {
@@ -72,7 +72,7 @@ export async function bestRun<T extends { othersShare: number }>(measure: () => 
   return best
 }
 
-/** Maximum memory of the service during the whole run. */
+/** Maximum memory of the service over the whole run. */
 const maxMiB = 256
 
 const integer = (value: number) => Math.round(value).toLocaleString('en')
@@ -107,7 +107,7 @@ function cells(row: Measured): string[] {
   ]
 }
 
-/** Whether another process used the servers' core during a round. */
+/** Returns true if another process used the servers' core during a round. */
 const disturbed = ({ rounds }: Measured) =>
   rounds
     .flatMap(({ reference, service }) => [reference, service])
@@ -118,7 +118,7 @@ const legend =
   'ratio: median of the rounds; ~: another process used the core of the servers; CPU ratio: of the CPU time per unit, which\n' +
   'that hardly affects; RSS and peak: memory of the service after the row, and its maximum during the row, in MiB'
 
-/** How busy each side was: a ratio is meaningful only if the server is busier than the generator. */
+/** Reports how busy each side was: a ratio is meaningful only if the server is busier than the generator. */
 function busy(rows: Row[]): string {
   const lines = rows.flatMap((row) => ('skipped' in row ? [] : [busyLine(row)]))
   return lines.join('\n')
@@ -134,11 +134,11 @@ function busyLine(row: Measured): string {
   return `${row.title}: ${part('reference')}; ${part('service')}`
 }
 
-/** The maximum memory at the start and in all rows. */
+/** Returns the maximum memory at startup and across all rows. */
 const peakOf = (start: Memory, rows: Row[]): number =>
   Math.max(start.peakMiB, ...rows.map((row) => ('skipped' in row ? 0 : row.memory.peakMiB)))
 
-/** A sentence for every ratio below its floor, and for too much memory. */
+/** Returns one sentence for every ratio below its floor, and one if too much memory was used. */
 function missed(rows: Row[], peak: number): string[] {
   const low = rows.filter((row): row is Measured => !('skipped' in row) && row.ratio < row.floor)
   const lines = low.map(({ title, ratio, floor }) => `${title}: ${ratio.toFixed(2)} is below the floor of ${floor}`)

@@ -8,7 +8,7 @@ import { loadCore, pinned } from './cpu-and-memory.ts'
 import type { LoadOrder, LoadResult } from './load.ts'
 import type { OpenOrder, OpenResult } from './open-load.ts'
 
-/** A temporary folder and the processes started in it; `clear` leaves nothing of either. */
+/** A temporary folder and the processes started in it; `clear` removes both. */
 export interface Sandbox {
   folder: string
   start: (command: string[], options: SpawnOptions) => ChildProcess
@@ -39,7 +39,7 @@ export function openSandbox(): Sandbox {
   }
 }
 
-/** Starts a Node.js program and waits for its message that it is ready; throws if it exits before. */
+/** Starts a Node.js program and waits for its ready message; throws if the program exits before that. */
 export async function startReady(
   { start }: Pick<Sandbox, 'start'>,
   command: string[],
@@ -56,7 +56,7 @@ export async function startReady(
   return child
 }
 
-/** Ends a process with SIGTERM, and with SIGKILL if it does not exit. */
+/** Ends a process with SIGTERM, or with SIGKILL if it does not exit. */
 async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
@@ -66,18 +66,18 @@ async function stop(child: ChildProcess): Promise<void> {
   clearTimeout(killTimer)
 }
 
-/** The environment of a child process: this Node.js first in PATH, none of npm's variables, only the given settings. */
+/** Builds a child process's environment: this Node.js first in PATH, no npm variables, only the given settings. */
 export const environment = (settings: Record<string, string>): NodeJS.ProcessEnv => {
   const { PATH = '', HOME = '' } = process.env
   return { PATH: `${dirname(process.execPath)}:${PATH}`, HOME, NODE_ENV: 'production', ...settings }
 }
 
-/** Makes a child process write a CPU profile to `bench/results/<name>` when it exits. */
+/** Returns environment variables that make a child process write a CPU profile to `bench/results/<name>` on exit. */
 export const profiling = (name: 'service' | 'reference'): NodeJS.ProcessEnv => ({
   NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${join(import.meta.dirname, 'results', name)}`,
 })
 
-/** Runs the load generator once; throws if it fails, or if a response has another status than expected (null: any). */
+/** Runs the load generator once; throws if it fails or if a response does not have the expected status (null: any). */
 export async function runLoad(
   sandbox: Sandbox,
   pin: boolean,
@@ -91,7 +91,7 @@ export async function runLoad(
   return result
 }
 
-/** Runs the open-loop generator once; throws if it fails. */
+/** Runs the open-loop load generator once; throws if it fails. */
 export const runOpenLoad = (sandbox: Sandbox, pin: boolean, order: OpenOrder): Promise<OpenResult> =>
   generate(sandbox, pin, 'open-load.ts', order)
 

@@ -12,9 +12,9 @@ import { environment, profiling, type Sandbox, startReady } from './sandbox.ts'
 /** The service under test and its files. */
 export interface Service extends Target {
   databaseFile: string
-  /** Private key and certificates of its HTTPS server. */
+  /** Private key and certificates of the HTTPS server. */
   pemFile: string
-  /** Requests an access token with every scope that the rows need. */
+  /** Requests an access token with all scopes that the rows need. */
   token: () => Promise<string>
   /** Truncates the access log, which would fill the disk; throws if no request was logged. */
   trimLog: () => void
@@ -27,7 +27,7 @@ export const client = { id: 'bench', secret: 'bench-4c81f0d27ae95b3668e02f71d9b4
 export const referenceProgram = resolve(import.meta.dirname, 'references.ts')
 const startLimitMs = 30_000
 
-/** Limits too high to reach: requests are counted and responses carry the rate-limit fields, but none is rejected. */
+/** Limits too high to reach: requests are counted and responses have the rate-limit fields, but no request is rejected. */
 export const unreachableLimits = {
   ...Object.fromEntries(Object.keys(withoutLimits).map((name) => [name, '999999999/60'])),
   ...{
@@ -37,18 +37,18 @@ export const unreachableLimits = {
   },
 }
 
-/** How a service differs from the default one. */
+/** How a service differs from the default service. */
 export interface ServiceOptions {
-  /** Name of its data folder and its log. */
+  /** Name of the data folder and the log. */
   name?: string
   limits?: Record<string, string>
-  /** Node.js flags instead of those in the first line of bin/plinth.js. */
+  /** Node.js flags that replace those in the first line of bin/plinth.js. */
   flags?: readonly string[]
-  /** The database of another engine, and the function that fills it. */
+  /** A database on a different engine, and the function that fills it. */
   database?: { url: string; fill: (rows: number) => void }
 }
 
-/** Migrates and fills a database and starts `plinth serve` on it in production mode, by default without limits. */
+/** Migrates and fills a database, and starts `plinth serve` on it in production mode, by default without limits. */
 export async function startService(
   sandbox: Sandbox,
   { rows, tls, profile }: Options,
@@ -131,7 +131,7 @@ function trim(file: string): void {
   truncateSync(file)
 }
 
-/** Response bodies of the service, which the reference sends as well. */
+/** The service's response bodies, which the reference also sends. */
 export interface Samples {
   read: string
   page: string
@@ -166,7 +166,7 @@ const adjectives = ['Brass', 'Copper', 'Folding', 'Heavy', 'Light', 'Oak', 'Stee
 const nouns = ['anvil', 'basket', 'bench', 'clock', 'hinge', 'kettle', 'lantern', 'vise']
 const firstMs = Date.UTC(2024, 0, 1)
 
-/** A unique name; one in ten contains a comma. */
+/** Returns a unique name; one in ten contains a comma. */
 export const nameOf = (id: number): string =>
   `${adjectives[id % 8]}${id % 10 === 0 ? ', old' : ''} ${nouns[(id >> 3) % 8]} ${String(id).padStart(7, '0')}`
 
@@ -187,10 +187,10 @@ function fill(file: string, count: number): void {
   db.close()
 }
 
-/** The number of products in a database file. */
+/** Returns the number of products in a database file. */
 export const countProducts = (file: string): number => numberIn(file, 'select count(*) as number from products')
 
-/** How often products were created or changed. */
+/** Returns how many times products were created or changed. */
 export const countRevisions = (file: string): number => numberIn(file, 'select sum(revision) as number from products')
 
 function numberIn(file: string, query: string): number {

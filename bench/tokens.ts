@@ -14,7 +14,7 @@ const maxUs = 5
 const tokens = 1_000
 const calls = 500_000
 
-/** Access tokens for client credentials, compared with `oidc-provider` and its in-memory adapter. */
+/** Measures client-credentials token requests, compared with `oidc-provider` and its in-memory adapter. */
 export const tokenRow: Measurement = {
   name: 'token',
   measure: async (bench) => {
@@ -48,14 +48,14 @@ async function startProvider({ options, sandbox, pin, service }: Bench) {
   const bits = await modulusBits(service)
   const settings = { BARE_PORT: `${port}`, BARE_BITS: `${bits}`, BARE_CLIENT: client.id, BARE_SECRET: client.secret }
   const command = pinned(pin, serverCore, [process.execPath, referenceProgram, 'oidc-provider'])
-  // Its output warns about settings that only a real server needs.
+  // The reference's output contains only warnings about settings that a real server would need.
   const env = { ...environment(settings), ...(options.profile && profiling('reference')) }
   const child = await startReady(sandbox, command, env, 'ignore')
   const reference: Target = { name: 'reference', pid: child.pid as number, port, tls: false }
   return { child, reference }
 }
 
-/** The size of the service's own RSA keys. */
+/** Returns the service's RSA key size in bits. */
 async function modulusBits(service: Target): Promise<number> {
   const { body } = await expectResponse(service, 200, { method: 'GET', path: '/oauth/jwks' })
   const [key] = (JSON.parse(body) as { keys: JsonWebKey[] }).keys
@@ -64,7 +64,7 @@ async function modulusBits(service: Target): Promise<number> {
   return bits
 }
 
-/** The verification of a cached token alone; it must not take longer than 5 µs. */
+/** Measures only the verification of a cached token, which must not take longer than 5 µs. */
 export const cachedTokenRow: Measurement = {
   name: 'remembered-token',
   measure: async (bench) => {
@@ -83,7 +83,7 @@ export const cachedTokenRow: Measurement = {
 
 const side = (serverUs: number) => ({ perSecond: 1_000_000 / serverUs, serverUs, serverShare: 1 })
 
-/** A verifier with the service's keys and database and a thousand tokens in its cache. */
+/** Creates a verifier with the service's keys and database, and a thousand cached tokens. */
 async function warmVerifier({ service }: Bench) {
   const { body } = await expectResponse(service, 200, { method: 'GET', path: '/oauth/jwks' })
   const { keys } = JSON.parse(body) as { keys: (JsonWebKey & { kid: string })[] }
@@ -99,9 +99,9 @@ async function warmVerifier({ service }: Bench) {
   return { verify, known, close: () => db.close() }
 }
 
-/** Microseconds per call; throws if a token was not in the cache. */
+/** Returns the microseconds per call; throws if a token was not in the cache. */
 function timeOf(verify: ReturnType<typeof tokenVerifier>, known: readonly string[]): number {
-  // As in a request, each token is a new string made from bytes, without a cached hash.
+  // As in a real request, each token is a new string made from bytes, without a cached hash.
   const received = known.map((token) => Buffer.from(token))
   let us = 0
   for (let call = 0; call < calls; call += known.length) {

@@ -26,8 +26,8 @@ const eventsPerSecond = 6_000
 const limitMs = 120_000
 
 /**
- * Webhook deliveries from a stored event and job to the recorded outcome, each event to one of 64 endpoints; compared with an
- * undici loop that posts the same signed bytes to the same receiver over 16 connections.
+ * Measures webhook deliveries from the stored event and job to the recorded outcome, with each event going to one of 64
+ * endpoints, compared with an undici loop that posts the same signed bytes to the same receiver over 16 connections.
  */
 export const webhooksRow: Measurement = { name: 'webhooks', measure }
 
@@ -81,7 +81,7 @@ async function deliveries({ options, sandbox, pin }: Bench, receiverPort: number
   const serveEnv = { ...env, ...(options.profile && profiling('service')) }
   const command = pinned(pin, serverCore, [plinth, 'serve'])
   const child = sandbox.start(command, { env: serveEnv, stdio: ['ignore', 'ignore', 'inherit'] })
-  // The CPU time of the start does not count.
+  // CPU time used during startup does not count.
   const before = await untilDelivered(database, count / 10, count, child)
   const meter = meterOf(child.pid as number)
   const { delivered, perSecond } = await untilDelivered(database, count, count, child)
@@ -116,10 +116,10 @@ const settings = (dataDir: string, port: number): Record<string, string> => ({
 })
 
 interface WebhookData {
-  /** Port of the receiver. */
+  /** The receiver's port. */
   port: number
   endpoints: number
-  /** Number of events, each for one of the endpoints. */
+  /** Number of events, each of which goes to one endpoint. */
   count: number
 }
 
@@ -130,7 +130,7 @@ const bodyOf = (n: number) => {
 }
 const urlOf = (port: number, endpoint: number) => `http://127.0.0.1:${port}/hooks/${endpoint}`
 
-/** Registers endpoints, each of another owner, and records events of these owners as the service does. */
+/** Registers endpoints, each with a different owner, and records events for these owners as the service does. */
 async function fillWebhooks(file: string, masterKey: Buffer, { port, endpoints, count }: WebhookData): Promise<void> {
   const db = await openDatabase(`file:${file}`)
   const now = Date.now
@@ -157,7 +157,7 @@ async function fillWebhooks(file: string, masterKey: Buffer, { port, endpoints, 
   await db.close()
 }
 
-/** Signed calls like the service's, of the same size. */
+/** Returns signed calls like the service's, with the same size. */
 function sampleCalls(port: number, endpoints: number) {
   return Array.from({ length: endpoints }, (_, n) => {
     const body = JSON.stringify(bodyOf(n))
@@ -179,7 +179,7 @@ function sampleCalls(port: number, endpoints: number) {
   })
 }
 
-/** The number of recorded deliveries and, once all are recorded, the rate of all but the first tenth. */
+/** Returns the number of recorded deliveries and, once all are recorded, their rate without the first tenth. */
 function deliveredSince(file: string, count: number): { delivered: number; perSecond: number } {
   const db = new DatabaseSync(file, { readOnly: true })
   const { delivered } = db.prepare("select count(*) as delivered from deliveries where status = 'delivered'").get() as {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Generates clients from the OpenAPI document that a service serves, compiles them, and runs a program with each: it lists,
-# creates, updates with If-Match, requests a report and downloads it (docs/testing.md).
-# Usage: scripts/generators.sh [names of generators]; DOWNLOADS names a folder that caches downloads.
+# Generates clients from a service's OpenAPI document, compiles them, and runs a program with each client that lists, creates,
+# updates with If-Match, and requests and downloads a report (docs/testing.md).
+# Usage: scripts/generators.sh [generator names]; DOWNLOADS is a folder that caches downloads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 clients=$PWD/scripts/clients

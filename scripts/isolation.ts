@@ -43,7 +43,7 @@ const { values, positionals } = parseArgs({
   },
 })
 
-/** Why a scenario fails; empty if it passes. */
+/** Lists the reasons why a scenario fails; empty if it passes. */
 function violations({ observation }: IsolationResult): string[] {
   const { p99Ms, cut, undelivered, deliveries, slowestDeliveryMs, slowestDownloadMs, failures } = observation
   const rules: [boolean, string][] = [
@@ -57,7 +57,7 @@ function violations({ observation }: IsolationResult): string[] {
   return rules.flatMap(([isBroken, text]) => (isBroken ? [text] : []))
 }
 
-/** The filled database of an earlier run, or a new one. */
+/** Opens the filled database of an earlier run, or fills a new one. */
 async function filledDatabase(folder: string): Promise<Filled> {
   const file = join(folder, 'filled.json')
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Filled

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks the OpenAPI documents that a service serves: Spectral, Redocly, kin-openapi, a Postman collection run as
-# converted, and Schemathesis (docs/testing.md).
-# Usage: scripts/linters.sh [names of tools]; DOWNLOADS names a folder that caches downloads, SCHEMATHESIS the
-# program if there is no package index, SCHEMATHESIS_OPTIONS its options.
+# Checks a service's OpenAPI documents with Spectral, Redocly, kin-openapi, a Postman collection converted from the document,
+# and Schemathesis (docs/testing.md).
+# Usage: scripts/linters.sh [tool names]; DOWNLOADS is a folder that caches downloads, SCHEMATHESIS an installed program to
+# use if there is no package index, and SCHEMATHESIS_OPTIONS its options.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/service.sh
@@ -16,7 +16,7 @@ schemathesis=4.32.5
 redocly=$(node -p 'require("@redocly/cli/package.json").version')
 repository=$PWD
 
-# The linters reject `localhost` as the address of a service, so the documents get another one.
+# The linters reject `localhost` as a server address, so it is replaced in the documents.
 for version in '' /v2; do
   file="$folder/openapi${version/\//.}.json"
   curl -sSf --cacert "$authority" "$base$version/openapi.json" | sed "s#$base#https://api.plinth.test#g" >"$file"

@@ -1,10 +1,10 @@
 /**
- * Tests whether the duration of a failed login reveals if an account exists (T-AUTH-03): the same number of attempts for a
- * known and for an unknown address, in random order, compared by the Mann-Whitney U test. Run it on an idle machine:
+ * Tests whether the duration of a failed login reveals that an account exists (T-AUTH-03). Makes the same number of attempts
+ * with a known and an unknown address, in random order, and compares them by the Mann-Whitney U test. Use an idle machine:
  *
  *   node scripts/login-time.ts [attempts of each kind, default 500]
  *
- * Exits with 1 if the two can be distinguished (p <= 0.01).
+ * Exits with 1 if the addresses can be distinguished (p <= 0.01).
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -54,7 +54,7 @@ for (const kind of order) {
 await db.close()
 rmSync(folder, { recursive: true })
 
-/** The two-sided p-value of the Mann-Whitney U test by its normal approximation. */
+/** Returns the two-sided p-value of the Mann-Whitney U test, by the normal approximation. */
 function mannWhitney(one: number[], other: number[]): number {
   const all = [...one.map((time) => ({ time, first: true })), ...other.map((time) => ({ time, first: false }))]
   const ranks = all.sort((a, b) => a.time - b.time).map(({ first }, index) => (first ? index + 1 : 0))
@@ -64,7 +64,7 @@ function mannWhitney(one: number[], other: number[]): number {
   return 2 * (1 - normal(Math.abs(u - mean) / deviation))
 }
 
-/** The cumulative distribution function of the normal distribution (Abramowitz and Stegun 26.2.17). */
+/** Approximates the cumulative distribution function of the normal distribution (Abramowitz and Stegun 26.2.17). */
 function normal(z: number): number {
   const t = 1 / (1 + 0.2316419 * z)
   const tail = t * (0.31938153 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))

@@ -48,7 +48,7 @@ const sandbox = openSandbox()
 const failures: string[] = []
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
-/** Runs all formats with this many users; returns the peak memory of the service. */
+/** Exports this many users in every format; returns the service's peak memory. */
 async function measure(rows: number): Promise<number> {
   const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
   const service = await startService(sandbox, options, false, { name: String(rows) })
@@ -104,7 +104,7 @@ interface Task {
   rowCount: number
 }
 
-/** A single report takes a second or two, which is too short for a 99th percentile of reads. */
+/** A single report takes a second or two, which is too short to measure a 99th percentile of reads. */
 const exports = 3
 
 async function createReports(service: Service, format: string): Promise<Task> {
@@ -167,7 +167,7 @@ async function download(service: Service, taskId: string, file: string) {
   return { digest: String(response.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
 }
 
-/** The readers count the rows of a file that equal the input. */
+/** Readers that count the rows in a file that equal the input. */
 const readers: Record<string, (file: string) => Promise<number>> = {
   csv: async (file) =>
     Number(
@@ -178,7 +178,7 @@ const readers: Record<string, (file: string) => Promise<number>> = {
       ]),
     ),
   ndjson: (file) => lines(file, (line) => line),
-  // One row per line, apart from the brackets and commas.
+  // There is one row per line, apart from brackets and commas.
   json: (file) => lines(file, (line) => line.replace(/^\[|[\],]+$/g, '')),
   xlsx: async (file) => Number(output('python3', ['-c', countXlsx, file])),
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sends a running service requests that its OpenAPI document allows, and many that it does not (docs/testing.md).
-# Usage: scripts/schemathesis.sh [options of `schemathesis run`]; SCHEMATHESIS names the program if it is not on the PATH.
+# Sends a running service requests that its OpenAPI document allows, and many that it does not allow (docs/testing.md).
+# Usage: scripts/schemathesis.sh [options of `schemathesis run`]; SCHEMATHESIS is the program's path if it is not on the PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,4 +1,4 @@
-"""What Schemathesis cannot know of the service: rules that no schema can say of any depth, and keys that are state."""
+"""Adjusts generated requests for rules that Schemathesis cannot derive from the schemas, and for stateful keys."""
 
 import re
 import uuid
@@ -9,7 +9,7 @@ WELL_FORMED_KEY = re.compile(r'[!#-~]([ -~]*[!-~])?|"([ !#-\[\]-~]|\\["\\])+"')
 
 
 def reads_one_way(value):
-    """No prototype is named and no integer is beyond what a double holds (RFC 7493): both are 400, and tests have them."""
+    """Rejects `__proto__` and integers that a double cannot hold (RFC 7493): both get 400, which other tests cover."""
     if isinstance(value, dict):
         return "__proto__" not in value and all(reads_one_way(inner) for inner in value.values())
     if isinstance(value, list):
@@ -27,7 +27,7 @@ def is_valid(case):
 
 
 def settle_query(query):
-    """What only the service knows of a query: cursors are its own, and a field is sorted by once."""
+    """Makes a query valid: removes cursors, which only the service can issue, and repeated sort fields."""
     query.pop("cursor", None)
     if isinstance(query.get("sort"), str):
         fields = {name.lstrip("-"): name for name in reversed(query["sort"].split(","))}
@@ -36,18 +36,18 @@ def settle_query(query):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # Only full responses are checked; partial ones have their own test (test/http/fields-everywhere.test.ts).
+    # Only full responses are checked; partial responses have their own test (test/http/fields-everywhere.test.ts).
     query = case.query or {}
     if isinstance(query.get("fields"), str):
         del query["fields"]
     if is_valid(case):
         settle_query(query)
-    # The run does not revoke, rotate or change the client that it runs as.
+    # The run must not revoke, rotate or change the client whose token it uses.
     if (case.path_parameters or {}).get("id") == "scripts":
         case.path_parameters["id"] = "nobody"
     headers = case.headers or {}
     for name, value in list(headers.items()):
-        # An id from a response may be a number, which the tool would send unconverted; a header must be a string.
+        # An id from a response may be a number, which the tool would send unconverted, but a header must be a string.
         if isinstance(value, (int, float)):
             headers[name] = str(value)
         # Reusing a key with a different body gives 422.

@@ -1,5 +1,5 @@
 # Sourced by other scripts: starts a service with an empty database and stops it when the script ends.
-# Sets `folder` (a temporary one, removed at the end), `base`, `authority` (a PEM file), `token` with every scope.
+# Sets `folder` (temporary, removed at the end), `base`, `authority` (a PEM file), and `token` (with every scope).
 folder=$(mktemp -d)
 port=${PORT:-$((20000 + RANDOM % 20000))}
 base="https://localhost:$port"

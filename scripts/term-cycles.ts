@@ -40,7 +40,7 @@ function whole(name: 'cycles' | 'rate' | 'connections' | 'drain' | 'seed'): numb
   return value
 }
 
-/** Random numbers, reproducible by their seed (mulberry32). */
+/** Returns a generator of random numbers that are reproducible from the seed (mulberry32). */
 function chance(seed: number): () => number {
   let state = seed
   return () => {

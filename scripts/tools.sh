@@ -5,15 +5,15 @@ PATH=$PATH:/usr/local/go/bin
 node=$(command -v node)
 
 online() { timeout 120 "$@"; }
-# Only programs run by this trust the service's authority.
+# Only programs run by this function trust the service's certificate authority.
 trusting() { NODE_EXTRA_CA_CERTS=$authority SSL_CERT_FILE=$authority "$@"; }
-# A tool's exit status: 0 passed, 77 skipped with the reason as its last line, anything else failed.
+# A tool's exit status: 0 for passed, 77 for skipped with the reason on the last line, any other value for failed.
 skip() { echo "$*"; exit 77; }
 
-# Installs packages beside the tool that is running.
+# Installs npm packages in the current tool's folder.
 npm_tools() {
   echo '{}' >package.json
-  # A registry behind a proxy may have a certificate that only the system trusts.
+  # A registry behind a proxy may use a certificate that only the system trusts.
   NODE_USE_SYSTEM_CA=1 online npm install --no-audit --no-fund --fetch-retries=1 "$@" || skip 'there is no package registry'
 }
 
@@ -24,8 +24,8 @@ virtual_environment() {
 
 has_go() { command -v go >/dev/null || skip 'there is no Go'; }
 
-# Runs tools, each given as a name and its version text, by the function run_<name> in a folder of its own; after `--` the
-# names of those to run, default all. Prints a line for each and the log of each failure.
+# Runs tools, each given as its name and version text, by calling run_<name> in a separate folder. The arguments after `--`
+# select the tools to run, by default all. Prints a line for each tool and the log of each failure.
 run_tools() {
   local offered=() failed=0 tool name version started status
   while [ "$1" != -- ]; do offered+=("$1"); shift; done
@@ -35,7 +35,7 @@ run_tools() {
     [ $# -gt 0 ] && [[ " $* " != *" $name "* ]] && continue
     started=$SECONDS status=0
     mkdir "$folder/$name"
-    # A subshell, because `set -e` has no effect inside a condition.
+    # Uses a subshell, because `set -e` has no effect inside a condition.
     set +e
     (set -e; cd "$folder/$name"; "run_${name//-/_}") >"$folder/$name.log" 2>&1
     status=$?

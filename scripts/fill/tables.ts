@@ -2,14 +2,14 @@ import type { RegisteredClient } from '../../src/oauth/clients/client-rows.ts'
 import type { Webhook } from '../../src/storage/tables/tables.ts'
 import { type Target, withoutIndexes } from './target.ts'
 
-/** What the rows of one fill have in common: their owner, and a tag that no other fill has. */
+/** Properties shared by all rows of one fill, such as their owner and a tag that is unique to this fill. */
 export interface Lot {
   target: Target
-  /** Four unique characters, part of each id and e-mail address. */
+  /** Four unique characters, included in each id and e-mail address. */
   tag: string
   client: Pick<RegisteredClient, 'id'>
   webhook: Pick<Webhook, 'id' | 'callbackUrl'>
-  /** Epoch ms; rows with a creation time are spread over the 25 days before. */
+  /** Epoch ms; the creation times of rows are spread over the preceding 25 days. */
   nowMs: number
   say: (line: string) => void
 }
@@ -21,7 +21,7 @@ const chunk = 250_000
 const text = (value: string) => `'${value.replaceAll("'", "''")}'`
 const padded = (number: string) => `substr('00000000' || (${number}), -8)`
 
-/** A few dozen genres; one book in 10,000 has a rare one. */
+/** Adds books in five common genres; one book in 10,000 has a rare genre. */
 export const addBooks = (lot: Lot, count: number) =>
   addRows(lot, 'books', count, ({ instant }) => {
     const title = `'The ' || ${pick(['brass', 'oak', 'steel', 'woven'], 'i')} || ' lantern ' || i`
@@ -44,7 +44,7 @@ export const addUsers = (lot: Lot, count: number) =>
     }
   })
 
-/** Finished tasks with expired results; one in 1,000 failed, one in 10,000 has a rare type. */
+/** Adds finished tasks with expired results; one task in 1,000 failed, one in 10,000 has a rare type. */
 export const addTasks = (lot: Lot, count: number) =>
   addRows(lot, 'tasks', count, ({ instant }) => {
     const ms = age(lot, count)
@@ -68,7 +68,8 @@ const audience = "case when i % 1000 = 3 then 'users:read' when i % 100 = 5 then
 const bodyOf = `'{"id":' || i || ',"title":"The oak lantern ' || i || '","author":"Author ' || (i % 50000) || '"}'`
 
 /**
- * Deliveries of the webhook with their events and attempts; one in 1,000 failed, one in 1,000 waits for its fourth attempt.
+ * Adds deliveries for the webhook with their events and attempts; one delivery in 1,000 failed, one in 1,000 is waiting for
+ * its fourth attempt.
  */
 export async function addDeliveries(lot: Lot, count: number): Promise<void> {
   const { client, webhook, nowMs, target } = lot
@@ -116,11 +117,11 @@ export async function addDeliveries(lot: Lot, count: number): Promise<void> {
     on conflict do nothing`)
 }
 
-/** SQL for the creation time of the `i`th of `count` rows in epoch ms; the last row is a minute old. */
+/** Returns SQL for the creation time (epoch ms) of the `i`th of `count` rows; the last row is a minute old. */
 const age = ({ nowMs }: Lot, count: number) =>
   `${nowMs - 60_000} - (${count} - i) * ${Math.max(1, Math.floor((25 * dayMs) / Math.max(1, count)))}`
 
-/** SQL for ids that sort by age and before those that the service creates later. */
+/** Returns SQL for ids that sort by age, and before all ids that the service creates later. */
 const idOf = ({ tag, target }: Lot, prefix: string, length = 22) =>
   `${text(`${prefix}_0`)} || ${padded('i')} || substr(${text(tag)} || ${target.suffix('i')}, 1, ${length})`
 

@@ -5,22 +5,22 @@ import type { Database } from '../../src/storage/database.ts'
 /** The database to fill; its statements generate the rows inside the database. */
 export interface Target {
   engine: 'sqlite' | 'postgres'
-  /** A query that returns the integers from first to last in a column `i`. */
+  /** Returns a query for the integers from first to last in a column `i`. */
   numbers: (first: number, last: number) => string
-  /** An SQL expression: epoch ms → ISO text of the instant. */
+  /** SQL expression: epoch ms → instant as ISO 8601 text. */
   instant: (ms: string) => string
-  /** An SQL expression: integer → 22 random-looking characters, deterministic. */
+  /** SQL expression: integer → 22 random-looking but deterministic characters. */
   suffix: (number: string) => string
   /** Runs a statement in its own transaction; parameters are numbered as `$1`. */
   run: (sql: string, values?: (string | number)[]) => Promise<void>
-  /** The CREATE INDEX statements of a table by index name, without the indexes of its constraints. */
+  /** Returns a table's CREATE INDEX statements by index name, except indexes that belong to constraints. */
   indexesOf: (table: string) => Promise<Map<string, string>>
-  /** Brings the planner's statistics to the state of a database in use: PostgreSQL updates them itself, SQLite never does. */
+  /** Updates the planner's statistics as in a database in use: PostgreSQL gathers them automatically, SQLite never does. */
   finish: () => Promise<void>
   close: () => Promise<void>
 }
 
-/** Opens a connection without durable writes: a crash of the machine may destroy the database. */
+/** Opens a connection without durable writes: a machine crash may destroy the database. */
 export function openTarget({ engine, url }: Database): Promise<Target> {
   return engine.name === 'sqlite' ? sqliteTarget(url) : postgresTarget(url)
 }
@@ -67,7 +67,7 @@ async function postgresTarget(url: string): Promise<Target> {
   }
 }
 
-/** Drops the indexes of a table, fills it and creates them again, which is many times faster. */
+/** Drops a table's indexes, fills the table, and creates the indexes again, which is many times faster. */
 export async function withoutIndexes(target: Target, table: string, fill: () => Promise<void>): Promise<void> {
   const indexes = await target.indexesOf(table)
   for (const name of indexes.keys()) await target.run(`drop index ${name}`)

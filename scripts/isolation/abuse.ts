@@ -1,6 +1,6 @@
 /**
  * The abusive client, in its own process so that its work does not distort the second client's measurements: `node abuse.ts
- * '<AbuseOrder as JSON>'`. Sends `ready` to its parent once the abuse is in progress, and the counts of response statuses
+ * '<AbuseOrder as JSON>'`. Sends `ready` to its parent once the abuse is in progress, and the number of responses by status
  * when the parent stops it.
  */
 import { once } from 'node:events'
@@ -14,7 +14,7 @@ import type { AbuseOrder, Scenario } from './order.ts'
 const order = JSON.parse(process.argv[2] ?? '') as AbuseOrder
 const statuses: Record<string, number> = {}
 const host = '127.0.0.1'
-/** Differs from the second client's address, because limits apply per address, too. */
+/** Differs from the second client's address, because limits also apply per address. */
 const localAddress = '127.0.0.2'
 const times = (count: number) => Math.max(1, Math.ceil(count * order.scale))
 const count = (outcome: string | number) => {
@@ -31,7 +31,7 @@ interface Call {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 64, rejectUnauthorized: false, localAddress })
 
-/** Sends one request and returns the response body; counts the status, or the error. */
+/** Sends one request and returns the response body; counts the response by status, or the error. */
 async function call({ method = 'GET', path, token = order.token, headers, body }: Call): Promise<string> {
   const sent = request({
     ...{ host, port: order.port, method, path, agent },
@@ -55,7 +55,7 @@ async function call({ method = 'GET', path, token = order.token, headers, body }
   }
 }
 
-/** Sends these requests in several concurrent loops without a pause. */
+/** Sends these requests in several concurrent loops without pauses. */
 function loops(parallel: number, calls: (n: number) => Call): void {
   let n = 0
   for (let loop = 0; loop < parallel; loop++) {
@@ -67,7 +67,7 @@ function loops(parallel: number, calls: (n: number) => Call): void {
 
 const among = (calls: readonly Call[]) => (n: number) => calls[n % calls.length] as Call
 
-/** Opens a connection that sends one request and then reads nothing. */
+/** Opens a connection that sends one request and never reads the response. */
 function openUnread(path: string): Socket {
   const socket = connect({ socket: connectPlain({ host, port: order.port, localAddress }), rejectUnauthorized: false })
   socket.on('error', (error: NodeJS.ErrnoException) => count(error.code ?? 'error'))
@@ -79,7 +79,7 @@ function openUnread(path: string): Socket {
   return socket
 }
 
-/** Keeps this many connections open: reopens each one shortly after it ends. */
+/** Keeps this many connections open, and reopens each connection shortly after it ends. */
 function keepOpen(amount: number, open: () => Socket): void {
   const next = () => {
     open().once('close', () => setTimeout(next, 100))
@@ -87,7 +87,7 @@ function keepOpen(amount: number, open: () => Socket): void {
   for (let n = 0; n < amount; n++) next()
 }
 
-/** An endpoint that accepts every connection and never responds. */
+/** Starts an endpoint that accepts every connection and never responds. */
 async function silentEndpoint(): Promise<number> {
   const server = createServer((socket) => socket.on('error', () => socket.destroy())).listen(0, host)
   await once(server, 'listening')
@@ -97,7 +97,7 @@ async function silentEndpoint(): Promise<number> {
 const webhook = `/api/webhooks/${order.webhookId}`
 
 const scenarios = {
-  /** Filters of the delivery log of a webhook with millions of deliveries. */
+  /** Filters the delivery log of a webhook that has millions of deliveries. */
   'delivery-log': async () => {
     const queries = ['event=report.completed', 'event=product.deleted', 'status=pending', 'status=failed']
     const more = ['status=failed&sort=createdAt', 'status=delivered&event=book.updated', 'since=2020-01-01T00:00:00Z']
@@ -117,34 +117,34 @@ const scenarios = {
       ]),
     )
   },
-  /** Filters of a list of a million tasks. */
+  /** Filters a list of a million tasks. */
   'report-list': async () => {
     const queries = ['status=failed', 'status=pending', 'reportType=deliveries', 'status=failed&reportType=activity']
     loops(8, among(queries.map((query) => ({ path: `/api/reports?${query}` }))))
   },
-  /** Filters of the audit log. */
+  /** Filters the audit log. */
   audit: async () => {
     const queries = ['target=nothing', 'event=login.failed&clientId=nobody', 'subject=nobody', 'event=nothing.at-all']
     loops(8, among(queries.map((query) => ({ path: `/api/audit?${query}` }))))
   },
-  /** Anonymous searches, counts and sort orders that no index serves. */
+  /** Sends anonymous searches, counts and sort orders that no index supports. */
   search: async () => {
     const queries = ['q=zzzz', 'q=zz', 'q=a&sort=-title', 'author=nobody&genre=nothing&sort=-updatedAt']
     const paths = queries.map((query) => ({ path: `/books?${query}`, token: null }))
     const exact = { path: '/books', token: null, headers: { prefer: 'count=exact' } }
     loops(16, (n) => {
       const chosen = among([...paths, exact])(n)
-      // A different query each time, so that no response comes from a cache.
+      // The query is different each time, so that no response comes from a cache.
       return { ...chosen, path: `${chosen.path}${chosen.path.includes('?') ? '&' : '?'}limit=${1 + (n % 150)}` }
     })
   },
-  /** Exact counts and searches over a million users, with a token. */
+  /** Sends exact counts and searches over a million users, with a token. */
   'user-search': async () => {
     const exact = { prefer: 'count=exact' }
     const queries = ['q=zzzz', 'q=zz', 'q=user', 'name=nobody&sort=-createdAt']
     loops(16, (n) => ({ path: `/users?${queries[n % queries.length]}&limit=${1 + (n % 150)}`, headers: exact }))
   },
-  /** Endpoints of several owners that never respond, each with deliveries waiting. */
+  /** Registers endpoints for several owners that never respond, each with waiting deliveries. */
   'dead-endpoints': async () => {
     const port = await silentEndpoint()
     for (const token of order.ownerTokens) {
@@ -158,7 +158,7 @@ const scenarios = {
     }
     await sleep(times(3_000))
   },
-  /** Event streams and long polls of one client. */
+  /** Opens event streams and long polls as one client. */
   streams: async () => {
     const path = `/api/reports/${order.endlessTaskId}`
     keepOpen(times(1_000), () => openUnread(`${path}/events`))
@@ -172,12 +172,12 @@ const scenarios = {
     }
     await sleep(times(2_000))
   },
-  /** Downloads that nobody reads. */
+  /** Starts downloads and never reads them. */
   downloads: async () => {
     keepOpen(times(400), () => openUnread(`/api/reports/${order.reportId}/download`))
     await sleep(times(2_000))
   },
-  /** Connections that send nothing. */
+  /** Opens connections that send nothing. */
   connections: async () => {
     keepOpen(times(1_000), () => {
       const socket = connectPlain({ host, port: order.port, localAddress })

@@ -15,7 +15,7 @@ import { type Observation, startSecondClient } from './second-client.ts'
 /** A database filled by `fill-large.ts`, and the client that owns its tasks and its webhook. */
 export interface Filled {
   databaseUrl: string
-  /** The key that encrypts its secrets. */
+  /** The key that encrypts the secrets in the database. */
   masterKey: string
   clientId: string
   clientSecret: string
@@ -25,11 +25,11 @@ export interface Filled {
 export interface IsolationOptions {
   filled: Filled
   scenarios: readonly Scenario[]
-  /** Duration of each abuse. */
+  /** Duration of each kind of abuse. */
   seconds: number
   /** Number of the abusive client's endpoints, streams, downloads and connections, as a fraction of the full number. */
   scale: number
-  /** Further settings of the service, such as those of an S3 server for its results. */
+  /** Additional settings for the service, such as an S3 server for report results. */
   settings?: Record<string, string>
   say: (line: string) => void
 }
@@ -45,7 +45,7 @@ const products = 100
 const owners = 4
 const fillProgram = join(import.meta.dirname, '../fill-large.ts')
 
-/** Fills an empty database, `file:…` or `postgres://…`; the arguments of `fill-large.ts` set the numbers of rows. */
+/** Fills an empty database, `file:…` or `postgres://…`; the row counts are arguments to `fill-large.ts`. */
 export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: readonly string[]): Filled {
   const masterKey = randomBytes(32).toString('base64')
   const command = [fillProgram, '--database', databaseUrl, '--data-dir', dataDir, ...fillArguments]
@@ -55,7 +55,7 @@ export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: r
   return { databaseUrl, masterKey, ...(JSON.parse(stdout.toString()) as Omit<Filled, 'databaseUrl' | 'masterKey'>) }
 }
 
-/** Starts a service on a filled database; returns what the second client observed at rest and during each abuse. */
+/** Starts a service on a filled database; returns what the second client observed at rest and during each kind of abuse. */
 export async function isolationRun(sandbox: Sandbox, options: IsolationOptions): Promise<IsolationResult[]> {
   const { filled, scenarios, settings = {}, say } = options
   const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
@@ -74,7 +74,7 @@ export async function isolationRun(sandbox: Sandbox, options: IsolationOptions):
   return results
 }
 
-/** One line: what the second client observed, and the responses to the abusive one. */
+/** Formats one line: what the second client observed, and the responses to the abusive client. */
 export function lineOf({ scenario, observation, abuse }: IsolationResult): string {
   const { reads, p50Ms, p99Ms, slowestMs, cut, deliveries, slowestDeliveryMs, undelivered, failures } = observation
   const downloaded = `${observation.downloads} downloads, slowest ${observation.slowestDownloadMs.toFixed(0)} ms`
@@ -91,7 +91,7 @@ interface Prepared {
   second: { token: string; taskId: string; reportId: string }
 }
 
-/** Registers the clients and creates what the abuse needs: a large report, and tasks that never end. */
+/** Registers the clients and creates the data that the abuse needs: a large report, and tasks that never end. */
 async function prepare(
   service: Service,
   { databaseUrl, clientId, clientSecret, webhookId }: Filled,
@@ -158,7 +158,7 @@ async function completedReport(service: Service, token: string, reportType: stri
   }
 }
 
-/** A task in progress without a worker. */
+/** Inserts a task that is in progress but has no worker. */
 async function endlessTask(databaseUrl: string, ownerClient: string): Promise<string> {
   const id = `tsk_${randomBytes(16).toString('base64url')}`
   const at = new Date().toISOString()

@@ -11,11 +11,11 @@ export interface Observation {
   p50Ms: number
   p99Ms: number
   slowestMs: number
-  /** How often the service closed its keep-alive connection or its event stream. */
+  /** How often the service closed the client's keep-alive connection or event stream. */
   cut: number
   deliveries: number
   slowestDeliveryMs: number
-  /** Downloads of its own small report. */
+  /** Downloads of the client's own small report. */
   downloads: number
   slowestDownloadMs: number
   /** Events whose delivery did not arrive before the observation ended. */
@@ -28,7 +28,7 @@ export interface SecondClient {
   token: string
   /** A task of this client that never ends: its event stream must stay open. */
   taskId: string
-  /** A small completed report of this client. */
+  /** A small, completed report owned by this client. */
   reportId: string
   products: number
 }
@@ -40,8 +40,8 @@ const maxDownloadMs = 10_000
 const lastDeliveryMs = 10_000
 
 /**
- * A well-behaved client: cheap reads on one keep-alive connection, one event stream, and a webhook whose endpoint responds
- * at once. `stop` waits up to ten seconds for missing deliveries.
+ * Runs a well-behaved client: cheap reads on one keep-alive connection, one event stream, and a webhook whose endpoint
+ * responds immediately. `stop` waits up to ten seconds for missing deliveries.
  */
 export async function startSecondClient(client: SecondClient): Promise<{ stop: () => Promise<Observation> }> {
   const times: number[] = []
@@ -142,7 +142,7 @@ async function openStream(client: SecondClient, onEnd: () => void): Promise<{ de
   return sent
 }
 
-/** A receiver that responds with 204 at once, registered for one client's `product.created`. */
+/** Starts a receiver that responds with 204 immediately, and registers it for `product.created` as one client. */
 async function startWebhook(client: SecondClient) {
   const sentMs = new Map<string, number>()
   const deliveryTimes: number[] = []

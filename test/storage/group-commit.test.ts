@@ -153,7 +153,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['ours', 'theirs'])
     })
 
-    it("rejects a write with an 'unavailable' error if the lock is never released, and retries for the next write", async (t) => {
+    it('rejects a write as unavailable if the lock is never released, and retries for the next write', async (t) => {
       t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
       let locked = true
       const begin = () => {

@@ -79,12 +79,12 @@ async function liveAndDie(
 }
 
 /**
- * Runs kill -9 between any two steps of a POST: after the POST is repeated with the same key, it has taken effect exactly once
+ * Runs kill -9 between any two steps of a POST. Asserts that a POST repeated with the same key has taken effect exactly once
  * (P8, T-RACE-03).
  */
 export function killRepeatsSuite(engine: EngineUnderTest): void {
   describe(`kill -9 at ${kills} random moments among POSTs with keys (seed ${seed})`, () => {
-    it('responds to each repeated request with 201 or 202, and creates one resource per key', { timeout: 120_000 }, async () => {
+    it('repeated requests get 201 or 202, and create one resource per key', { timeout: 120_000 }, async () => {
       const place = await engine.place()
       const service = await realService({ DATABASE_URL: place.url, PLINTH_ROLES: 'api,auth' })
       try {

@@ -33,8 +33,9 @@ export interface FaultRun {
 export interface FaultFigures {
   events: number
   delivered: number
-  /** The 99th percentile of repeated calls per delivery, and the number of repeated calls that no failure explains. */
+  /** The 99th percentile of attempts per delivery. */
   attemptsP99: number
+  /** Number of calls repeated after an endpoint had acknowledged the delivery with 2xx. */
   duplicates: number
   healthyP95Ms: number
   virtualHours: number
@@ -48,8 +49,8 @@ const waitingForHole = 200
 
 /**
  * Sends events to twelve hostile receivers and a black hole through the real queue, fan-out, sender and sockets. The clock
- * runs in real time, and skips ahead whenever there is nothing to do but wait. Asserts the requirements (F-WH) and returns the
- * measurements.
+ * runs in real time, and skips ahead whenever there is nothing to do but wait. Asserts the requirements (F-WH) and returns
+ * the measurements.
  */
 export async function faultRun(db: Database, { events, healthyEvents, seed, say }: FaultRun): Promise<FaultFigures> {
   let skewMs = 0
