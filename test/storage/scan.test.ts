@@ -137,7 +137,7 @@ onPostgres((engine) => {
       await Promise.all(scans)
     })
 
-    it('are limited to one for the scans of one account', async () => {
+    it('are limited to one for scans by the same account', async () => {
       const scans = Array.from({ length: 6 }, () => db.scan({ compile: () => sleep(0.2) }, { account: 'a' }))
       const most = sql<{ count: number }>`select count(*) as count from pg_stat_activity
         where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`
