@@ -36,7 +36,7 @@ def settle_query(query):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # Only full responses are checked; partial responses have their own test (test/http/fields-everywhere.test.ts).
+    # Only full responses are checked; partial responses have their own test (test/http/partial-response-everywhere.slow.test.ts).
     query = case.query or {}
     if isinstance(query.get("fields"), str):
         del query["fields"]
