@@ -13,8 +13,8 @@ if (major < 24) {
 }
 // libuv uses at most half of these threads for DNS lookups: with the default of four, two hanging lookups block all others.
 process.env.UV_THREADPOOL_SIZE ??= '16'
-// Caches compiled code across starts and for worker threads, which saves time and memory. Cached code is executed, so only this
-// user may be able to write to the cache: without a home directory, nothing is cached.
+// Caches compiled code across starts and for worker threads, which saves time and memory. Cached code is executed, so only
+// this user may be able to write to the cache: without a home directory, nothing is cached.
 const { XDG_CACHE_HOME, HOME } = process.env
 const cacheFolder = XDG_CACHE_HOME || (HOME && join(HOME, '.cache'))
 if (cacheFolder) process.env.NODE_COMPILE_CACHE ??= join(cacheFolder, 'plinth')
