@@ -14,6 +14,7 @@ export const {
   Name,
   Price,
   products,
+  Ref,
   service,
   Text,
   Title,

@@ -52,14 +52,16 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const versions = options.lives.map(({ version }) => version)
   const calls = () => readVersionCalls(options.db, versions)
   const ofAccounts = accountGuard(options.db)
+  const all = definition.collections.map(({ declaration }) => declaration)
   const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
   for (const { version, status } of options.lives) {
     const served = status === 'retired' ? undefined : definition.versions[version]
     for (const prefix of served?.prefixes ?? []) {
       await app.register(async (at) => {
         if (served?.unknownParameters === 'refuse') rejectUnknownParameters(at)
+        const related = { all, served: (served?.collections ?? []).map(({ declaration }) => declaration) }
         for (const one of served?.collections ?? []) {
-          await at.register(one.plugin, { ...options, guard: guardOf(one), prefix })
+          await at.register(one.plugin, { ...options, guard: guardOf(one), related, prefix })
         }
         await at.register(reports, { ...options, checkCallback, watch, downloads, prefix })
         await at.register(webhooks, { ...options, events: definition.events, prefix })

@@ -6,6 +6,7 @@ import { infoErrors, type ServiceInfo } from '../openapi/info.ts'
 import type { ReportKind } from '../reports/report-types.ts'
 import { eventKindsOf } from '../resources/change-events.ts'
 import type { Collection, Declaration } from '../resources/declaration.ts'
+import { relationErrors } from '../resources/relations/relation-rules.ts'
 import { tableOf } from '../resources/table.ts'
 import { DefinitionError } from '../startup-errors.ts'
 import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
@@ -86,6 +87,7 @@ function serviceErrors({
     ...duplicates(declarations.map(({ path }) => path)).map((path) => `service: the path ${path} is declared twice`),
     ...duplicates(declarations.map(({ noun }) => noun)).map((noun) => `service: the noun '${noun}' is declared twice`),
     ...resources.flatMap(builtInPathErrors),
+    ...relationErrors(declarations),
     ...versionErrors(resources, versions),
     ...reportErrors(declarations, reports),
   ]

@@ -32,3 +32,7 @@ export const Line = (minLength: number, maxLength: number, about: { description?
 /** Returns the syntax errors in an absolute URL; `http/ssrf-guard.ts` checks the URL's target. */
 export const urlErrors = (field: string, url: string): FieldError[] =>
   URL.canParse(url) ? [] : [{ field, message: 'is not a valid URL' }]
+
+/** Text without NUL, which PostgreSQL cannot store, and without lone surrogates, which UTF-8 cannot encode. */
+const storableText = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
+export const isStorableText = (value: unknown) => storableText.test(String(value))

@@ -1,81 +1,43 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { type TObject, type TSchema, Type } from 'typebox'
-import { decimalReader } from '../http/decimal.ts'
 import { isUnconditionalRead, representationOf, sendRepresentation } from '../http/fast-read.ts'
 import { Fields } from '../http/pagination.ts'
-import { inputValidator, mergePatch } from '../http/policies/body-parsing.ts'
+import { mergePatch } from '../http/policies/body-parsing.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
-import { type Row, rowsOf } from '../storage/rows/rows.ts'
-import { eventPublisher, hasSubscriber } from './change-events.ts'
-import { columnType } from './column-types.ts'
-import type {
-  Collection,
-  CollectionOperation,
-  CollectionOptions,
-  Declaration,
-  Guard,
-  ResourceOptions,
-  Served,
-} from './declaration.ts'
-import { defaultFiller } from './defaults.ts'
+import type { Row } from '../storage/rows/rows.ts'
+import type { Collection, CollectionOperation, Declaration, Guard, ResourceOptions, Served } from './declaration.ts'
 import { defineResource } from './define.ts'
+import { idParams } from './id-params.ts'
 import { lister } from './list.ts'
 import { listQuerySchema } from './list-query.ts'
 import { capital } from './queries/bounds.ts'
-import { listItemSerializer, representation, serializer } from './representation.ts'
-import { representationCache } from './representation-cache.ts'
-import { codecsOf } from './table.ts'
+import { expandParameter } from './relations/expand.ts'
+import { nestedList } from './relations/nested-list.ts'
+import { expandOf, readExpanded } from './relations/read-expanded.ts'
+import { isReadable } from './relations/relations.ts'
+import { listItemSerializer, representation } from './representation.ts'
+import { serve } from './serve.ts'
 import { type BodyRequest, create, notFound, patch, type RowRequest, removeRow, replace } from './writes.ts'
 
 /**
  * Declares a resource: its HTTP operations (list, create, read, replace, patch, remove), events, report and table. Throws
  * `DefinitionError`, which lists every error in the declaration.
  */
-export function collection<B extends TObject>(options: ResourceOptions<B>): Collection {
+export function collection<B extends TObject>(options: ResourceOptions<B>): Collection<B> {
   const declaration = defineResource(options)
   return Object.freeze({
     declaration,
     plugin: async (app, options) => {
       const served = serve(declaration, options, app.prefix)
       for (const operation of declaration.operations) app.route(routes[operation](served))
+      for (const list of nestedLists(served)) app.route(list)
     },
-  } satisfies Collection)
+  } satisfies Collection<B>)
 }
-
-function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
-  const { table, folded, blank, kinds, body, input, sorts } = declaration
-  const fieldNames = Object.keys(kinds)
-  const types = Object.entries(kinds).map(([name, kind]) => [name, columnType(kind)] as const)
-  // A resource with links reads all fields, because links may be built from any of them.
-  const isPartial = declaration.listed !== undefined && declaration.links === undefined
-  const listed = isPartial ? [...new Set(['id', 'revision', ...(declaration.listed ?? []), ...sorts])] : undefined
-  return {
-    ...options,
-    ...{ declaration, prefix, fieldNames },
-    rows: rowsOf(options.db, {
-      ...{ table, fields: fieldNames, folded, blank, listed, subscribed: hasSubscriber(declaration) },
-      codecs: codecsOf(declaration),
-    }),
-    normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
-    representations: representationCache(options.db),
-    complete: defaultFiller(body),
-    check: inputValidator(input, 'body'),
-    readDecimals: decimalReader(input),
-    serialize: serializer(declaration, prefix),
-    announce: eventPublisher(options, declaration),
-  }
-}
-
-const idParams = Type.Object({
-  id: Type.Integer({ minimum: 1, description: 'Assigned by the service', examples: [1] }),
-})
-const fieldsQuery = Type.Object({
-  fields: Fields,
-})
 
 /** What the routes of a resource have in common: path, scope, cacheability, operation id. */
 function route(
-  { declaration, publicRead, guard }: Served,
+  { declaration, publicRead, guard, isReferred, relations }: Served,
   operation: CollectionOperation,
   method: string,
   title: string,
@@ -92,7 +54,7 @@ function route(
       scope,
       cache: isRead ? (isPublic && publicRead ? 'public' : 'private') : 'none',
       fields: isRead,
-      problems: isRead ? [] : writeProblems(declaration, operation, guard),
+      problems: isRead ? readProblems(isPublic, relations) : writeProblems(declaration, operation, guard, isReferred),
     },
     about: {
       tags: [name],
@@ -106,34 +68,60 @@ function route(
 
 const operationVerb = (operation: CollectionOperation) => (operation === 'remove' ? 'delete' : operation)
 
+/** The problems of a public read that can expand what is not public. */
+const readProblems = (isPublic: boolean, relations: Served['relations']): readonly ProblemCode[] =>
+  isPublic && relations.some(({ declaration }) => declaration.readScope !== null)
+    ? ['AUTH_REQUIRED', 'ACCESS_DENIED']
+    : []
+
 /** The problems of a write besides those of every route. */
 function writeProblems(
   { unique }: Declaration,
   operation: CollectionOperation,
   guard: Guard | undefined,
+  isReferred: boolean,
 ): readonly ProblemCode[] {
-  if (operation === 'remove') return guard?.removalProblems ?? []
+  if (operation === 'remove')
+    return [...(guard?.removalProblems ?? []), ...(isReferred ? ['RESOURCE_IN_USE' as const] : [])]
   return unique.length > 0 ? ['DUPLICATE_RESOURCE'] : []
+}
+
+const wholeOf = ({ declaration, relations }: Served) => representation(declaration, undefined, relations)
+
+/** The lists of the resources that refer to this one, under its rows. */
+function nestedLists(served: Served): RouteOptions[] {
+  const { relations, declaration, related, prefix } = served
+  if (!isReadable(declaration)) return []
+  return relations
+    .filter((relation) => relation.isMany && relation.declaration.operations.includes('list'))
+    .map((relation) => {
+      const child = serve(relation.declaration, { ...served, related, guard: undefined }, prefix)
+      return nestedList(served, child, relation, routes.list(child))
+    })
 }
 
 const routes: Record<CollectionOperation, (served: Served) => RouteOptions> = {
   list: (served) => {
-    const { declaration, prefix, rows } = served
+    const { declaration, prefix, rows, relations, expand } = served
     const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
-    const rules = { ...declaration, path: prefix + declaration.path }
-    const response = { 200: Type.Array(representation(declaration, declaration.listed)) }
-    const handler = lister(rows, rules, listItemSerializer(served))
+    const rules = { ...declaration, path: prefix + declaration.path, relations }
+    const response = { 200: Type.Array(representation(declaration, declaration.listed, relations)) }
+    const handler = lister(rows, rules, listItemSerializer(served), relations.length > 0 ? { expand } : {})
     return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
   },
   read: (served) => {
     const { about, ...common } = route(served, 'read', 'GET', `Read a ${served.declaration.noun}`)
-    const response = { 200: representation(served.declaration) }
-    const schema = { ...about, querystring: fieldsQuery, response }
+    const response = { 200: wholeOf(served) }
+    const schema = {
+      ...about,
+      querystring: Type.Object({ fields: Fields, ...expandParameter(served.relations) }),
+      response,
+    }
     return { ...common, schema, handler: (request, reply) => read(served, request as RowRequest, reply) }
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
-    const schema = { ...about, body: served.declaration.input, response: { 201: representation(served.declaration) } }
+    const schema = { ...about, body: served.declaration.input, response: { 201: wholeOf(served) } }
     const config = { ...common.config, minimal: true }
     return { ...common, config, schema, handler: (request, reply) => create(served, request as BodyRequest, reply) }
   },
@@ -152,6 +140,8 @@ const routes: Record<CollectionOperation, (served: Served) => RouteOptions> = {
 /** Responds synchronously if the engine reads synchronously, so that the hottest path awaits no promise. */
 function read(served: Served, request: RowRequest, reply: FastifyReply): Promise<FastifyReply> | undefined {
   const { id } = request.params
+  const expanded = served.relations.length > 0 ? expandOf(request) : undefined
+  if (expanded !== undefined) return readExpanded(served, request, reply, expanded)
   const isUnconditional = isUnconditionalRead(request)
   const cached = isUnconditional ? served.representations.get(id) : undefined
   if (cached) {
@@ -185,7 +175,7 @@ function changes(served: Served, operation: keyof typeof write, method: string, 
       minimal: true,
       ...(operation === 'patch' ? { accepts: [mergePatch], members: served.fieldNames } : { accepts: [] }),
     },
-    schema: { ...about, body, response: { 200: representation(served.declaration) } },
+    schema: { ...about, body, response: { 200: wholeOf(served) } },
     handler: async (request: FastifyRequest) =>
       served.serialize(await write[operation](served, request as BodyRequest), request),
   }

@@ -2,7 +2,7 @@ import { type TSchema, Type } from 'typebox'
 import { instantFrom, instantOf } from '../http/headers/instant.ts'
 import { documentedRules } from '../http/partial-schema.ts'
 import { malformedQuery } from '../http/problems/problem.ts'
-import { Line, lines, noControls } from '../http/text-rules.ts'
+import { isStorableText, Line, lines, noControls } from '../http/text-rules.ts'
 import type { CellType } from '../storage/engine.ts'
 import type { SqlType } from '../storage/resource-tables/resource-columns.ts'
 import type { Codec } from '../storage/rows/column-codec.ts'
@@ -19,6 +19,7 @@ interface Shape {
   minimum?: number
   maximum?: number
   $defs?: { decimal?: object }
+  '~reference'?: unknown
 }
 
 /** The lists of fields in a declaration. */
@@ -119,6 +120,14 @@ export const columnTypes = {
     parse: asText,
     cell: 'string',
   },
+  reference: {
+    stores: (shape) => shape['~reference'] !== undefined,
+    sql: 'bigint',
+    lists: ['filters', 'sorts', 'unique'],
+    parameter: (description) => Type.Optional(Type.Integer({ minimum: 1, maximum: safe.maximum, description })),
+    parse: (_name, text) => Number(text),
+    cell: 'integer',
+  },
   integer: {
     stores: (shape, choices) => isPlain(shape, choices, 'integer') || Boolean(choices?.every(Number.isSafeInteger)),
     sql: 'bigint',
@@ -178,16 +187,11 @@ export function choicesOf(schema: TSchema): readonly unknown[] | undefined {
 
 /** The column type for a field's schema; undefined if its values have no single type. */
 export function kindOf(schema: TSchema): ColumnKind | undefined {
-  const shape = schema as Shape
   const choices = choicesOf(schema)
-  return (Object.keys(columnTypes) as ColumnKind[]).find((kind) => columnType(kind).stores(shape, choices))
+  return (Object.keys(columnTypes) as ColumnKind[]).find((kind) => columnType(kind).stores(schema as Shape, choices))
 }
 
 const isInstant = (value: unknown) => instantOf(String(value)) !== undefined
-
-/** Text without NUL, which PostgreSQL cannot store, and without lone surrogates, which UTF-8 cannot encode. */
-const storableText = /^(?:[^\0\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])*$/
-export const isStorableText = (value: unknown) => storableText.test(String(value))
 
 /** Copies a schema with some keywords changed; the non-enumerable properties that TypeBox sets are preserved. */
 export function amended<T extends TSchema>(schema: T, keywords: object): T {

@@ -9,6 +9,7 @@ import type { Database, Queryable } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import type { ColumnKind } from './column-types.ts'
+import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
 import type { Representations } from './representation-cache.ts'
 
 export type CollectionOperation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
@@ -60,14 +61,14 @@ export interface ResourceOptions<B extends TObject = TObject> {
 }
 
 /** Validated options of `collection()`, with the defaults filled in. */
-export interface Declaration {
+export interface Declaration<B extends TObject = TObject> {
   path: `/${string}`
   /** The path without its leading slash. */
   name: string
   noun: string
   table: string
   operations: readonly CollectionOperation[]
-  body: TObject
+  body: B
   /** The body that clients send: fields with a default are optional. */
   input: TObject
   /** The column type of each field. */
@@ -78,6 +79,8 @@ export interface Declaration {
   search: readonly string[]
   sorts: readonly string[]
   unique: readonly string[]
+  /** The fields that refer to rows. */
+  references: readonly Reference[]
   /** Text fields with a case-folded companion column. */
   folded: readonly string[]
   /** Folded fields whose companion column is empty, not null, in rows without a value, because lists are sorted by them. */
@@ -114,11 +117,28 @@ export interface CollectionOptions {
   publicRead: boolean
   requireIfMatch: boolean
   guard?: Guard | undefined
+  /** Every resource of the service, in its order, and those that this version serves; by default this one alone. */
+  related?: Related | undefined
+}
+
+/** A way from a row to others: to the one that it refers to, or to the many that refer to it. */
+export interface Relation {
+  name: string
+  /** The collection of the other rows. */
+  declaration: Declaration
+  /** The reference: a field of the row itself, or of the many others. */
+  field: string
+  isMany: boolean
+}
+
+export interface Related {
+  all: readonly Declaration[]
+  served: readonly Declaration[]
 }
 
 /** A declared resource: its declaration, and the plugin that serves it under any version prefix. */
-export interface Collection {
-  declaration: Declaration
+export interface Collection<B extends TObject = TObject> {
+  declaration: Declaration<B>
   plugin: FastifyPluginAsync<CollectionOptions>
 }
 
@@ -153,4 +173,13 @@ export interface Served extends CollectionOptions {
   /** The representation of a row for the caller of this request. */
   serialize: (row: Row, request: FastifyRequest) => Versioned
   announce: Announce
+  /** Checks references; undefined if the resource has none. */
+  references: ReferenceCheck | undefined
+  remove: Remove
+  /** True if rows of other resources, or of this one, may refer to its rows. */
+  isReferred: boolean
+  /** The relations to resources that this version serves. */
+  relations: readonly Relation[]
+  /** Parses an `expand` parameter. Throws INVALID_INPUT, 401 or 403. */
+  expand: (text: string, request: FastifyRequest) => Expand
 }

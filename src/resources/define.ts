@@ -4,6 +4,7 @@ import { type ColumnKind, columnType, kindOf } from './column-types.ts'
 import type { CollectionOperation, Declaration, ResourceOptions } from './declaration.ts'
 import { inputOf } from './defaults.ts'
 import { canSort, definitionErrors } from './definition-rules.ts'
+import { referencesOf } from './relations/ref.ts'
 import { columnName, withStorageRules } from './table.ts'
 
 const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
@@ -15,7 +16,7 @@ const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read',
 const unprefixedTables = ['users', 'products', 'books']
 
 /** Validates the options of `collection()` and fills in the defaults. Throws `DefinitionError`, which lists every error. */
-export function defineResource<B extends TObject>(declared: ResourceOptions<B>): Declaration {
+export function defineResource<B extends TObject>(declared: ResourceOptions<B>): Declaration<B> {
   const options = declared as unknown as ResourceOptions
   const errors = definitionErrors(options)
   if (errors.length > 0) throw new DefinitionError(errors)
@@ -27,6 +28,7 @@ export function defineResource<B extends TObject>(declared: ResourceOptions<B>):
   const kinds: Record<string, ColumnKind> = Object.fromEntries(
     properties.map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
   )
+  const table = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
   const sorts = sortsOf(options)
   const compared = new Set([...search, ...filters, ...sorts, ...unique])
   const folded = [...compared].filter((field) => columnType(kinds[field] as ColumnKind).folded)
@@ -34,10 +36,11 @@ export function defineResource<B extends TObject>(declared: ResourceOptions<B>):
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
     ...((listed ?? hides) && { listed: listed ?? visibleFields(Object.keys(kinds), hides?.fields) }),
     ...(hides && { hides }),
-    body: storable,
+    body: storable as B,
     input: inputOf(storable),
     kinds,
-    table: unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`,
+    references: referencesOf(body, { path, noun, table }),
+    table,
     sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
     folded,
     blank: folded.filter((field) => sorts.includes(field) && !body.required?.includes(field)),

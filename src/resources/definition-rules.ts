@@ -5,6 +5,7 @@ import { decimalFieldErrors } from './decimal-fields.ts'
 import type { ResourceOptions } from './declaration.ts'
 import { defaultErrors } from './defaults.ts'
 import { queryNames } from './queries/bounds.ts'
+import { referenceErrors } from './relations/reference-rules.ts'
 import { columnName, withStorageRules } from './table.ts'
 
 const pathForm = /^\/[a-z][a-z0-9]*(-[a-z0-9]+)*$/
@@ -42,6 +43,7 @@ export function definitionErrors(options: ResourceOptions): string[] {
     errors.push('body must be created with Type.Object()')
   } else {
     errors.push(...fieldErrors(body, path.length), ...listErrors(options), ...queryErrors(options))
+    errors.push(...referenceErrors(body, reservedFields))
     errors.push(...defaultErrors(withStorageRules(body), options.unique ?? []))
   }
   return errors.map((error) => `${path}: ${error}`)

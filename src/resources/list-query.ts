@@ -16,10 +16,12 @@ import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../st
 import type { Row } from '../storage/rows/rows.ts'
 import { amended, type ColumnKind, columnType, instantParameter, textParameter } from './column-types.ts'
 import { isExactDecimal } from './decimal-fields.ts'
+import type { Relation } from './declaration.ts'
 import { boundsOf } from './queries/bounds.ts'
 import { grammarOf, type QueryGrammar } from './queries/grammar.ts'
 import { readComparisons } from './queries/read-comparisons.ts'
 import { comparisonSchemas } from './queries/schemas.ts'
+import { expandParameter } from './relations/expand.ts'
 
 /** The parts of a declaration that determine the query parameters of its list. */
 export interface ListRules {
@@ -32,6 +34,8 @@ export interface ListRules {
   folded: readonly string[]
   blank: readonly string[]
   sorts: readonly string[]
+  /** What `expand` may name; nothing by default. */
+  relations?: readonly Relation[]
 }
 
 /** The query of a list, already validated against its schema. */
@@ -39,6 +43,7 @@ export interface Query {
   limit?: number
   cursor?: string
   sort?: string
+  expand?: string
   [name: string]: unknown
 }
 
@@ -54,7 +59,7 @@ const sortPattern = (sorts: readonly string[]) => {
 
 /** The query parameters of a list. */
 export function listQuerySchema(rules: ListRules): TObject {
-  const { body, kinds, filters, ranges, search, sorts } = rules
+  const { body, kinds, filters, ranges, search, sorts, relations = [] } = rules
   const [example = {}] = (body as { examples?: Record<string, unknown>[] }).examples ?? []
   const withExample = (schema: TSchema, field = '') =>
     Object.hasOwn(example, field) ? amended(schema, { examples: [example[field]] }) : schema
@@ -70,6 +75,7 @@ export function listQuerySchema(rules: ListRules): TObject {
       }),
     ),
     fields: Fields,
+    ...expandParameter(relations),
     ...(search.length > 0 && { q: withExample(textParameter(`Text to find in ${search.join(' or ')}`), search[0]) }),
     updatedAfter: instantParameter('Only items changed after this instant or date'),
   }
@@ -88,16 +94,18 @@ export function listQuerySchema(rules: ListRules): TObject {
 }
 
 /**
- * Parses the query of a list; `mark` binds its cursors to it. Throws INVALID_INPUT for invalid sorts, filters or cursors.
+ * Parses the query of a list, to which the `fixed` filters are added; `mark` binds its cursors to it. Throws INVALID_INPUT
+ * for invalid sorts, filters or cursors.
  */
 export function parseListQuery(
   query: Query,
   rules: ListRules,
   grammar: QueryGrammar,
+  fixed: readonly Filter[] = [],
 ): { listQuery: ListQuery; mark: string } {
   const order = orderOf(sortOf(query.sort, rules.sorts))
   const { filters: compared, where } = readComparisons(query, grammar)
-  const filters = [...filtersOf(query, rules, grammar), ...compared]
+  const filters = [...fixed, ...filtersOf(query, rules, grammar), ...compared]
   const mark = listFingerprint(where ? [filters, order, where] : [filters, order])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
   if (cursor && !isValidPosition(cursor.after, order, rules)) throw malformedQuery('cursor', 'is not a valid cursor')
@@ -118,7 +126,7 @@ function isValidPosition(after: Cursor['after'], order: readonly Sort[], { kinds
   return order.every(({ field }, at) => {
     const value = after[at]
     if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= maxId
-    if (kinds[field] === 'integer') return Number.isSafeInteger(value)
+    if (kinds[field] === 'integer' || kinds[field] === 'reference') return Number.isSafeInteger(value)
     if (kinds[field] === 'decimal') return isExactDecimal(value, body.properties[field] as TSchema)
     return typeof value === (kinds[field] === 'number' ? 'number' : 'string')
   })

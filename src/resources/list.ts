@@ -7,22 +7,33 @@ import { isNarrowed, parseFields, pick } from '../http/policies/partial-response
 import { applied } from '../http/policies/prefer.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Mark } from '../storage/rows/list-query.ts'
-import type { ListQuery } from '../storage/rows/page-query.ts'
+import type { Filter, ListQuery } from '../storage/rows/page-query.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
 import { type CachedPage, pageCache } from './page-cache.ts'
 import { grammarOf } from './queries/grammar.ts'
+import type { Expand } from './relations/reference.ts'
+
+export interface ListParts {
+  /** The filters and the path of a list that only has the rows of the resource in its path. */
+  within?: (request: FastifyRequest) => { filters: readonly Filter[]; path: string }
+  /** Parses the `expand` parameter. */
+  expand?: (text: string, request: FastifyRequest) => Expand
+}
 
 /**
  * Returns the handler of a list: it sends pages with a Link header, and skips or repeats no rows while others write. A page
- * whose rows have not changed is sent from the cache.
+ * whose rows have not changed is sent from the cache, unless it is expanded.
  */
-export function lister(rows: Rows, rules: ListRules, serialize: (row: Row) => object) {
+export function lister(rows: Rows, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
+  const { within = () => ({ filters: [], path: rules.path }), expand } = parts
   const pages = pageCache()
   const grammar = grammarOf(rules)
   const build = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
     const query = request.query as Query
-    const { listQuery, mark } = parseListQuery(query, rules, grammar)
+    const { filters, path } = within(request)
+    const { listQuery, mark } = parseListQuery(query, rules, grammar, filters)
+    const expandRows = query.expand ? expand?.(query.expand, request) : undefined
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()
     // One extra row tells whether there is another page.
@@ -32,10 +43,13 @@ export function lister(rows: Rows, rules: ListRules, serialize: (row: Row) => ob
       const cursors = cursorsOf(items, rowsRead.length > listQuery.limit, listQuery, (row, backwards) =>
         encodeCursor(mark, { after: cursorOf(row, listQuery.order, rules), backwards }),
       )
-      const link = linkHeader(rules.path, query, cursors)
-      const text = JSON.stringify(withListEnvelope(request, pick(items.map(serialize), tree), link))
-      const marks = rowsRead.map(markOf)
-      return pages.set(request.url, { text, etag: weakTag(text), link, query: pageQuery, marks, generation })
+      const link = linkHeader(path, query, cursors)
+      const pageOf = (serialized: object[]): CachedPage => {
+        const text = JSON.stringify(withListEnvelope(request, pick(serialized, tree), link))
+        return { text, etag: weakTag(text), link, query: pageQuery, marks: rowsRead.map(markOf), generation }
+      }
+      if (expandRows === undefined) return pages.set(request.url, pageOf(items.map(serialize)))
+      return expandRows(items).then((more) => pageOf(items.map((row) => ({ ...serialize(row), ...more(row) }))))
     })
   }
   const pageFor = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {

@@ -4,8 +4,8 @@ import { partialSchema } from '../http/partial-schema.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import type { Versioned } from '../http/policies/conditional.ts'
 import type { Row } from '../storage/rows/rows.ts'
-import { columnTypes } from './column-types.ts'
-import type { Declaration, Link, Served } from './declaration.ts'
+import { amended, columnTypes } from './column-types.ts'
+import type { Declaration, Link, Relation, Served } from './declaration.ts'
 
 /** Returns the function that turns a row into its representation: it adds links and omits absent and hidden fields. */
 export function serializer({ body, hides, links }: Declaration, prefix: string): Served['serialize'] {
@@ -29,10 +29,11 @@ const prefixed = (links: Record<string, Link>, prefix: string) =>
 
 const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
-/** The schema of a resource's representation, restricted to the fields in `only` if given. */
+/** The schema of a resource's representation, restricted to the fields in `only` if given, with what `expand` may add. */
 export function representation(
   { body, links }: Pick<Declaration, 'body' | 'links'>,
   only?: readonly string[],
+  relations: readonly Relation[] = [],
 ): TSchema {
   const all: Record<string, TSchema> = {
     id: Type.Integer({ minimum: 1 }),
@@ -45,7 +46,18 @@ export function representation(
   const pick = (of: Record<string, unknown>) =>
     Object.fromEntries(names.filter((name) => Object.hasOwn(of, name)).map((name) => [name, of[name]]))
   const examples = examplesOf({ body, links }).map(pick)
-  return partialSchema(Type.Object(pick(all) as Record<string, TSchema>), examples.length > 0 ? { examples } : {})
+  const properties = { ...(pick(all) as Record<string, TSchema>), ...membersOf(relations) }
+  return partialSchema(Type.Object(properties), examples.length > 0 ? { examples } : {})
+}
+
+/** The members that `expand` adds: rows as the lists of their collections show them. */
+function membersOf(relations: readonly Relation[]): Record<string, TSchema> {
+  const members = relations.map(({ name, declaration, isMany }) => {
+    const { whole } = representation(declaration, declaration.listed) as unknown as { whole: TSchema }
+    const member = isMany ? Type.Array(whole) : Type.Union([whole, Type.Null()])
+    return [name, Type.Optional(amended(member, { description: `Only with expand=${name}` }))]
+  })
+  return Object.fromEntries(members)
 }
 
 const instant = '2026-03-01T12:00:00.000Z'
@@ -66,7 +78,7 @@ function examplesOf({ body, links }: Pick<Declaration, 'body' | 'links'>): Recor
 export function listItemSerializer({
   declaration: { body, hides, listed, links },
   prefix,
-}: Served): (row: Row) => object {
+}: Pick<Served, 'declaration' | 'prefix'>): (row: Row) => object {
   const visible = Object.keys(body.properties).filter((name) => !hides?.fields.includes(name))
   const names = listed ?? ['id', ...visible, 'createdAt', 'updatedAt']
   const members = names.map((name) => JSON.stringify(name)).map((name) => `${name}: row[${name}] ?? undefined`)

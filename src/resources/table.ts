@@ -3,6 +3,7 @@ import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/r
 import type { Codec } from '../storage/rows/column-codec.ts'
 import { amended, type ColumnKind, columnType, kindOf } from './column-types.ts'
 import { defaultsOf } from './defaults.ts'
+import type { Reference } from './relations/reference.ts'
 
 /** The column name of a field, in snake case. */
 export const columnName = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
@@ -29,12 +30,15 @@ export interface TableDeclaration {
   folded: readonly string[]
   blank: readonly string[]
   unique: readonly string[]
+  references: readonly Reference[]
 }
 
 /** The table that a resource declaration needs. */
 export function tableOf(declaration: TableDeclaration): ResourceTable {
-  const { path, table, body, kinds, filters, ranges, search, sorts, folded, blank, unique } = declaration
-  const indexed = new Set([...filters, ...ranges, ...sorts])
+  const { path, table, body, kinds, filters, ranges, search, sorts, folded, blank, unique, references } = declaration
+  const targets = new Map(references.map(({ field, table }) => [field, table]))
+  // Without an index every deletion of a row that others refer to would read all of these.
+  const indexed = new Set([...filters, ...ranges, ...sorts, ...targets.keys()])
   const defaults = defaultsOf(body)
   const columns = Object.entries(kinds).map(
     ([field, kind]): ResourceColumn => ({
@@ -46,6 +50,7 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
       unique: unique.includes(field),
       indexed: indexed.has(field),
       ...(blank.includes(field) && { blank: true }),
+      ...(targets.has(field) && { references: targets.get(field) as string }),
       ...(Object.hasOwn(defaults, field) && {
         default: storedDefault(kind, body.properties[field] as TSchema, defaults[field]),
       }),

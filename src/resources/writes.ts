@@ -39,6 +39,7 @@ export function create(served: Served, request: BodyRequest, reply: FastifyReply
   const values = valuesOf(served, request.body)
   const caller = callerOf(request)
   return idempotentWrite(request, reply, writeUnit(served), async (tx) => {
+    if (served.references) await served.references.created(tx, values)
     const { row, subscribed } = await served.rows.insert(tx, values, now)
     if (subscribed) await served.announce(tx, 'created', row, caller, now)
     const location = `${served.prefix}${served.declaration.path}/${row.id}`
@@ -86,7 +87,11 @@ async function change(served: Served, request: RowRequest, values: Values, preco
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
   const work = async (tx: Queryable) => {
-    const update = () => served.rows.update(tx, id, values, precondition, now)
+    const update = async () => {
+      const { references, rows } = served
+      if (references && !(await references.changed(tx, id, values, precondition))) return undefined
+      return rows.update(tx, id, values, precondition, now)
+    }
     const changed = await guarded(served, tx, { id, values, caller }, update)
     if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
     return changed?.row
@@ -171,7 +176,7 @@ export async function removeRow(served: Served, request: RowRequest): Promise<vo
   const caller = callerOf(request)
   const removed = await served.db.write(async (tx) => {
     const removal = { id, values: null, caller }
-    const deleted = await guarded(served, tx, removal, () => served.rows.remove(tx, id, precondition))
+    const deleted = await guarded(served, tx, removal, () => served.remove(tx, id, precondition, { caller, now }))
     if (deleted?.subscribed) await served.announce(tx, 'deleted', { id }, caller, now)
     return deleted !== undefined
   })

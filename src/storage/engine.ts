@@ -3,6 +3,20 @@ import type { ColumnDefinitionBuilder, RawBuilder } from 'kysely'
 /** Cell type in a long read. Decimals, instants, dates and JSON are text; booleans are stored as 1 or 0. */
 export type CellType = 'integer' | 'number' | 'decimal' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
 
+/** Another foreign key for an existing column. */
+export interface ForeignKeyChange {
+  table: string
+  column: string
+  /** The name of the constraint, and whether the column has it already. */
+  constraint: string
+  exists: boolean
+  /** The table to whose ids the column shall refer; null for none. */
+  references: string | null
+  /** Drop and create the indexes of the column. */
+  dropIndexes: readonly string[]
+  createIndexes: readonly string[]
+}
+
 /** The differences between the two database engines, as data. Only the code that opens queues and counters checks `name`. */
 export interface Engine {
   name: 'sqlite' | 'postgres'
@@ -28,10 +42,16 @@ export interface Engine {
   /** Select a table's columns with their types, and the first column of each of its indexes; no rows if there is no table. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
   indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
-  /** Statements that make a table append-only: rows can be inserted and read, but neither updated nor deleted. */
+  /** The foreign keys of a table that have one column, and the tables that they refer to. */
+  foreignKeysOf: (table: string) => RawBuilder<{ column: string; table: string }>
+  /** Statements that give an existing column another foreign key, or none. */
+  changeForeignKey: (change: ForeignKeyChange) => readonly string[]
+  /** Statements that make a table append-only: its rows can be inserted and read, but neither updated nor deleted. */
   appendOnly: (table: string) => readonly string[]
   /** The elements of a JSON array (given as text) as rows with one column, `value`; `value ->> 0` works on both engines. */
   jsonRows: (json: string) => RawBuilder<{ value: string }>
+  /** True for an integer among those of a JSON array (given as text); found by the index of the column. */
+  isAmong: (column: RawBuilder<unknown>, json: string) => RawBuilder<boolean>
   /** Aggregates an expression over all rows into the text of a JSON array; null or an empty array if there are no rows. */
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
   /** Expressions that pass the cells of a row to the engine's own CSV writer; undefined if that writer cannot be used. */
@@ -45,6 +65,10 @@ export interface Engine {
    */
   lockRows: RawBuilder<unknown>
   lockFreeRows: RawBuilder<unknown>
+  /** Follows a select: the rows stay until the end of the transaction, though other columns than the key may change. */
+  lockKeys: RawBuilder<unknown>
+  /** Follows a select: nobody changes these rows, or adds rows that refer to them, until the end of the transaction. */
+  lockForRemoval: RawBuilder<unknown>
   /** Statements that speed up writes to a table, at the risk that it is empty after a database crash. */
   unlogged: (table: string) => readonly string[]
   /** True for errors caused by a duplicate value in a unique index. */

@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       await migrate(db, { tables })
       const codecs = Object.entries(declaration.kinds).flatMap(([field, kind]) => {
         const { codec } = columnType(kind)
-        const schema = declaration.body.properties[field] as TSchema
+        const schema = (declaration.body.properties as Record<string, TSchema>)[field] as TSchema
         return codec ? [[field, typeof codec === 'function' ? codec(schema) : codec] as const] : []
       })
       const { table, folded, blank, kinds } = declaration

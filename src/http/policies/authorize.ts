@@ -83,6 +83,12 @@ export function lacksScope(scope: string, what = 'This'): Problem {
   })
 }
 
+/** Throws 401 or 403 unless the caller has a scope that its route does not require; `what` starts the sentence. */
+export function requireScope({ caller }: FastifyRequest, scope: string, what: string): void {
+  if (caller === null || 'refused' in caller) throw unauthorized('AUTH_REQUIRED')
+  if (!caller.caller.scopes.has(scope)) throw lacksScope(scope, what)
+}
+
 const details: Partial<Record<ProblemCode, string>> = {
   AUTH_REQUIRED: 'Send an access token in the Authorization header: Bearer <ACCESS_TOKEN>',
   AUTH_TOKEN_EXPIRED: 'Get a new access token from the token endpoint',

@@ -49,6 +49,10 @@ const examples: Record<ProblemCode, Example> = {
     detail: 'Another user has this email',
     errors: [{ field: 'email', message: 'is in use already' }],
   },
+  RESOURCE_IN_USE: {
+    detail: 'The customer 7 is referred to by 3 invoices',
+    errors: [{ field: 'id', message: 'is referred to by 3 invoices' }],
+  },
   IDEMPOTENCY_IN_PROGRESS: {
     detail: 'A request with this Idempotency-Key is still in progress',
     headers: { 'Retry-After': '1' },

@@ -41,6 +41,10 @@ export const explanations: Record<ProblemCode, readonly [meaning: string, advice
     'Another resource already has a value that must be unique.',
     'Use the existing resource, or send another value for the field that the errors name.',
   ],
+  RESOURCE_IN_USE: [
+    'Other resources refer to this one and forbid its deletion, or too many would be deleted with it. Nothing was done.',
+    'Delete or change the resources that the errors name first, then send the request again.',
+  ],
   IDEMPOTENCY_IN_PROGRESS: [
     'A request with the same key was sent before and is still in progress.',
     'Wait as long as the Retry-After header says, then send the request again with the same key to get its response.',

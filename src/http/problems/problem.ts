@@ -13,6 +13,7 @@ export const problems = {
   NOT_ACCEPTABLE: [406, 'No acceptable representation exists'],
   REQUEST_TIMEOUT: [408, 'The request took too long to arrive'],
   DUPLICATE_RESOURCE: [409, 'The resource already exists'],
+  RESOURCE_IN_USE: [409, 'Other resources refer to this one'],
   IDEMPOTENCY_IN_PROGRESS: [409, 'A request with this Idempotency-Key is in progress'],
   TASK_NOT_COMPLETED: [409, 'The task is not completed yet'],
   TASK_FAILED: [409, 'The task has failed'],

@@ -1,9 +1,10 @@
 import type { TSchema } from 'typebox'
 import { type DecimalForm, decimalFormOf, decimalTextOf, parseDecimal } from '../../http/decimal.ts'
 import { instantOf, isDay } from '../../http/headers/instant.ts'
+import { isStorableText } from '../../http/text-rules.ts'
 import { caseFold } from '../../storage/rows/page-query.ts'
 import type { StoredValue, TestedColumn } from '../../storage/rows/row-test.ts'
-import { choicesOf, columnType, isStorableText } from '../column-types.ts'
+import { choicesOf, columnType } from '../column-types.ts'
 import type { ConditionField } from './fields.ts'
 
 /** The stored form of a value, null if no row can have it; or what is wrong with it. */
@@ -36,7 +37,7 @@ export function readValue(field: ConditionField, value: unknown, today?: () => s
     return instant === undefined ? { error: 'must be an instant such as 2026-11-21T00:00:00Z' } : { value: instant }
   }
   if (kind === 'decimal') return readDecimal(schema, value)
-  if (kind === 'integer')
+  if (kind === 'integer' || kind === 'reference')
     return Number.isSafeInteger(value)
       ? { value: value as number }
       : { error: `must be an integer within ±${Number.MAX_SAFE_INTEGER}` }

@@ -133,7 +133,7 @@ function textError(text: string, maxLength: number): string | undefined {
 
 /** A value as its field has it; text that is no such value is returned unchanged, and then refused. */
 function typedValue({ kind }: ConditionField, text: string): unknown {
-  if (kind === 'integer') return integerOf(text)
+  if (kind === 'integer' || kind === 'reference') return integerOf(text)
   if (kind === 'number') return numberOf(text)
   return kind === 'boolean' ? booleanOf(text) : text
 }

@@ -74,6 +74,7 @@ const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}'
 /** The values of each kind in a pattern. */
 const valuePatterns: Readonly<Record<string, string>> = {
   integer: '-?(0|[1-9][0-9]{0,14})',
+  reference: '[1-9][0-9]{0,14}',
   number: '-?(0|[1-9][0-9]{0,14})([.][0-9]{1,15})?',
   boolean: '(true|false)',
   instant: `${day}(T[0-9:.]+(Z|[+-][0-9:]+))?`,

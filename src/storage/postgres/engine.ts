@@ -32,6 +32,18 @@ export const postgres: Engine = {
       and t.relnamespace = current_schema()::regnamespace
     join pg_attribute a on a.attrelid = t.oid and a.attnum = i.indkey[0]
     where i.indisvalid`,
+  foreignKeysOf: (table) => sql`
+    select a.attname as "column", p.relname as "table"
+    from pg_constraint c join pg_class t on t.oid = c.conrelid and t.relname = ${table}
+      and t.relnamespace = current_schema()::regnamespace
+    join pg_class p on p.oid = c.confrelid
+    join pg_attribute a on a.attrelid = t.oid and a.attnum = c.conkey[1]
+    where c.contype = 'f' and cardinality(c.conkey) = 1`,
+  changeForeignKey: ({ table, column, constraint, exists, references }) => {
+    const addition = `add constraint "${constraint}" foreign key ("${column}") references "${references}" ("id")`
+    const changes = [...(exists ? [`drop constraint "${constraint}"`] : []), ...(references === null ? [] : [addition])]
+    return changes.map((change) => `alter table "${table}" ${change}`)
+  },
   appendOnly: (table) => [
     `create function ${table}_append_only() returns trigger language plpgsql as
      $$ begin raise exception '${table} is append-only'; end $$`,
@@ -39,11 +51,15 @@ export const postgres: Engine = {
      for each statement execute function ${table}_append_only()`,
   ],
   jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
+  // The planner expects few elements of an array, and takes the index; of a subquery it would expect a hundred.
+  isAmong: (column, json) => sql`${column} = any(cast(translate(${json}, '[]', '{}') as bigint[]))`,
   jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
   csvFields,
   csvRecord: () => undefined,
   lockRows: sql`for no key update`,
   lockFreeRows: sql`for no key update skip locked`,
+  lockKeys: sql`for key share`,
+  lockForRemoval: sql`for update`,
   unlogged: (table) => [`alter table ${table} set unlogged`],
   isDuplicate: (error) => errorField(error, 'code') === '23505',
   duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(errorField(error, 'detail')))?.[1],

@@ -1,4 +1,4 @@
-import type { RawBuilder } from 'kysely'
+import { type RawBuilder, sql as sqlText } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import type { ResourceColumn, ResourceTable, SqlType } from './resource-columns.ts'
@@ -9,6 +9,17 @@ export const comparedColumn = ({ name, folded }: Pick<ResourceColumn, 'name' | '
 
 const sqlTypeOf = ({ sql }: ResourceColumn, engine: Engine): Exclude<SqlType, 'key'> | RawBuilder<unknown> =>
   sql === 'key' ? engine.keyType : sql
+
+/** The type of a field's column, with its foreign key if it has one. */
+function definitionOf(engine: Engine, table: string, column: ResourceColumn): ReturnType<typeof sqlTypeOf> {
+  const { name, references } = column
+  if (references === undefined) return sqlTypeOf(column, engine)
+  const constraint = sqlText.ref(constraintName(table, name))
+  return sqlText`${sqlText.raw(column.sql)} constraint ${constraint} references ${sqlText.ref(references)} ("id")`
+}
+
+/** The name of a column's foreign key. */
+export const constraintName = (table: string, column: string) => `${table}_${column}_ref`
 
 /** The statements that create a table with its indexes. Required fields are enforced by the service, not by SQL. */
 export function createTableStatements(tx: Queryable, engine: Engine, table: ResourceTable): string[] {
@@ -21,7 +32,7 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
     .addColumn('updated_at', 'text', (c) => c.notNull())
     .addColumn('shares_second', 'integer', (c) => c.notNull().defaultTo(0))
   for (const column of table.columns) {
-    create = create.addColumn(column.name, sqlTypeOf(column, engine))
+    create = create.addColumn(column.name, definitionOf(engine, table.name, column))
     if (column.folded) create = create.addColumn(`${column.name}_key`, engine.keyType)
   }
   const indexes = table.columns.flatMap((column) => indexStatements(table.name, column))
@@ -31,7 +42,11 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
 
 /** The statement that adds a field's column. */
 export const addColumnStatement = (tx: Queryable, engine: Engine, table: string, column: ResourceColumn): string =>
-  tx.withoutPlugins().schema.alterTable(table).addColumn(column.name, sqlTypeOf(column, engine)).compile().sql
+  tx
+    .withoutPlugins()
+    .schema.alterTable(table)
+    .addColumn(column.name, definitionOf(engine, table, column))
+    .compile().sql
 
 /** The statement that adds the case-folded companion column of a field. */
 export const addKeyColumnStatement = (tx: Queryable, engine: Engine, table: string, { name }: ResourceColumn): string =>
@@ -50,11 +65,20 @@ export function indexStatements(table: string, column: ResourceColumn): string[]
 /** The statements that rename a column, so that its data stays in the table but the service no longer uses it. */
 export function renameColumnStatements(
   table: string,
-  { name, folded }: Pick<ResourceColumn, 'name' | 'folded'>,
+  { name, folded, references }: Pick<ResourceColumn, 'name' | 'folded' | 'references'>,
 ): string[] {
+  if (references !== undefined) return copyColumnStatements(table, name)
   const dropKey = [`drop index if exists "${table}_${name}_key"`, `alter table "${table}" drop column "${name}_key"`]
   return [
     ...(folded ? dropKey : [`drop index if exists "${table}_${name}"`]),
     `alter table "${table}" rename column "${name}" to "${name}_old"`,
   ]
 }
+
+/** The statements that move the values of a reference to a column without a foreign key, which would still be enforced. */
+const copyColumnStatements = (table: string, name: string): string[] => [
+  `alter table "${table}" add column "${name}_old" bigint`,
+  `update "${table}" set "${name}_old" = "${name}"`,
+  `drop index if exists "${table}_${name}"`,
+  `alter table "${table}" drop column "${name}"`,
+]

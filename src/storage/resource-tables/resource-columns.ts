@@ -18,6 +18,8 @@ export interface ResourceColumn {
   blank?: boolean
   /** The value stored in rows that have none; never set for a unique column. */
   default?: string | number
+  /** The table to whose ids the values refer: a foreign key. */
+  references?: string
 }
 
 /** The table of a declared resource. */

@@ -4,6 +4,7 @@ import type { Engine } from '../engine.ts'
 import { caseFold } from '../rows/page-query.ts'
 import { nextRevision } from '../rows/revision.ts'
 import { createTableStatements } from './ddl.ts'
+import { diffReferences } from './reference-diff.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import { diffTable, type ExistingTable, type RecordedColumn, rowCount, type TableChanges } from './schema-diff.ts'
 
@@ -37,7 +38,7 @@ export async function reconcile(
     const changes =
       existing.types.size === 0
         ? { ...noChanges, statements: createTableStatements(tx, engine, table) }
-        : await diffTable(tx, engine, table, existing)
+        : await diffReferences(tx, engine, table, existing, await diffTable(tx, engine, table, existing))
     mismatches.push(...changes.mismatches)
     // After a mismatch everything is rolled back: only check the remaining tables, to report all mismatches at once.
     if (mismatches.length > 0) continue
@@ -114,11 +115,13 @@ async function saveRecord(tx: Queryable, name: string, columns: string): Promise
 async function readTable(tx: Queryable, engine: Engine, { name }: ResourceTable, recorded: string | undefined) {
   const { rows: columns } = await engine.columnsOf(name).execute(tx)
   const { rows: indexes } = await engine.indexesOf(name).execute(tx)
+  const { rows: foreignKeys } = await engine.foreignKeysOf(name).execute(tx)
   const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
   const existing: ExistingTable = {
     types: new Map(columns.map((column) => [column.name, column.type])),
     indexed: new Set(indexes.map(({ column }) => column)),
     unique: new Set(indexes.filter(({ unique }) => unique).map(({ column }) => column)),
+    references: new Map(foreignKeys.map(({ column, table }) => [column, table])),
     recorded: new Map(before.map((column) => [column.name, column])),
   }
   return existing

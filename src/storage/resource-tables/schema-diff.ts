@@ -21,6 +21,8 @@ export interface ExistingTable {
   indexed: ReadonlySet<string>
   /** Columns that have a unique index of their own. */
   unique: ReadonlySet<string>
+  /** The tables that columns refer to, by column. */
+  references: ReadonlyMap<string, string>
   recorded: ReadonlyMap<string, RecordedColumn>
 }
 
@@ -65,7 +67,7 @@ export async function diffTable(
   return changes
 }
 
-async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sql>): Promise<number> {
+export async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sql>): Promise<number> {
   const query = sql<{ count: number }>`select count(*) as count from ${sql.ref(table)} where ${where}`
   return Number((await query.execute(tx)).rows[0]?.count)
 }
@@ -112,8 +114,8 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!indexes.has(comparedColumn(column))) changes.statements.push(...indexStatements(table.name, column))
 }
 
-/** `text` and `exact` differ only in how they are compared, so that one may become the other. */
-const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind)
+/** `text` and `exact` differ only in how they are compared, `integer` and `reference` in the foreign key. */
+const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
   const type = existing.types.get(column.name)
@@ -166,7 +168,13 @@ function undeclaredColumn(table: ResourceTable, column: RecordedColumn): string 
   )
 }
 
-const mismatch = ({ path }: ResourceTable, field: string, what: string, advice: string, steps: string[]): string =>
+export const mismatch = (
+  { path }: ResourceTable,
+  field: string,
+  what: string,
+  advice: string,
+  steps: string[],
+): string =>
   [`${path}: the field ${camel(field)} ${what}. ${advice}`, ...steps.map((step) => `    ${step};`)].join('\n')
 
 /** `1 row`, `2 rows`. */

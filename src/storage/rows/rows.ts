@@ -4,7 +4,9 @@ import { idOrNone } from '../ids.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
 import { type Lists, listsOf } from './list-query.ts'
 import { foldValue, readColumn, snake } from './page-query.ts'
-import { firstRevision, isUnmodifiedSince, nextRevision } from './revision.ts'
+import { type RowPrecondition, wherePrecondition } from './precondition.ts'
+import { type Columns, isOneOf, relatedReader } from './related-rows.ts'
+import { firstRevision, nextRevision } from './revision.ts'
 
 /** A row of a served resource: these columns and its own fields. */
 export interface Row {
@@ -15,13 +17,6 @@ export interface Row {
   createdAt: string
   updatedAt: string
   [field: string]: unknown
-}
-
-/** The precondition of a change; becomes part of the UPDATE or DELETE itself. */
-export interface RowPrecondition {
-  matches?: 'any' | readonly number[]
-  differs?: 'any' | readonly number[]
-  unmodifiedSince?: string
 }
 
 export interface RowsOptions {
@@ -59,6 +54,11 @@ export interface Rows extends Lists<Row> {
     now: string,
   ) => Promise<Changed | undefined>
   remove: (tx: Queryable, id: number, precondition: RowPrecondition) => Promise<{ subscribed: boolean } | undefined>
+  /** At most `limit` rows with one of these values in a field that holds ids, with the fields of a list page, in no order. */
+  related: (field: string, ids: readonly number[], limit: number) => Row[] | Promise<Row[]>
+  /** Changes or deletes all rows with these ids. */
+  updateAll: (tx: Queryable, ids: readonly number[], values: object, now: string) => Promise<Changed[]>
+  removeAll: (tx: Queryable, ids: readonly number[]) => Promise<{ id: number; subscribed: boolean }[]>
 }
 
 const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
@@ -79,6 +79,8 @@ export function rowsOf(
   const keyOf = (field: string, value: unknown) => foldValue(value ?? (blank.includes(field) ? '' : null))
   const { isCoded, encode, decode } = rowCodec(codecs)
   const lists = listsOf<Row>(db, { table, folded, wide }, listed ?? listedByDefault)
+  const pageColumns = (listed ?? listedByDefault).map((field) => [field, readColumn(field, wide)] as const)
+  const changes = changer({ db, table, returned, folded, keyOf, encode, decode, subscribed })
   return {
     find: (id) => {
       const rows = byId.all([idOrNone(id)])
@@ -88,16 +90,13 @@ export function rowsOf(
       ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
       : lists),
     insert: inserter(db, name, { fields, folded, keyOf, encode }, subscribed.created),
-    update: async (tx, id, values, precondition, now) => {
-      const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
-      const query = tx.updateTable(name).set({ ...change, ...nextRevision(table, now) })
-      const matching = wherePrecondition(query.where('id', '=', idOrNone(id)), precondition)
-      const returning = matching.returning(returned as never).returning(subscribed.updated.as('subscribed'))
-      const changed = (await returning.executeTakeFirst()) as (Row & { subscribed: boolean | number }) | undefined
-      if (changed === undefined) return undefined
-      const { subscribed: isSubscribed, ...row } = changed
-      return { row: decode(row as Row) as Row, subscribed: Boolean(isSubscribed) }
+    removeAll: async (tx, ids) => {
+      const matching = tx.deleteFrom(name).where(isOneOf(db.engine, 'id', ids))
+      const deleted = await matching.returning(['id', subscribed.deleted.as('subscribed')]).execute()
+      return deleted.map((row) => ({ id: row.id, subscribed: Boolean(row.subscribed) }))
     },
+    ...changes,
+    related: decodedReader(db, table, pageColumns, decode),
     remove: async (tx, id, precondition) => {
       const matching = wherePrecondition(tx.deleteFrom(name).where('id', '=', idOrNone(id)), precondition)
       const deleted = await matching.returning(subscribed.deleted.as('subscribed')).executeTakeFirst()
@@ -106,6 +105,57 @@ export function rowsOf(
   }
 }
 
+type Decode = (row: Row) => Row | undefined
+
+interface ChangerOptions {
+  db: Database
+  table: string
+  /** The fields of the row that a change returns. */
+  returned: readonly unknown[]
+  folded: readonly string[]
+  keyOf: KeyOf
+  encode: Encode
+  decode: Decode
+  subscribed: NonNullable<RowsOptions['subscribed']>
+}
+
+/** The methods that change rows that exist. */
+function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll'> {
+  const { db, table, returned, folded, keyOf, encode, decode, subscribed } = options
+  const updateOf = (tx: Queryable, values: object, now: string) => {
+    const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
+    return tx.updateTable(table as 'products').set({ ...change, ...nextRevision(table, now) })
+  }
+  const returning = (query: ReturnType<typeof updateOf>) =>
+    query.returning(returned as never).returning(subscribed.updated.as('subscribed'))
+  const changedRow = ({ subscribed: isSubscribed, ...row }: WithSubscribed): Changed => ({
+    row: decode(row as Row) as Row,
+    subscribed: Boolean(isSubscribed),
+  })
+  return {
+    update: async (tx, id, values, precondition, now) => {
+      const matching = wherePrecondition(updateOf(tx, values, now).where('id', '=', idOrNone(id)), precondition)
+      const changed = await returning(matching).executeTakeFirst()
+      return changed && changedRow(changed as WithSubscribed)
+    },
+    updateAll: async (tx, ids, values, now) => {
+      const matching = updateOf(tx, values, now).where(isOneOf(db.engine, 'id', ids))
+      return ((await returning(matching).execute()) as WithSubscribed[]).map(changedRow)
+    },
+  }
+}
+
+/** Reads related rows; the statement of each field is compiled on first use. */
+function decodedReader(db: Database, table: string, columns: Columns, decode: Decode): Rows['related'] {
+  const readers = new Map<string, ReturnType<typeof relatedReader>>()
+  return (field, ids, limit) => {
+    const read = readers.get(field) ?? relatedReader(db, table, columns, field)
+    readers.set(field, read)
+    return decodedPage(read(ids, limit) as Row[] | Promise<Row[]>, decode)
+  }
+}
+
+type WithSubscribed = Row & { subscribed: boolean | number }
 type Encode = (values: Record<string, unknown>) => Record<string, unknown>
 /** The case-folded text of a field's value, as stored in its companion column. */
 type KeyOf = (field: string, value: unknown) => unknown
@@ -142,18 +192,3 @@ const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | u
 }
 
 const firstRow = (rows: unknown[]) => rows[0] as Row | undefined
-
-interface Filterable {
-  where: ((column: string, op: string, value: unknown) => Filterable) & ((is: RawBuilder<boolean>) => Filterable)
-}
-
-/** Adds the precondition to the WHERE clause, so that check and change are atomic. */
-export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSince }: RowPrecondition): Q {
-  let matching = query as Filterable
-  if (matches !== undefined && matches !== 'any')
-    matching = matching.where('revision', 'in', matches.length > 0 ? matches : [-1])
-  if (differs === 'any') matching = matching.where('revision', '<', 0)
-  else if (differs !== undefined && differs.length > 0) matching = matching.where('revision', 'not in', differs)
-  if (unmodifiedSince !== undefined) matching = matching.where(isUnmodifiedSince(unmodifiedSince))
-  return matching as Q
-}

@@ -31,6 +31,18 @@ export const sqlite: Engine = {
     select info.name as "column", list."unique" and list.partial = 0
       and not exists (select 1 from pragma_index_info(list.name) where seqno = 1) as "unique"
     from pragma_index_list(${table}) as list join pragma_index_info(list.name) as info on info.seqno = 0`,
+  foreignKeysOf: (table) => sql`select "from" as "column", "table" from pragma_foreign_key_list(${table})`,
+  // SQLite cannot alter the constraints of a column, so a new column takes its place.
+  changeForeignKey: ({ table, column, constraint, references, dropIndexes, createIndexes }) => [
+    `alter table "${table}" add column "${column}_new" bigint${
+      references === null ? '' : ` constraint "${constraint}" references "${references}" ("id")`
+    }`,
+    `update "${table}" set "${column}_new" = "${column}"`,
+    ...dropIndexes,
+    `alter table "${table}" drop column "${column}"`,
+    `alter table "${table}" rename column "${column}_new" to "${column}"`,
+    ...createIndexes,
+  ],
   appendOnly: (table) =>
     ['update', 'delete'].map(
       (change) =>
@@ -38,6 +50,7 @@ export const sqlite: Engine = {
          begin select raise(abort, '${table} is append-only'); end`,
     ),
   jsonRows: (json) => sql`${sql.raw(eachElement)}(${json}) as json_each`,
+  isAmong: (column, json) => sql`${column} in (select value from ${sql.raw(eachElement)}(${json}) as json_each)`,
   jsonArray: (expression) => sql`json_group_array(${expression})`,
   // Only the `sqlite3` shell has a CSV writer.
   csvFields: () => undefined,
@@ -45,6 +58,8 @@ export const sqlite: Engine = {
   // SQLite has only one writer at a time, so row locks are not needed.
   lockRows: sql``,
   lockFreeRows: sql``,
+  lockKeys: sql``,
+  lockForRemoval: sql``,
   unlogged: () => [],
   isDuplicate: (error) => [1555, 2067].includes(Number(errorField(error, 'errcode'))),
   duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(errorField(error, 'message')))?.[1],

@@ -1,0 +1,103 @@
+import { Problem } from '../../http/problems/problem.ts'
+import type { Queryable } from '../../storage/database.ts'
+import type { Engine } from '../../storage/engine.ts'
+import { countReferring, lockReferring } from '../../storage/rows/related-rows.ts'
+import type { Rows } from '../../storage/rows/rows.ts'
+import type { Announce, Declaration } from '../declaration.ts'
+import type { OnDelete } from './reference.ts'
+import type { Child } from './relations.ts'
+
+/** A collection with what the deletion of a row may change in it. */
+export interface Removable {
+  declaration: Declaration
+  rows: Rows
+  announce: Announce
+  /** The references to it. */
+  children: readonly Child[]
+}
+
+/** A deletion in progress. */
+export interface Removal {
+  tx: Queryable
+  engine: Engine
+  /** Every collection of the service, in its order. */
+  all: ReadonlyMap<Declaration, Removable>
+  own: Removable
+  /** The row to delete. */
+  id: number
+  /** The ids to delete in each collection, parents before their children. */
+  doomed: Map<Removable, number[]>
+  /** How many more rows it may delete or change. */
+  left: number
+}
+
+/** The most rows that one deletion may delete or change besides its own. */
+export const maxDependents = 1_000
+
+/** The references to a collection with this rule, each with the rows that refer to `ids` and are not deleted themselves. */
+const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly number[], rule: OnDelete) =>
+  parent.children
+    .filter(({ reference }) => reference.onDelete === rule)
+    .map(({ declaration, reference: { field } }) => {
+      const side = all.get(declaration) as Removable
+      return { side, field, rows: () => ({ table: declaration.table, field, ids, except: doomed.get(side) ?? [] }) }
+    })
+
+/** Adds the rows to delete with the row. Throws RESOURCE_IN_USE if there are too many. */
+export async function findDoomed(removal: Removal): Promise<void> {
+  const { tx, engine, own, id, doomed } = removal
+  const found: [Removable, number[]][] = [[own, [id]]]
+  for (const [parent, ids] of found) {
+    for (const { side, rows } of referring(removal, parent, ids, 'cascade')) {
+      const more = await lockReferring(tx, engine, rows(), removal.left + 1)
+      spend(removal, more.length)
+      doomed.set(side, [...(doomed.get(side) ?? []), ...more])
+      if (more.length > 0) found.push([side, more])
+    }
+  }
+}
+
+/** Throws RESOURCE_IN_USE if rows that stay refer to rows that go, and forbid it. */
+export async function refuseInUse(removal: Removal): Promise<void> {
+  const { tx, engine, own, id, doomed } = removal
+  const counts = new Map<string, number>()
+  for (const [parent, ids] of doomed) {
+    for (const { side, rows } of referring(removal, parent, ids, 'restrict')) {
+      const count = await countReferring(tx, engine, rows(), maxDependents + 1)
+      const { name } = side.declaration
+      if (count > 0) counts.set(name, count + (counts.get(name) ?? 0))
+    }
+  }
+  if (counts.size === 0) return
+  const named = [...counts].map(([name, count]) => `${count > maxDependents ? `over ${maxDependents}` : count} ${name}`)
+  const errors = named.map((users) => ({ field: 'id', message: `is referred to by ${users}` }))
+  throw new Problem('RESOURCE_IN_USE', `The ${own.declaration.noun} ${id} is referred to by ${named.join(' and ')}`, {
+    errors,
+  })
+}
+
+/** The rows that stay and lose references, with their fields. Throws RESOURCE_IN_USE if there are too many. */
+export async function findReleased(removal: Removal): Promise<Map<Removable, Map<number, string[]>>> {
+  const { tx, engine, doomed } = removal
+  const released = new Map<Removable, Map<number, string[]>>()
+  for (const [parent, ids] of doomed) {
+    for (const { side, field, rows } of referring(removal, parent, ids, 'setNull')) {
+      const known = released.get(side) ?? new Map<number, string[]>()
+      released.set(side, known)
+      for (const row of await lockReferring(tx, engine, rows(), maxDependents + 1)) {
+        if (!known.has(row)) spend(removal, 1)
+        known.set(row, [...(known.get(row) ?? []), field])
+      }
+    }
+  }
+  return released
+}
+
+/** Counts rows against the bound. */
+function spend(removal: Removal, rows: number): void {
+  removal.left -= rows
+  if (removal.left >= 0) return
+  const { own, id } = removal
+  const what = `would delete or change more than ${maxDependents} other resources`
+  throw new Problem('RESOURCE_IN_USE', `Deleting the ${own.declaration.noun} ${id} ${what}: delete some of them first`)
+}

@@ -1,0 +1,100 @@
+import type { FastifyRequest } from 'fastify'
+import { type TSchema, Type } from 'typebox'
+import { malformedQuery } from '../../http/problems/problem.ts'
+import type { Row, Rows } from '../../storage/rows/rows.ts'
+import type { Declaration, Relation } from '../declaration.ts'
+import { requireReadable } from './readable.ts'
+import type { Expand } from './reference.ts'
+
+const maxDepth = 3
+const maxNames = 10
+/** The most rows that one response adds. */
+const maxExpanded = 1_000
+
+/** The `expand` parameter of a read; none if there is nothing to expand. */
+export const expandParameter = (relations: readonly Relation[]): Record<string, TSchema> => {
+  const names = relations.map(({ name }) => name)
+  if (names.length === 0) return {}
+  const description = `Related resources to include, comma-separated: ${names.join(', ')}; up to ${maxDepth} steps with dots`
+  return { expand: Type.Optional(Type.String({ maxLength: 500, description, examples: [names[0]] })) }
+}
+
+/** A relation to include, and those of its rows. */
+interface Expansion {
+  relation: Relation
+  below: Expansion[]
+}
+
+/** What `expand` needs of the collections that a version serves. */
+export interface Expandable {
+  relationsOf: (declaration: Declaration) => readonly Relation[]
+  rowsOf: (declaration: Declaration) => Rows
+  /** The members of a row as its list shows them. */
+  itemOf: (declaration: Declaration) => (row: Row) => object
+}
+
+/**
+ * Parses an `expand` parameter. Throws INVALID_INPUT, which names what is allowed, and 401 or 403 for rows that the caller
+ * may not read. The function it returns sends one query per relation, whatever the number of rows, and throws INVALID_INPUT
+ * for more rows than a response may add.
+ */
+export function expander(declaration: Declaration, text: string, request: FastifyRequest, on: Expandable): Expand {
+  const paths = text.split(',').filter((path) => path !== '')
+  if (paths.length > maxNames) throw malformedQuery('expand', `must have at most ${maxNames} names`)
+  const expansions: Expansion[] = []
+  for (const path of paths) {
+    const names = path.trim().split('.')
+    if (names.length > maxDepth) throw malformedQuery('expand', `must have at most ${maxDepth} steps in each name`)
+    let [of, at] = [declaration, expansions]
+    for (const name of names) {
+      const relation = relationOf(of, name, on)
+      requireReadable(relation.declaration, request)
+      const known = at.find((expansion) => expansion.relation === relation)
+      const expansion = known ?? { relation, below: [] }
+      if (!known) at.push(expansion)
+      ;[of, at] = [relation.declaration, expansion.below]
+    }
+  }
+  return (rows) => membersOf(rows, expansions, on, { left: maxExpanded })
+}
+
+function relationOf(of: Declaration, name: string, on: Expandable): Relation {
+  const relations = on.relationsOf(of)
+  const relation = relations.find((one) => one.name === name)
+  if (relation !== undefined) return relation
+  const allowed = relations.length > 0 ? `use one of ${relations.map((one) => one.name).join(', ')}` : 'it has none'
+  throw malformedQuery('expand', `names '${name.slice(0, 40)}', which is no relation of ${of.path}: ${allowed}`)
+}
+
+type Members = (row: Row) => Record<string, unknown>
+
+async function membersOf(
+  rows: readonly Row[],
+  expansions: readonly Expansion[],
+  on: Expandable,
+  bound: { left: number },
+): Promise<Members> {
+  const members: [name: string, of: (row: Row) => unknown][] = []
+  for (const { relation, below } of expansions) {
+    const { name, declaration, field, isMany } = relation
+    const [own, other] = isMany ? ['id', field] : [field, 'id']
+    const ids = [...new Set(rows.map((row) => row[own] ?? null).filter((id) => id !== null))] as number[]
+    const found = ids.length === 0 ? [] : await on.rowsOf(declaration).related(other, ids, bound.left + 1)
+    bound.left -= found.length
+    if (bound.left < 0) throw tooMany()
+    const [item, more] = [on.itemOf(declaration), await membersOf(found, below, on, bound)]
+    const byKey = Map.groupBy(found.toSorted(byId), (row) => row[other])
+    const memberOf = (row: Row) => ({ ...item(row), ...more(row) })
+    const all = (row: Row) => (byKey.get(row[own]) ?? []).map(memberOf)
+    members.push([name, isMany ? all : (row) => all(row)[0] ?? null])
+  }
+  return (row) => Object.fromEntries(members.map(([name, of]) => [name, of(row)]))
+}
+
+const byId = (left: Row, right: Row) => left.id - right.id
+
+const tooMany = () =>
+  malformedQuery(
+    'expand',
+    `adds more than ${maxExpanded} rows: use a smaller limit, or the list of the related resources`,
+  )

@@ -1,0 +1,24 @@
+import type { Database } from '../../storage/database.ts'
+import type { Declaration } from '../declaration.ts'
+import { listItemSerializer } from '../representation.ts'
+import { resourceRows } from '../resource-rows.ts'
+import type { Expandable } from './expand.ts'
+import { relationsOf } from './relations.ts'
+
+/** What `expand` needs of the collections that a version serves under a prefix; each is made on first use. */
+export function expandableOf(db: Database, served: readonly Declaration[], prefix: string): Expandable {
+  return {
+    relationsOf: perDeclaration((declaration) => relationsOf(declaration, served)),
+    rowsOf: perDeclaration((declaration) => resourceRows(db, declaration)),
+    itemOf: perDeclaration((declaration) => listItemSerializer({ declaration, prefix })),
+  }
+}
+
+function perDeclaration<T>(make: (declaration: Declaration) => T): (declaration: Declaration) => T {
+  const made = new Map<Declaration, T>()
+  return (declaration) => {
+    const value = made.get(declaration) ?? make(declaration)
+    made.set(declaration, value)
+    return value
+  }
+}

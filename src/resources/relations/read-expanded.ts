@@ -1,0 +1,25 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isNarrowed, parseFields, pick } from '../../http/policies/partial-response.ts'
+import type { Served } from '../declaration.ts'
+import { notFound, type RowRequest } from '../writes.ts'
+
+/** The `expand` parameter of a request, unless it is absent or empty. */
+export const expandOf = (request: FastifyRequest): string | undefined =>
+  (request.query as { expand?: string }).expand || undefined
+
+/**
+ * Responds with a row and what `expand` names. Without its revision the response gets a weak ETag, made of its content: the
+ * other rows may change while the revision does not.
+ */
+export async function readExpanded(served: Served, request: RowRequest, reply: FastifyReply, text: string) {
+  const expand = served.expand(text, request)
+  const { id } = request.params
+  const row = await served.rows.find(id)
+  if (row === undefined) throw notFound(served, id)
+  const { revision: _, sharesSecond: __, view: ___, ...shown } = served.serialize(row, request)
+  const membersOf = await expand([row])
+  const query = request.query as { fields?: string }
+  const whole = { ...shown, ...membersOf(row) }
+  const sent = pick(whole, isNarrowed(request) ? parseFields(query.fields) : null)
+  return reply.header('content-type', 'application/json; charset=utf-8').send(JSON.stringify(sent))
+}

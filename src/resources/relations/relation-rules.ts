@@ -1,0 +1,42 @@
+import type { Declaration } from '../declaration.ts'
+import { queryNames } from '../queries/bounds.ts'
+import { relationsOf, relationsToMany } from './relations.ts'
+
+/** Members of every representation, besides those that a body may have. */
+const ownMembers = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', 'view']
+
+/** Returns the errors in the references among the resources of a service. */
+export function relationErrors(declarations: readonly Declaration[]): string[] {
+  return declarations.flatMap((declaration, at) => [
+    ...orderErrors(declaration, at, declarations),
+    ...nameErrors(declaration, declarations),
+  ])
+}
+
+function orderErrors({ path, references }: Declaration, at: number, declarations: readonly Declaration[]): string[] {
+  return references.flatMap(({ field, path: target }) => {
+    const targetAt = declarations.findIndex((declaration) => declaration.path === target)
+    if (targetAt === -1) {
+      return [`service: ${field} of ${path} refers to ${target}, which resources does not list: add it`]
+    }
+    // Tables are created in this order, each with its foreign keys.
+    return targetAt > at
+      ? [`service: ${field} of ${path} refers to ${target}, which must come before it in resources`]
+      : []
+  })
+}
+
+function nameErrors(declaration: Declaration, declarations: readonly Declaration[]): string[] {
+  const { path, body, references } = declaration
+  const taken = [...Object.keys(body.properties), ...references.map(({ name }) => name), ...ownMembers]
+  const errors = relationsToMany(declaration, declarations)
+    .filter(({ name }) => taken.includes(name))
+    .map(
+      ({ name, declaration: child }) =>
+        `service: ${child.path} refers to ${path}, which has a member '${name}' already: rename it, or choose another path than ${child.path}`,
+    )
+  const isExpandable = relationsOf(declaration, declarations).length > 0
+  return isExpandable && queryNames(declaration).includes('expand')
+    ? [...errors, `service: ${path} defines the query parameter expand, which its relations need: rename the field`]
+    : errors
+}

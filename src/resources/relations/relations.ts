@@ -1,0 +1,47 @@
+import type { Declaration, Relation } from '../declaration.ts'
+import type { Reference } from './reference.ts'
+
+/** A reference to a collection, and the collection that has it. */
+export interface Child {
+  declaration: Declaration
+  reference: Reference
+}
+
+/** The references to a collection among these. */
+export const childrenOf = ({ path }: Declaration, among: readonly Declaration[]): Child[] =>
+  among.flatMap((declaration) =>
+    declaration.references
+      .filter((reference) => reference.path === path)
+      .map((reference) => ({ declaration, reference })),
+  )
+
+/** The relations of a collection to those that a version serves. A hidden field relates nothing. */
+export function relationsOf(declaration: Declaration, served: readonly Declaration[]): Relation[] {
+  const toOne = declaration.references.flatMap(({ field, name, path }): Relation[] => {
+    const target = served.find((other) => other.path === path)
+    const isShown = target !== undefined && isReadable(target) && !isHidden(declaration, field)
+    return isShown ? [{ name, declaration: target, field, isMany: false }] : []
+  })
+  return [...toOne, ...relationsToMany(declaration, served)]
+}
+
+/** The collections that refer to one with a single field, by which their rows are then those of a row. */
+export function relationsToMany(declaration: Declaration, served: readonly Declaration[]): Relation[] {
+  const children = childrenOf(declaration, served)
+  return children
+    .filter((child) => children.filter((other) => other.declaration === child.declaration).length === 1)
+    .filter((child) => isReadable(child.declaration) && !isHidden(child.declaration, child.reference.field))
+    .map((child) => ({
+      name: camelCase(child.declaration.name),
+      declaration: child.declaration,
+      field: child.reference.field,
+      isMany: true,
+    }))
+}
+
+/** True if some operation shows its rows. */
+export const isReadable = ({ operations }: Declaration): boolean =>
+  operations.includes('read') || operations.includes('list')
+
+const isHidden = ({ hides }: Declaration, field: string) => hides?.fields.includes(field) ?? false
+const camelCase = (name: string) => name.replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())

@@ -1,0 +1,25 @@
+import { eventPublisher } from '../change-events.ts'
+import type { CollectionOptions, Declaration } from '../declaration.ts'
+import { resourceRows } from '../resource-rows.ts'
+import type { Removable } from './dependents.ts'
+import type { Remove } from './reference.ts'
+import { childrenOf } from './relations.ts'
+import { remover } from './removal.ts'
+
+/** The rows and events of a resource, and the function that deletes rows with those of `all` that refer to them. */
+export function removable(
+  declaration: Declaration,
+  options: Pick<CollectionOptions, 'db' | 'queue' | 'random'>,
+  all: readonly Declaration[],
+): Removable & { remove: Remove } {
+  const of = (one: Declaration): Removable => ({
+    declaration: one,
+    rows: resourceRows(options.db, one),
+    announce: eventPublisher(options, one),
+    children: childrenOf(one, all),
+  })
+  const own = of(declaration)
+  const needed = own.children.length > 0 ? all : [declaration]
+  const entries = needed.map((one) => [one, one === declaration ? own : of(one)] as const)
+  return { ...own, remove: remover(options.db, own, new Map(entries)) }
+}

@@ -1,0 +1,62 @@
+import type { Database } from '../../storage/database.ts'
+import { lockedRow } from '../../storage/rows/related-rows.ts'
+import type { Declaration } from '../declaration.ts'
+import { findDoomed, findReleased, maxDependents, type Removable, type Removal, refuseInUse } from './dependents.ts'
+import type { Deletion, Remove } from './reference.ts'
+
+/**
+ * Returns the function that deletes rows of a collection: it deletes or releases what refers to them first, each with its
+ * event, or throws 409 RESOURCE_IN_USE. The event of the row itself is left to the caller. `all` holds every collection of
+ * the service, in its order.
+ */
+export function remover(
+  { engine }: Pick<Database, 'engine'>,
+  own: Removable,
+  all: ReadonlyMap<Declaration, Removable>,
+): Remove {
+  if (own.children.length === 0) return (tx, id, precondition) => own.rows.remove(tx, id, precondition)
+  const { table } = own.declaration
+  return async (tx, id, precondition, deletion) => {
+    // Locked first: from here on nobody else can refer to the row.
+    const row = await lockedRow(tx, { table, fields: ['id'], id, precondition, lock: engine.lockForRemoval })
+    if (row === undefined) return undefined
+    const removal: Removal = { tx, engine, all, own, id, doomed: new Map([[own, [id]]]), left: maxDependents }
+    await findDoomed(removal)
+    await refuseInUse(removal)
+    await release(removal, deletion)
+    return removeDoomed(removal, deletion)
+  }
+}
+
+/** Removes the references of rows that stay. */
+async function release(removal: Removal, { caller, now }: Deletion): Promise<void> {
+  const { tx } = removal
+  for (const [{ rows, announce }, fieldsOfRows] of await findReleased(removal)) {
+    const byFields = Map.groupBy(fieldsOfRows, ([, fields]) => fields.join())
+    for (const [fields, entries] of byFields) {
+      const values = Object.fromEntries(fields.split(',').map((field) => [field, null]))
+      const ids = entries.map(([id]) => id)
+      for (const { row, subscribed } of await rows.updateAll(tx, ids, values, now)) {
+        if (subscribed) await announce(tx, 'updated', row, caller, now)
+      }
+    }
+  }
+}
+
+/** Deletes the rows, children first; one statement per collection, because its rows may refer to each other. */
+async function removeDoomed({ tx, all, own, id, doomed }: Removal, { caller, now }: Deletion) {
+  let result = { subscribed: false }
+  for (const side of [...all.values()].toReversed()) {
+    const ids = doomed.get(side) ?? []
+    if (ids.length === 0) continue
+    const removed = await side.rows.removeAll(tx, ids)
+    const subscribed = new Set(removed.filter((row) => row.subscribed).map((row) => row.id))
+    if (side === own) result = { subscribed: subscribed.has(id) }
+    // Those found last are the farthest from the row.
+    for (const child of ids.toReversed()) {
+      const isOwn = side === own && child === id
+      if (!isOwn && subscribed.has(child)) await side.announce(tx, 'deleted', { id: child }, caller, now)
+    }
+  }
+  return result
+}

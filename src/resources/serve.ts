@@ -1,0 +1,36 @@
+import { decimalReader } from '../http/decimal.ts'
+import { inputValidator } from '../http/policies/body-parsing.ts'
+import { columnType } from './column-types.ts'
+import type { CollectionOptions, Declaration, Served } from './declaration.ts'
+import { defaultFiller } from './defaults.ts'
+import { expander } from './relations/expand.ts'
+import { expandableOf } from './relations/expandable.ts'
+import { referenceCheck } from './relations/reference-check.ts'
+import { removable } from './relations/removable.ts'
+import { serializer } from './representation.ts'
+import { representationCache } from './representation-cache.ts'
+
+/** The context of a resource's routes under a version prefix. */
+export function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
+  const { kinds, body, input } = declaration
+  const fieldNames = Object.keys(kinds)
+  const types = Object.entries(kinds).map(([name, kind]) => [name, columnType(kind)] as const)
+  const { all = [declaration], served = [declaration] } = options.related ?? {}
+  const expandable = expandableOf(options.db, served, prefix)
+  const own = removable(declaration, options, all)
+  return {
+    ...options,
+    ...{ declaration, prefix, fieldNames, rows: own.rows, announce: own.announce },
+    normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
+    representations: representationCache(options.db),
+    complete: defaultFiller(body),
+    check: inputValidator(input, 'body'),
+    readDecimals: decimalReader(input),
+    serialize: serializer(declaration, prefix),
+    references: referenceCheck(options.db, declaration),
+    remove: own.remove,
+    isReferred: own.children.length > 0,
+    relations: expandable.relationsOf(declaration),
+    expand: (text, request) => expander(declaration, text, request, expandable),
+  }
+}

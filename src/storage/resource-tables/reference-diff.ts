@@ -1,0 +1,54 @@
+import { sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import type { Engine } from '../engine.ts'
+import { constraintName, indexStatements } from './ddl.ts'
+import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
+import { countOf, type ExistingTable, mismatch, rowCount, type TableChanges } from './schema-diff.ts'
+
+/** Adds what gives the existing columns of a table the declared foreign keys to its other changes. */
+export async function diffReferences(
+  tx: Queryable,
+  engine: Engine,
+  table: ResourceTable,
+  existing: ExistingTable,
+  changes: TableChanges,
+): Promise<TableChanges> {
+  const statements = [...changes.statements]
+  const mismatches = [...changes.mismatches]
+  for (const column of table.columns) {
+    const { name, references } = column
+    const actual = existing.references.get(name)
+    const wasDeclared = existing.recorded.get(name)?.references !== undefined
+    // A foreign key that the service did not create stays.
+    if (!existing.types.has(name) || actual === references || (references === undefined && !wasDeclared)) continue
+    const problem = await missingTargets(tx, engine, table, column)
+    if (problem === undefined) {
+      statements.push(...changeStatements(engine, table.name, column, wasDeclared && actual !== undefined))
+    } else mismatches.push(problem)
+  }
+  return { ...changes, statements, mismatches }
+}
+
+function changeStatements(engine: Engine, table: string, column: ResourceColumn, exists: boolean): readonly string[] {
+  const { name, references = null } = column
+  return engine.changeForeignKey({
+    ...{ table, column: name, constraint: constraintName(table, name), exists, references },
+    dropIndexes: [`drop index if exists "${table}_${name}"`],
+    createIndexes: indexStatements(table, column),
+  })
+}
+
+/** Returns the mismatch if rows refer to rows that do not exist. */
+async function missingTargets(tx: Queryable, engine: Engine, table: ResourceTable, column: ResourceColumn) {
+  const { name, references } = column
+  if (references === undefined) return undefined
+  // After another mismatch the table referred to may not have been created; that mismatch is reported first.
+  if ((await engine.columnsOf(references).execute(tx)).rows.length === 0) return undefined
+  const missing = `"${name}" is not null and "${name}" not in (select "id" from "${references}")`
+  const rows = await countOf(tx, table.name, sql.raw(missing))
+  if (rows === 0) return undefined
+  const what = `refers to rows of ${references} that do not exist, in ${rowCount(rows)} of ${table.name}`
+  return mismatch(table, name, what, 'Correct these rows, then start again:', [
+    `select "id", "${name}" from "${table.name}" where ${missing}`,
+  ])
+}
