@@ -12,6 +12,7 @@ export const {
   Line,
   Money,
   Name,
+  plinth,
   Price,
   products,
   Ref,

@@ -19,6 +19,7 @@ import { reports } from './reports/routes.ts'
 import { defaultDownloadsPerAccount, slotLimiter } from './reports/slots.ts'
 import { taskStates } from './reports/tasks.ts'
 import { defaultWaitersPerAccount, type Later, watchTasks } from './reports/wait-for-change.ts'
+import { callerFacts } from './resources/access/caller-facts.ts'
 import type { Collection, CollectionOptions } from './resources/declaration.ts'
 import { reportOf } from './resources/representation.ts'
 import { readVersionCalls } from './versioning/call-counts.ts'
@@ -28,7 +29,7 @@ import { webhooks } from './webhooks/routes.ts'
 import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 
 /** The options shared by all versions; the events come from the definition. */
-export type VersionOptions = CollectionOptions &
+export type VersionOptions = Omit<CollectionOptions, 'factsOf'> &
   ReportsOptions &
   InvitationRouteOptions &
   Omit<WebhooksOptions, 'events'> &
@@ -52,6 +53,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const versions = options.lives.map(({ version }) => version)
   const calls = () => readVersionCalls(options.db, versions)
   const ofAccounts = accountGuard(options.db)
+  const factsOf = callerFacts(options)
   const all = definition.collections.map(({ declaration }) => declaration)
   const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
   for (const { version, status } of options.lives) {
@@ -61,7 +63,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         if (served?.unknownParameters === 'refuse') rejectUnknownParameters(at)
         const related = { all, served: (served?.collections ?? []).map(({ declaration }) => declaration) }
         for (const one of served?.collections ?? []) {
-          await at.register(one.plugin, { ...options, guard: guardOf(one), related, prefix })
+          await at.register(one.plugin, { ...options, factsOf, guard: guardOf(one), related, prefix })
         }
         await at.register(reports, { ...options, checkCallback, watch, downloads, prefix })
         await at.register(webhooks, { ...options, events: definition.events, prefix })
@@ -98,6 +100,7 @@ export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<V
 
 /** Returns the report types: one per resource, those in the definition, and two about the service itself. */
 export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
-  const ofTables = collections.map(({ declaration }) => tableReport(reportOf(declaration)))
+  const reported = collections.filter(({ declaration }) => declaration.access === undefined)
+  const ofTables = reported.map(({ declaration }) => tableReport(reportOf(declaration)))
   return [...ofTables, ...declared, activity, deliveries]
 }

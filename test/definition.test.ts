@@ -46,7 +46,11 @@ describe('collection', () => {
       { filter: ['topic'] },
       /^\/notes: collection\(\) has no option filter: did you mean filters\?$/,
     ],
-    ['an unknown option', { colour: 'red' }, /has no option colour: use one of path, noun, operations, body, .*links$/],
+    [
+      'an unknown option',
+      { colour: 'red' },
+      /has no option colour: use one of path, noun, operations, body, .*links, access$/,
+    ],
     ['an empty list of operations', { operations: [] }, /operations must name at least one/],
     ['a missing body', { body: undefined }, /body must be created with Type\.Object\(\)/],
     ['a body that is not an object', { body: Type.String() }, /body must be created with Type\.Object\(\)/],

@@ -69,7 +69,11 @@ export function service(options: ServiceOptions): Definition {
     ),
     reports: Object.freeze([...reports]),
     scopes: scopesWith(merged(({ scopes }) => scopes)),
-    events: Object.freeze({ ...reportEvents, ...merged(eventKindsOf), ...webhookEvents }),
+    events: Object.freeze({
+      ...reportEvents,
+      ...merged((one) => (one.access ? {} : eventKindsOf(one))),
+      ...webhookEvents,
+    }),
     tables: Object.freeze(declarations.map(tableOf)),
   })
 }
@@ -88,10 +92,22 @@ function serviceErrors({
     ...duplicates(declarations.map(({ noun }) => noun)).map((noun) => `service: the noun '${noun}' is declared twice`),
     ...resources.flatMap(builtInPathErrors),
     ...relationErrors(declarations),
+    ...accessReferenceErrors(declarations),
     ...versionErrors(resources, versions),
     ...reportErrors(declarations, reports),
   ]
 }
+
+/** References lead from row to row without the access rules of the other resource, so neither side can have any. */
+const accessReferenceErrors = (declarations: readonly Declaration[]): string[] =>
+  declarations.flatMap(({ path, access, references }) =>
+    references
+      .filter((reference) => access ?? declarations.find((other) => other.path === reference.path)?.access)
+      .map(
+        (reference) =>
+          `${path}: the reference ${reference.field} and access rules, here or of ${reference.path}, exclude each other`,
+      ),
+  )
 
 const isCollection = (value: unknown): value is Collection =>
   typeof (value as Partial<Collection> | null)?.plugin === 'function' && Object.isFrozen(value)

@@ -8,7 +8,9 @@ import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
+import type { Access, AccessOf, CallerFacts, DeclaredAccess } from './access/rules.ts'
 import type { ColumnKind } from './column-types.ts'
+import type { FieldsOf } from './conditions/condition.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
 import type { Representations } from './representation-cache.ts'
 
@@ -24,7 +26,7 @@ export interface Link {
 type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
 
 /** The options of `collection()`: the path of a resource, its fields and rules, and its HTTP operations. */
-export interface ResourceOptions<B extends TObject = TObject> {
+export interface ResourceOptions<B extends TObject = TObject, Claims = object> {
   /** `/notes`; the name in it is also used for the scopes (`notes:read`), the report and the table. */
   path: `/${string}`
   /** The singular in camelCase, used in event types: `note` for `note.created`. */
@@ -55,6 +57,11 @@ export interface ResourceOptions<B extends TObject = TObject> {
   listed?: readonly (FieldOf<B> | 'id' | 'createdAt' | 'updatedAt')[]
   /** Fields that only some callers see, and only in single resources; lists, reports and events never contain them. */
   hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: number) => boolean }
+  /**
+   * Who can read and write which rows, besides the scopes of a token. Rows then have `createdBy`; a row that a caller may not
+   * read is 404.
+   */
+  access?: Access<FieldsOf<B>, Claims>
   /** Scopes in addition to `read` and `write`, each with the description that users see. */
   scopes?: Readonly<Record<`${string}:${string}`, string>>
   links?: (row: Row) => Record<string, Link>
@@ -87,6 +94,8 @@ export interface Declaration<B extends TObject = TObject> {
   blank: readonly string[]
   listed?: readonly string[]
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
+  /** The access rules; without them, scopes alone decide. */
+  access?: DeclaredAccess
   /** Every scope of the resource, with its description. */
   scopes: Readonly<Record<string, string>>
   /** The scope required for reading; null if reading is public. */
@@ -119,6 +128,8 @@ export interface CollectionOptions {
   guard?: Guard | undefined
   /** Every resource of the service, in its order, and those that this version serves; by default this one alone. */
   related?: Related | undefined
+  /** Reads what access rules know about a caller. */
+  factsOf: (caller: Caller) => Promise<CallerFacts>
 }
 
 /** A way from a row to others: to the one that it refers to, or to the many that refer to it. */
@@ -172,6 +183,8 @@ export interface Served extends CollectionOptions {
   readDecimals: ((body: unknown) => void) | undefined
   /** The representation of a row for the caller of this request. */
   serialize: (row: Row, request: FastifyRequest) => Versioned
+  /** Evaluates the access rules for a caller; undefined if there are none. */
+  accessOf: AccessOf | undefined
   announce: Announce
   /** Checks references; undefined if the resource has none. */
   references: ReferenceCheck | undefined

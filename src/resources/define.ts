@@ -1,6 +1,8 @@
-import type { TObject, TSchema } from 'typebox'
+import { type TObject, type TSchema, Type } from 'typebox'
 import { DefinitionError } from '../startup-errors.ts'
+import type { ClaimsOf, DeclaredAccess } from './access/rules.ts'
 import { type ColumnKind, columnType, kindOf } from './column-types.ts'
+import { type ConditionDeclaration, type ConditionField, conditionFields } from './conditions/fields.ts'
 import type { CollectionOperation, Declaration, ResourceOptions } from './declaration.ts'
 import { inputOf } from './defaults.ts'
 import { canSort, definitionErrors } from './definition-rules.ts'
@@ -16,7 +18,10 @@ const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read',
 const unprefixedTables = ['users', 'products', 'books']
 
 /** Validates the options of `collection()` and fills in the defaults. Throws `DefinitionError`, which lists every error. */
-export function defineResource<B extends TObject>(declared: ResourceOptions<B>): Declaration<B> {
+export function defineResource<B extends TObject, Claims extends object>(
+  declared: ResourceOptions<B, Claims>,
+  claims: ClaimsOf<object> = () => ({}),
+): Declaration<B> {
   const options = declared as unknown as ResourceOptions
   const errors = definitionErrors(options)
   if (errors.length > 0) throw new DefinitionError(errors)
@@ -32,10 +37,12 @@ export function defineResource<B extends TObject>(declared: ResourceOptions<B>):
   const sorts = sortsOf(options)
   const compared = new Set([...search, ...filters, ...sorts, ...unique])
   const folded = [...compared].filter((field) => columnType(kinds[field] as ColumnKind).folded)
+  const blank = folded.filter((field) => sorts.includes(field) && !body.required?.includes(field))
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
     ...((listed ?? hides) && { listed: listed ?? visibleFields(Object.keys(kinds), hides?.fields) }),
     ...(hides && { hides }),
+    ...(options.access && { access: declaredAccess(options.access, claims, { body, kinds, folded, blank }) }),
     body: storable as B,
     input: inputOf(storable),
     kinds,
@@ -43,10 +50,24 @@ export function defineResource<B extends TObject>(declared: ResourceOptions<B>):
     table,
     sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
     folded,
-    blank: folded.filter((field) => sorts.includes(field) && !body.required?.includes(field)),
+    blank,
     scopes: scopesOf(name, publicRead, options.scopes),
     readScope: publicRead ? null : `${name}:read`,
   })
+}
+
+/** The rules of an `access` option, with the fields that their conditions can name. */
+function declaredAccess(
+  access: NonNullable<ResourceOptions['access']>,
+  claims: ClaimsOf<object>,
+  declaration: ConditionDeclaration,
+): DeclaredAccess {
+  const { read, write } = typeof access === 'function' ? { read: access, write: access } : access
+  const createdBy: ConditionField = {
+    ...{ kind: 'exact', schema: Type.String() },
+    on: { field: 'createdBy', column: 'created_by', sortsByBytes: true },
+  }
+  return Object.freeze({ read, write, claims, fields: { ...conditionFields(declaration, 'letters'), createdBy } })
 }
 
 /** Fields to sort by: those declared, and every required field to filter by. */

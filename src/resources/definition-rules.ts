@@ -29,8 +29,22 @@ const maxPathAndFieldLength = 49
 /** The options of `collection()`. */
 const optionNames = Object.keys({
   ...{ path: true, noun: true, operations: true, body: true, publicRead: true, filters: true, ranges: true },
-  ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true },
+  ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true, access: true },
 } satisfies Record<keyof ResourceOptions, true>)
+
+/** Returns the errors of the `access` option. */
+function accessErrors({ access, publicRead, body }: ResourceOptions): string[] {
+  if (access === undefined) return []
+  const isRule = (rule: unknown) => typeof rule === 'function'
+  const { read, write } = isRule(access) ? { read: access, write: access } : { ...Object(access) }
+  return [
+    ...(isRule(read) && isRule(write) ? [] : ['access must be a function, or { read, write } with two functions']),
+    ...(publicRead ? ['publicRead and access contradict each other: only callers with a token have rows'] : []),
+    ...(Object.hasOwn(body.properties, 'createdBy')
+      ? ['the field name createdBy is reserved for the caller that creates a row, which access rules can name']
+      : []),
+  ]
+}
 
 /** Returns all errors in the declaration of one resource. */
 export function definitionErrors(options: ResourceOptions): string[] {
@@ -43,7 +57,7 @@ export function definitionErrors(options: ResourceOptions): string[] {
     errors.push('body must be created with Type.Object()')
   } else {
     errors.push(...fieldErrors(body, path.length), ...listErrors(options), ...queryErrors(options))
-    errors.push(...referenceErrors(body, reservedFields))
+    errors.push(...referenceErrors(body, reservedFields), ...accessErrors(options))
     errors.push(...defaultErrors(withStorageRules(body), options.unique ?? []))
   }
   return errors.map((error) => `${path}: ${error}`)

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { addLink, addVary } from '../http/headers/vary.ts'
 import { encodeCursor, linkHeader } from '../http/pagination.ts'
+import { callerOf } from '../http/policies/authenticate.ts'
 import { weakTag } from '../http/policies/conditional.ts'
 import { withListEnvelope } from '../http/policies/list-envelope.ts'
 import { isNarrowed, parseFields, pick } from '../http/policies/partial-response.ts'
@@ -8,7 +9,10 @@ import { applied } from '../http/policies/prefer.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Mark } from '../storage/rows/list-query.ts'
 import type { Filter, ListQuery } from '../storage/rows/page-query.ts'
+import { passesAll, type RowTest } from '../storage/rows/row-test.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
+import { readable } from './access/enforce.ts'
+import type { Served } from './declaration.ts'
 import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
 import { type CachedPage, pageCache } from './page-cache.ts'
 import { grammarOf } from './queries/grammar.ts'
@@ -21,18 +25,26 @@ export interface ListParts {
   expand?: (text: string, request: FastifyRequest) => Expand
 }
 
+type PendingPage = CachedPage | Promise<CachedPage>
+
 /**
  * Returns the handler of a list: it sends pages with a Link header, and skips or repeats no rows while others write. A page
  * whose rows have not changed is sent from the cache, unless it is expanded.
  */
-export function lister(rows: Rows, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
+export function lister(
+  { rows, accessOf, declaration }: Served,
+  rules: ListRules,
+  serialize: (row: Row) => object,
+  parts: ListParts = {},
+) {
   const { within = () => ({ filters: [], path: rules.path }), expand } = parts
   const pages = pageCache()
   const grammar = grammarOf(rules)
-  const build = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
+  const build = (request: FastifyRequest, reply: FastifyReply, read: RowTest): PendingPage => {
     const query = request.query as Query
     const { filters, path } = within(request)
-    const { listQuery, mark } = parseListQuery(query, rules, grammar, filters)
+    const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, filters)
+    const listQuery = readable(sent, read, declaration)
     const expandRows = query.expand ? expand?.(query.expand, request) : undefined
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()
@@ -48,29 +60,34 @@ export function lister(rows: Rows, rules: ListRules, serialize: (row: Row) => ob
         const text = JSON.stringify(withListEnvelope(request, pick(serialized, tree), link))
         return { text, etag: weakTag(text), link, query: pageQuery, marks: rowsRead.map(markOf), generation }
       }
-      if (expandRows === undefined) return pages.set(request.url, pageOf(items.map(serialize)))
+      if (expandRows === undefined) return pages.set(cacheKey(request, read), pageOf(items.map(serialize)))
       return expandRows(items).then((more) => pageOf(items.map((row) => ({ ...serialize(row), ...more(row) }))))
     })
   }
-  const pageFor = (request: FastifyRequest, reply: FastifyReply): CachedPage | Promise<CachedPage> => {
-    const cached = pages.get(request.url)
-    if (cached === undefined) return build(request, reply)
+  const pageFor = (request: FastifyRequest, reply: FastifyReply, read = passesAll): PendingPage => {
+    const cached = pages.get(cacheKey(request, read))
+    if (cached === undefined) return build(request, reply, read)
     const generation = rows.generation()
     if (generation !== null && cached.generation === generation) return cached
     return mapResult(rows.marks(cached.query, requesterFor(request, reply)), (marks) => {
-      if (!sameMarks(marks, cached.marks)) return build(request, reply)
+      if (!sameMarks(marks, cached.marks)) return build(request, reply, read)
       cached.generation = generation
       return cached
     })
   }
   return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
-    const page = pageFor(request, reply)
+    const access = accessOf?.(callerOf(request))
+    const page = access?.then(({ read }) => pageFor(request, reply, read)) ?? pageFor(request, reply)
     if (request.preferences?.count && hasToken(request)) return sendWithCount(rows, page, request, reply)
     if (page instanceof Promise) return page.then((sent) => send(reply, sent))
     send(reply, page)
     return undefined
   }
 }
+
+/** Pages are cached for all callers that can read the same rows. */
+const cacheKey = ({ url }: FastifyRequest, read: RowTest) =>
+  read === passesAll ? url : `${url} ${JSON.stringify(read)}`
 
 const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => requesterOf(request, reply)
 
@@ -86,7 +103,7 @@ function send(reply: FastifyReply, { link, etag, text }: CachedPage): FastifyRep
 /** `Prefer: count=exact` (RFC 7240): adds the total number of matching rows. */
 async function sendWithCount(
   rows: Rows,
-  pending: CachedPage | Promise<CachedPage>,
+  pending: PendingPage,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {

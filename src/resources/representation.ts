@@ -8,10 +8,10 @@ import { amended, columnTypes } from './column-types.ts'
 import type { Declaration, Link, Relation, Served } from './declaration.ts'
 
 /** Returns the function that turns a row into its representation: it adds links and omits absent and hidden fields. */
-export function serializer({ body, hides, links }: Declaration, prefix: string): Served['serialize'] {
+export function serializer({ body, hides, links, access }: Declaration, prefix: string): Served['serialize'] {
   const complete = Object.keys(body.properties).every((name) => body.required?.includes(name))
   // If no field can be absent, hidden or added, the row is its own representation.
-  if (complete && !hides && !links) return (row) => row
+  if (complete && !hides && !links && !access) return (row) => row
   return (row, request) => {
     const isReduced = hides !== undefined && !hides.unless(callerOf(request), row.id)
     const visible: Record<string, unknown> = {}
@@ -31,7 +31,7 @@ const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type
 
 /** The schema of a resource's representation, restricted to the fields in `only` if given, with what `expand` may add. */
 export function representation(
-  { body, links }: Pick<Declaration, 'body' | 'links'>,
+  { body, links, access }: Pick<Declaration, 'body' | 'links' | 'access'>,
   only?: readonly string[],
   relations: readonly Relation[] = [],
 ): TSchema {
@@ -40,12 +40,13 @@ export function representation(
     ...body.properties,
     createdAt: Type.String({ format: 'date-time' }),
     updatedAt: Type.String({ format: 'date-time' }),
+    ...(access && { createdBy: CreatedBy }),
     ...(links && { _links: Type.Record(Type.String(), linkSchema) }),
   }
   const names = only ?? Object.keys(all)
   const pick = (of: Record<string, unknown>) =>
     Object.fromEntries(names.filter((name) => Object.hasOwn(of, name)).map((name) => [name, of[name]]))
-  const examples = examplesOf({ body, links }).map(pick)
+  const examples = examplesOf({ body, links, access }).map(pick)
   const properties = { ...(pick(all) as Record<string, TSchema>), ...membersOf(relations) }
   return partialSchema(Type.Object(properties), examples.length > 0 ? { examples } : {})
 }
@@ -60,13 +61,31 @@ function membersOf(relations: readonly Relation[]): Record<string, TSchema> {
   return Object.fromEntries(members)
 }
 
+const CreatedBy = Type.Optional(
+  Type.String({
+    description: 'The user or machine client that created it: `user:7` or `client:crm`',
+    readOnly: true,
+    examples: ['user:7'],
+  }),
+)
+
 const instant = '2026-03-01T12:00:00.000Z'
 
 /** The examples of a body as representations, with the fields that the service adds. */
-function examplesOf({ body, links }: Pick<Declaration, 'body' | 'links'>): Record<string, unknown>[] {
+function examplesOf({
+  body,
+  links,
+  access,
+}: Pick<Declaration, 'body' | 'links' | 'access'>): Record<string, unknown>[] {
   const { examples = [] } = body as { examples?: readonly object[] }
   return examples.map((example) => {
-    const row = { id: 1, ...example, createdAt: instant, updatedAt: instant } as unknown as Row
+    const row = {
+      id: 1,
+      ...example,
+      createdAt: instant,
+      updatedAt: instant,
+      ...(access && { createdBy: 'user:7' }),
+    } as unknown as Row
     return { ...row, ...(links && { _links: links(row) }) }
   })
 }
@@ -76,11 +95,11 @@ function examplesOf({ body, links }: Pick<Declaration, 'body' | 'links'>): Recor
  * links. Absent fields are undefined, so JSON omits them.
  */
 export function listItemSerializer({
-  declaration: { body, hides, listed, links },
+  declaration: { body, hides, listed, links, access },
   prefix,
 }: Pick<Served, 'declaration' | 'prefix'>): (row: Row) => object {
   const visible = Object.keys(body.properties).filter((name) => !hides?.fields.includes(name))
-  const names = listed ?? ['id', ...visible, 'createdAt', 'updatedAt']
+  const names = listed ?? ['id', ...visible, 'createdAt', 'updatedAt', ...(access ? ['createdBy'] : [])]
   const members = names.map((name) => JSON.stringify(name)).map((name) => `${name}: row[${name}] ?? undefined`)
   // An object literal has one hidden class from the start, so it takes half the time of adding properties one by one.
   const build = new Function('row', '_links', `return { ${[...members, '_links'].join(', ')} }`)

@@ -6,12 +6,13 @@ import { codecsOf } from './table.ts'
 
 /** The rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
-  const { table, kinds, folded, blank, sorts, references } = declaration
+  const { table, kinds, folded, blank, sorts, references, access } = declaration
   // A resource with links reads all fields, because links may be built from any of them.
   const isPartial = declaration.listed !== undefined && declaration.links === undefined
   const read = ['id', 'revision', ...(declaration.listed ?? []), ...sorts, ...references.map(({ field }) => field)]
   return rowsOf(db, {
-    ...{ table, fields: Object.keys(kinds), folded, blank, subscribed: hasSubscriber(declaration) },
+    ...{ table, fields: [...Object.keys(kinds), ...(access ? ['createdBy'] : [])], folded, blank },
+    ...(!access && { subscribed: hasSubscriber(declaration) }),
     listed: isPartial ? [...new Set(read)] : undefined,
     codecs: codecsOf(declaration),
   })

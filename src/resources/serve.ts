@@ -1,5 +1,6 @@
 import { decimalReader } from '../http/decimal.ts'
 import { inputValidator } from '../http/policies/body-parsing.ts'
+import { accessOf } from './access/enforce.ts'
 import { columnType } from './column-types.ts'
 import type { CollectionOptions, Declaration, Served } from './declaration.ts'
 import { defaultFiller } from './defaults.ts'
@@ -27,6 +28,7 @@ export function serve(declaration: Declaration, options: CollectionOptions, pref
     check: inputValidator(input, 'body'),
     readDecimals: decimalReader(input),
     serialize: serializer(declaration, prefix),
+    accessOf: accessOf(declaration, options),
     references: referenceCheck(options.db, declaration),
     remove: own.remove,
     isReferred: own.children.length > 0,

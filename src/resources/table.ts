@@ -1,6 +1,7 @@
 import type { TObject, TSchema } from 'typebox'
 import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
 import type { Codec } from '../storage/rows/column-codec.ts'
+import type { DeclaredAccess } from './access/rules.ts'
 import { amended, type ColumnKind, columnType, kindOf } from './column-types.ts'
 import { defaultsOf } from './defaults.ts'
 import type { Reference } from './relations/reference.ts'
@@ -31,6 +32,7 @@ export interface TableDeclaration {
   blank: readonly string[]
   unique: readonly string[]
   references: readonly Reference[]
+  access?: DeclaredAccess
 }
 
 /** The table that a resource declaration needs. */
@@ -56,7 +58,12 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
       }),
     }),
   )
-  return { path, name: table, columns, search }
+  return { path, name: table, columns: declaration.access ? [...columns, createdByColumn] : columns, search }
+}
+
+/** Who created a row. Rows from before access rules were declared have no value. */
+const createdByColumn: ResourceColumn = {
+  ...{ name: 'created_by', kind: 'exact', sql: 'key', required: false, folded: false, unique: false, indexed: true },
 }
 
 /** A default as its column stores it. */

@@ -7,6 +7,8 @@ import { Problem } from '../http/problems/problem.ts'
 import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import type { Row } from '../storage/rows/rows.ts'
+import { assertWithinReach, assertWritable, canRead } from './access/enforce.ts'
+import type { RowAccess } from './access/rules.ts'
 import type { GuardedChange, Served } from './declaration.ts'
 import { columnName } from './table.ts'
 
@@ -33,14 +35,17 @@ function valuesOf(
 }
 
 /** POST: 201 with the new resource, its location and its validators. */
-export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
+export async function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
   const now = new Date(served.now()).toISOString()
   const values = valuesOf(served, request.body)
   const caller = callerOf(request)
+  const access = await served.accessOf?.(caller)
+  if (access) values.createdBy = access.createdBy
   return idempotentWrite(request, reply, writeUnit(served), async (tx) => {
     if (served.references) await served.references.created(tx, values)
     const { row, subscribed } = await served.rows.insert(tx, values, now)
+    assertWithinReach(served.declaration, access, row)
     if (subscribed) await served.announce(tx, 'created', row, caller, now)
     const location = `${served.prefix}${served.declaration.path}/${row.id}`
     return { status: 201, headers: { location }, body: served.serialize(row, request) }
@@ -82,10 +87,12 @@ const guarded = <T>({ guard }: Served, tx: Queryable, change: GuardedChange, run
 
 type Values = Record<string, unknown>
 
-async function change(served: Served, request: RowRequest, values: Values, precondition: Precondition): Promise<Row> {
+async function change(served: Served, request: RowRequest, values: Values, sent: Precondition): Promise<Row> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
+  const access = await served.accessOf?.(caller)
+  const precondition = { ...sent, passes: access?.write }
   const work = async (tx: Queryable) => {
     const update = async () => {
       const { references, rows } = served
@@ -93,15 +100,18 @@ async function change(served: Served, request: RowRequest, values: Values, preco
       return rows.update(tx, id, values, precondition, now)
     }
     const changed = await guarded(served, tx, { id, values, caller }, update)
+    if (changed) assertWithinReach(served.declaration, access, changed.row)
     if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
     return changed?.row
   }
-  return (await writeUnit(served)(work)) ?? throwUnmatched(served, id)
+  return (await writeUnit(served)(work)) ?? throwUnmatched(served, id, access)
 }
 
-/** For a write that matched no row: 404 if the row does not exist, 412 if it does not meet the precondition. */
-async function throwUnmatched(served: Served, id: number): Promise<never> {
-  if ((await served.rows.find(id)) === undefined) throw notFound(served, id)
+/** For a write that matched no row: 404 if the caller can read no such row, 403 if it may only read it, otherwise 412. */
+async function throwUnmatched(served: Served, id: number, access: RowAccess | undefined): Promise<never> {
+  const row = await served.rows.find(id)
+  if (row === undefined || !canRead(served.declaration, access, row)) throw notFound(served, id)
+  assertWritable(served.declaration, access, row)
   throw new Problem(
     'PRECONDITION_FAILED',
     `The ${served.declaration.noun} ${id} does not meet the request's conditions`,
@@ -120,13 +130,15 @@ export async function patch(served: Served, request: BodyRequest): Promise<Row> 
   // Before the body is copied, because `readJson` notes long numbers by the object that has them.
   served.readDecimals?.(request.body)
   rejectInvalidMembers(served, request.body)
+  const access = await served.accessOf?.(callerOf(request))
   for (let attempt = 0; attempt < maxPatchAttempts; attempt++) {
     const row = await served.rows.find(id)
-    if (row === undefined) throw notFound(served, id)
+    if (row === undefined || !canRead(served.declaration, access, row)) throw notFound(served, id)
+    assertWritable(served.declaration, access, row)
     const values = validated(served, applyMergePatch(row, request.body) as Record<string, unknown>)
     if (!meets(row, precondition)) {
       // Authorization precedes preconditions (RFC 9110 §13.2.1), so the guard still runs; no row meets this precondition.
-      return served.guard ? change(served, request, values, { matches: [] }) : throwUnmatched(served, id)
+      return served.guard ? change(served, request, values, { matches: [] }) : throwUnmatched(served, id, access)
     }
     const changed = await change(served, request, values, { ...precondition, matches: [row.revision] }).catch(
       ignoreOutdated,
@@ -171,14 +183,16 @@ function validated(served: Served, merged: Record<string, unknown>) {
 /** Deletes the resource if it meets the precondition; 404 or 412 otherwise. */
 export async function removeRow(served: Served, request: RowRequest): Promise<void> {
   const { id } = request.params
-  const precondition = preconditionOf(request, served.requireIfMatch)
+  const sent = preconditionOf(request, served.requireIfMatch)
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
+  const access = await served.accessOf?.(caller)
+  const precondition = { ...sent, passes: access?.write }
   const removed = await served.db.write(async (tx) => {
     const removal = { id, values: null, caller }
     const deleted = await guarded(served, tx, removal, () => served.remove(tx, id, precondition, { caller, now }))
     if (deleted?.subscribed) await served.announce(tx, 'deleted', { id }, caller, now)
     return deleted !== undefined
   })
-  if (!removed) await throwUnmatched(served, id)
+  if (!removed) await throwUnmatched(served, id, access)
 }

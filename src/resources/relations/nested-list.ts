@@ -24,7 +24,7 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
     const filters = [{ field, op: '=' as const, value: idOrNone(id) }]
     return { filters, path: `${parent.prefix}${path}/${id}/${declaration.name}` }
   }
-  const send = lister(child.rows, rules, listItemSerializer(child), { within, expand: child.expand })
+  const send = lister(child, rules, listItemSerializer(child), { within, expand: child.expand })
   const handler = (request: FastifyRequest, reply: FastifyReply) => {
     requireReadable(parent.declaration, request)
     const { id } = (request as RowRequest).params

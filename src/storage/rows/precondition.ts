@@ -1,11 +1,14 @@
 import type { RawBuilder } from 'kysely'
 import { isUnmodifiedSince } from './revision.ts'
+import { type RowTest, testSql } from './row-test.ts'
 
 /** The precondition of a change; becomes part of the UPDATE or DELETE itself. */
 export interface RowPrecondition {
   matches?: 'any' | readonly number[]
   differs?: 'any' | readonly number[]
   unmodifiedSince?: string
+  /** A test that the row must pass. */
+  passes?: RowTest | undefined
 }
 
 interface Filterable {
@@ -13,12 +16,13 @@ interface Filterable {
 }
 
 /** Adds the precondition to the WHERE clause, so that check and change are atomic. */
-export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSince }: RowPrecondition): Q {
+export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSince, passes }: RowPrecondition): Q {
   let matching = query as Filterable
   if (matches !== undefined && matches !== 'any')
     matching = matching.where('revision', 'in', matches.length > 0 ? matches : [-1])
   if (differs === 'any') matching = matching.where('revision', '<', 0)
   else if (differs !== undefined && differs.length > 0) matching = matching.where('revision', 'not in', differs)
   if (unmodifiedSince !== undefined) matching = matching.where(isUnmodifiedSince(unmodifiedSince))
+  if (passes !== undefined) matching = matching.where(testSql(passes))
   return matching as Q
 }

@@ -1,0 +1,64 @@
+import type { Caller } from '../../http/policies/authenticate.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { ListQuery } from '../../storage/rows/page-query.ts'
+import { passesAll, type RowTest } from '../../storage/rows/row-test.ts'
+import type { Row } from '../../storage/rows/rows.ts'
+import { rowPasses } from '../conditions/conditions.ts'
+import type { Declaration } from '../declaration.ts'
+import { type AccessOf, accessFor, allOf, type CallerFacts, type RowAccess } from './rules.ts'
+
+/** Returns the function that evaluates a resource's access rules; undefined if it has none. */
+export function accessOf(
+  { access, path }: Declaration,
+  { factsOf, now }: { factsOf: (caller: Caller) => Promise<CallerFacts>; now: () => number },
+): AccessOf | undefined {
+  if (access === undefined) return undefined
+  const today = () => new Date(now()).toISOString().slice(0, 10)
+  return async (caller) => {
+    const facts = await factsOf(caller)
+    try {
+      return accessFor(access, caller, facts, today)
+    } catch (error) {
+      throw new Error(`The access rules of ${path} failed`, { cause: error })
+    }
+  }
+}
+
+const passes = ({ access }: Declaration, test: RowTest, row: Row): boolean =>
+  access === undefined || rowPasses(test, row, access.fields)
+
+/** True if the caller can read a row. */
+export const canRead = (declaration: Declaration, access: RowAccess | undefined, row: Row): boolean =>
+  access === undefined || passes(declaration, access.read, row)
+
+/** 403: the resource is named, its rows are not. */
+const denied = ({ path }: Declaration, what: string) =>
+  new Problem('PERMISSION_DENIED', `The access rules of ${path} do not allow the caller ${what}`)
+
+/** Throws PERMISSION_DENIED if the caller can read a row but not write it. */
+export function assertWritable(declaration: Declaration, access: RowAccess | undefined, row: Row): void {
+  if (access && !passes(declaration, access.write, row)) throw denied(declaration, 'to change this')
+}
+
+/**
+ * Throws PERMISSION_DENIED if the caller could not read and write a row that it has just written: a write moves no row into
+ * or out of another caller's reach.
+ */
+export function assertWithinReach(declaration: Declaration, access: RowAccess | undefined, row: Row): void {
+  if (access && !passes(declaration, access.write, row)) throw denied(declaration, 'to store this')
+}
+
+/**
+ * The query of a list, restricted to the rows that a caller can read. A single equality becomes a filter, so that an index
+ * bounds the page.
+ */
+export function readable(query: ListQuery, read: RowTest, { filters, folded }: Declaration): ListQuery {
+  if (read === passesAll) return query
+  if ('on' in read && read.op === '=' && query.where === undefined) {
+    const { field } = read.on
+    const hasIndex = field === 'createdBy' || (filters.includes(field) && !folded.includes(field))
+    const [value] = read.values
+    if (hasIndex && value !== undefined) return { ...query, filters: [...query.filters, { field, op: '=', value }] }
+  }
+  return { ...query, where: query.where ? allOf(query.where, read) : read }
+}

@@ -1,0 +1,87 @@
+import type { Caller } from '../../http/policies/authenticate.ts'
+import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
+import type { Condition } from '../conditions/condition.ts'
+import { conditionTest } from '../conditions/conditions.ts'
+import type { ConditionFields } from '../conditions/fields.ts'
+
+/** What is known about a caller: its user, unless it is a machine client, and its client. */
+export interface CallerFacts {
+  user?: Readonly<{ id: number; name: string; email: string; role: string | null }>
+  client: Readonly<{ id: string }>
+}
+
+/** The caller of a request, as access rules see it. */
+export interface RuleCaller<Claims = object> {
+  /** `user:7`, or `client:crm` for a machine client: the value of `createdBy` in the rows it creates. */
+  id: string
+  /** The result of the claims function of `plinth()`; empty without one. */
+  claims: Claims
+  /** True if the caller is a user with this role. */
+  is: (role: string) => boolean
+  /** True if the caller's token has this scope. */
+  may: (scope: string) => boolean
+}
+
+/** Decides which rows a caller reaches: all, none, or those that meet a condition. Must be a pure function. */
+export type AccessRule<Fields extends object, Claims = object> = (
+  caller: RuleCaller<Claims>,
+) => boolean | Condition<Fields & { createdBy: string }>
+
+/** One rule for reading and writing, or one for each. Only readable rows can be written. */
+export type Access<Fields extends object, Claims = object> =
+  | AccessRule<Fields, Claims>
+  | { read: AccessRule<Fields, Claims>; write: AccessRule<Fields, Claims> }
+
+/** Computes the claims of a caller. Must be a pure function. */
+export type ClaimsOf<Claims extends object> = (facts: CallerFacts) => Claims
+
+type UntypedRule = (caller: RuleCaller<never>) => unknown
+
+/** The access rules of a declaration. */
+export interface DeclaredAccess {
+  read: UntypedRule
+  write: UntypedRule
+  claims: ClaimsOf<object>
+  /** The fields that the conditions of rules can name. */
+  fields: ConditionFields
+}
+
+/** What one caller reaches. */
+export interface RowAccess {
+  /** The caller, for `createdBy`. */
+  createdBy: string
+  read: RowTest
+  /** Rows that can be written, which are all readable. */
+  write: RowTest
+}
+
+/** Returns what a caller reaches in one resource. */
+export type AccessOf = (caller: Caller) => Promise<RowAccess>
+
+/** The id of a caller in rules and in `createdBy`. */
+export const callerId = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
+  subject === clientId ? `client:${clientId}` : `user:${subject}`
+
+/** Evaluates the rules for a caller. Throws if a rule throws or returns something else than a boolean or a valid condition. */
+export function accessFor(access: DeclaredAccess, caller: Caller, facts: CallerFacts, today: () => string): RowAccess {
+  const claims = access.claims(facts) as never
+  const about: RuleCaller<never> = {
+    id: callerId(caller),
+    claims,
+    is: (role) => facts.user?.role === role,
+    may: (scope) => caller.scopes.has(scope),
+  }
+  const test = (rule: UntypedRule) => {
+    const result = rule(about)
+    if (typeof result === 'boolean') return result ? passesAll : passesNone
+    return conditionTest(result, { fields: access.fields, today })
+  }
+  const read = test(access.read)
+  return { createdBy: about.id, read, write: access.write === access.read ? read : allOf(read, test(access.write)) }
+}
+
+/** A test that both of two tests pass. */
+export function allOf(one: RowTest, other: RowTest): RowTest {
+  if (one === passesAll || one === other) return other
+  return other === passesAll ? one : { all: [one, other] }
+}

@@ -1,0 +1,183 @@
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { type TSchema, Type } from 'typebox'
+import { isUnconditionalRead, representationOf, sendRepresentation } from '../http/fast-read.ts'
+import { Fields } from '../http/pagination.ts'
+import { callerOf } from '../http/policies/authenticate.ts'
+import { mergePatch } from '../http/policies/body-parsing.ts'
+import type { Versioned } from '../http/policies/conditional.ts'
+import type { ProblemCode } from '../http/problems/problem.ts'
+import type { Row } from '../storage/rows/rows.ts'
+import { canRead } from './access/enforce.ts'
+import type { CollectionOperation, Declaration, Guard, Served } from './declaration.ts'
+import { idParams } from './id-params.ts'
+import { lister } from './list.ts'
+import { listQuerySchema } from './list-query.ts'
+import { capital } from './queries/bounds.ts'
+import { expandParameter } from './relations/expand.ts'
+import { nestedList } from './relations/nested-list.ts'
+import { expandOf, readExpanded } from './relations/read-expanded.ts'
+import { isReadable } from './relations/relations.ts'
+import { listItemSerializer, representation } from './representation.ts'
+import { serve } from './serve.ts'
+import { type BodyRequest, create, notFound, patch, type RowRequest, removeRow, replace } from './writes.ts'
+
+/** What the routes of a resource have in common: path, scope, cacheability, operation id. */
+function route(
+  { declaration, publicRead, guard, isReferred, relations }: Served,
+  operation: CollectionOperation,
+  method: string,
+  title: string,
+) {
+  const { path, name, noun } = declaration
+  const isRead = operation === 'list' || operation === 'read'
+  const isSingle = operation !== 'list' && operation !== 'create'
+  const isPublic = isRead && declaration.publicRead
+  const scope = isPublic ? (publicRead ? 'public' : 'any') : `${name}:${isRead ? 'read' : 'write'}`
+  return {
+    method,
+    url: isSingle ? `${path}/:id` : path,
+    config: {
+      scope,
+      cache: isRead ? (isPublic && publicRead ? 'public' : 'private') : 'none',
+      fields: isRead,
+      problems: isRead ? readProblems(isPublic, relations) : writeProblems(declaration, operation, guard, isReferred),
+    },
+    about: {
+      tags: [name],
+      operationId:
+        operationVerb(operation) + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),
+      summary: title,
+      ...(isSingle && { params: idParams }),
+    },
+  } as const
+}
+
+const operationVerb = (operation: CollectionOperation) => (operation === 'remove' ? 'delete' : operation)
+
+/** The problems of a public read that can expand what is not public. */
+const readProblems = (isPublic: boolean, relations: Served['relations']): readonly ProblemCode[] =>
+  isPublic && relations.some(({ declaration }) => declaration.readScope !== null)
+    ? ['AUTH_REQUIRED', 'ACCESS_DENIED']
+    : []
+
+/** The problems of a write besides those of every route. */
+function writeProblems(
+  { unique, access }: Declaration,
+  operation: CollectionOperation,
+  guard: Guard | undefined,
+  isReferred: boolean,
+): readonly ProblemCode[] {
+  const denials = access ? ['PERMISSION_DENIED' as const] : []
+  if (operation === 'remove')
+    return [...(guard?.removalProblems ?? []), ...(isReferred ? ['RESOURCE_IN_USE' as const] : []), ...denials]
+  return [...(unique.length > 0 ? ['DUPLICATE_RESOURCE' as const] : []), ...denials]
+}
+
+const wholeOf = ({ declaration, relations }: Served) => representation(declaration, undefined, relations)
+
+/** The lists of the resources that refer to this one, under its rows. */
+export function nestedLists(served: Served): RouteOptions[] {
+  const { relations, declaration, related, prefix } = served
+  if (!isReadable(declaration)) return []
+  return relations
+    .filter((relation) => relation.isMany && relation.declaration.operations.includes('list'))
+    .map((relation) => {
+      const child = serve(relation.declaration, { ...served, related, guard: undefined }, prefix)
+      return nestedList(served, child, relation, routes.list(child))
+    })
+}
+
+/** The routes of a resource, by operation. */
+export const routes: Record<CollectionOperation, (served: Served) => RouteOptions> = {
+  list: (served) => {
+    const { declaration, prefix, relations, expand } = served
+    const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
+    const rules = { ...declaration, path: prefix + declaration.path, relations }
+    const response = { 200: Type.Array(representation(declaration, declaration.listed, relations)) }
+    const handler = lister(served, rules, listItemSerializer(served), relations.length > 0 ? { expand } : {})
+    return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
+  },
+  read: (served) => {
+    const { about, ...common } = route(served, 'read', 'GET', `Read a ${served.declaration.noun}`)
+    const response = { 200: wholeOf(served) }
+    const schema = {
+      ...about,
+      querystring: Type.Object({ fields: Fields, ...expandParameter(served.relations) }),
+      response,
+    }
+    return {
+      ...common,
+      schema,
+      handler: (request, reply) => (served.accessOf ? readAllowed : read)(served, request as RowRequest, reply),
+    }
+  },
+  create: (served) => {
+    const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
+    const schema = { ...about, body: served.declaration.input, response: { 201: wholeOf(served) } }
+    const config = { ...common.config, minimal: true }
+    return { ...common, config, schema, handler: (request, reply) => create(served, request as BodyRequest, reply) }
+  },
+  replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.input),
+  patch: (served) => changes(served, 'patch', 'PATCH', 'Change', Type.Object({})),
+  remove: (served) => {
+    const { about, ...common } = route(served, 'remove', 'DELETE', `Delete a ${served.declaration.noun}`)
+    const handler = async (request: FastifyRequest, reply: FastifyReply) => {
+      await removeRow(served, request as RowRequest)
+      return reply.code(204).send()
+    }
+    return { ...common, schema: about, handler }
+  },
+}
+
+/** Responds synchronously if the engine reads synchronously, so that the hottest path awaits no promise. */
+function read(served: Served, request: RowRequest, reply: FastifyReply): Promise<FastifyReply> | undefined {
+  const { id } = request.params
+  const expanded = served.relations.length > 0 ? expandOf(request) : undefined
+  if (expanded !== undefined) return readExpanded(served, request, reply, expanded)
+  const isUnconditional = isUnconditionalRead(request)
+  const cached = isUnconditional ? served.representations.get(id) : undefined
+  if (cached) {
+    sendRepresentation(request, reply, cached)
+    return undefined
+  }
+  const respond = (row: Row | undefined) => {
+    if (row === undefined) throw notFound(served, id)
+    const resource = served.serialize(row, request)
+    if (!isUnconditional) return reply.send(resource)
+    const built = representationOf(resource, (value) => reply.serialize(value) as string)
+    // If fields may be hidden, the representation depends on the caller and is not cached.
+    if (!served.declaration.hides) served.representations.set(id, built)
+    return sendRepresentation(request, reply, built)
+  }
+  const found = served.rows.find(id)
+  if (found instanceof Promise) return found.then(respond)
+  respond(found)
+  return undefined
+}
+
+/** Reads a row under access rules: one that the caller may not read does not exist for it. */
+async function readAllowed(served: Served, request: RowRequest): Promise<Versioned> {
+  const { id } = request.params
+  const access = await served.accessOf?.(callerOf(request))
+  const row = await served.rows.find(id)
+  if (row === undefined || !canRead(served.declaration, access, row)) throw notFound(served, id)
+  return served.serialize(row, request)
+}
+
+const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<Row>> = { replace, patch }
+
+/** The route of PUT or PATCH: it responds with the changed resource and its new validators. */
+function changes(served: Served, operation: keyof typeof write, method: string, verb: string, body: TSchema) {
+  const { about, ...common } = route(served, operation, method, `${verb} a ${served.declaration.noun}`)
+  return {
+    ...common,
+    config: {
+      ...common.config,
+      minimal: true,
+      ...(operation === 'patch' ? { accepts: [mergePatch], members: served.fieldNames } : { accepts: [] }),
+    },
+    schema: { ...about, body, response: { 200: wholeOf(served) } },
+    handler: async (request: FastifyRequest) =>
+      served.serialize(await write[operation](served, request as BodyRequest), request),
+  }
+}

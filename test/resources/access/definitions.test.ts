@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { collection, DefinitionError, plinth, Ref, service, Title, Type } from '../../../src/plinth.ts'
+import { migrate } from '../../../src/storage/migrate.ts'
+import { appOn, testApp } from '../../support/app.ts'
+import { forEachEngine, onSqlite } from '../../support/engines.ts'
+
+const body = Type.Object({ tenant: Title, size: Type.Integer(), state: Type.Enum(['open', 'done']) })
+const notes = { path: '/notes', noun: 'note', body } as const
+const { collection: claimed } = plinth({ claims: ({ user, client }) => ({ tenant: user?.email ?? client.id }) })
+const own = collection({ ...notes, access: ({ id }) => ({ createdBy: id }) })
+
+const errorsOf = (options: object): string => {
+  try {
+    collection({ ...notes, ...options } as never)
+  } catch (error) {
+    assert.ok(error instanceof DefinitionError)
+    return error.message
+  }
+  return ''
+}
+
+describe('the access option', () => {
+  it('must be a function or two', () => {
+    const expected = /access must be a function, or \{ read, write \} with two functions/
+    for (const access of [true, {}, { read: () => true }, { read: () => true, write: { tenant: 'north' } }, null]) {
+      assert.match(errorsOf({ access }), expected)
+    }
+  })
+
+  it('contradicts publicRead', () => {
+    assert.match(errorsOf({ access: () => true, publicRead: true }), /publicRead and access contradict each other/)
+  })
+
+  it('reserves the field name createdBy', () => {
+    const withCreator = { body: Type.Object({ createdBy: Title }) }
+    assert.match(errorsOf({ ...withCreator, access: () => true }), /the field name createdBy is reserved/)
+    assert.equal(errorsOf(withCreator), '')
+  })
+
+  it('excludes references, on either side', () => {
+    const plain = collection(notes)
+    const body = Type.Object({ noteId: Ref(plain, { onDelete: 'restrict' }) })
+    const tags = collection({ path: '/tags', noun: 'tag', body, access: () => true })
+    assert.throws(() => service({ resources: [plain, tags] }), /\/tags: the reference noteId and access rules/)
+    const toOwn = Type.Object({ noteId: Ref(own, { onDelete: 'restrict' }) })
+    const labels = collection({ path: '/labels', noun: 'label', body: toOwn })
+    assert.throws(() => service({ resources: [own, labels] }), /here or of \/notes, exclude each other/)
+  })
+
+  it('is checked by the compiler', () => {
+    claimed({ ...notes, access: ({ claims }) => ({ tenant: claims.tenant }) })
+    claimed({
+      ...notes,
+      access: (caller) => caller.is('admin') || { any: [{ size: { from: 1 } }, { createdBy: caller.id }] },
+    })
+    // @ts-expect-error No such field.
+    claimed({ ...notes, access: () => ({ owner: 'north' }) })
+    // @ts-expect-error No such field in a group.
+    claimed({ ...notes, access: () => ({ any: [{ owner: 'north' }] }) })
+    // @ts-expect-error No such claim.
+    claimed({ ...notes, access: ({ claims }) => ({ tenant: claims.company }) })
+    // @ts-expect-error A claim of another type.
+    claimed({ ...notes, access: ({ claims }) => ({ size: claims.tenant }) })
+    // @ts-expect-error A value of another type.
+    claimed({ ...notes, access: () => ({ size: 'large' }) })
+    // @ts-expect-error Not a value of the enumeration.
+    claimed({ ...notes, access: () => ({ state: 'lost' }) })
+    // @ts-expect-error No such operator.
+    claimed({ ...notes, access: () => ({ size: { above: 1 } }) })
+    // @ts-expect-error An operator of text.
+    claimed({ ...notes, access: () => ({ size: { prefix: '1' } }) })
+    // @ts-expect-error A list needs `in`.
+    claimed({ ...notes, access: () => ({ state: ['open'] }) })
+    // @ts-expect-error Rules are synchronous.
+    claimed({ ...notes, access: async () => true })
+    // @ts-expect-error Neither a boolean nor a condition.
+    claimed({ ...notes, access: () => 'tenant' })
+    // @ts-expect-error Both rules are needed.
+    assert.throws(() => claimed({ ...notes, access: { read: () => true } }), DefinitionError)
+    // @ts-expect-error There are no claims without plinth().
+    collection({ ...notes, access: ({ claims }) => ({ tenant: claims.tenant }) })
+    // @ts-expect-error Claims are an object.
+    plinth({ claims: () => 'north' })
+  })
+})
+
+onSqlite((engine) => {
+  describe('the OpenAPI document of a resource with access rules', () => {
+    const app = appOn(engine, { definition: service({ resources: [own] }) })
+
+    it('has createdBy in responses, not in bodies, and 403 for writes', async () => {
+      const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
+      const { Note, NoteBody = {}, ...schemas } = document.components.schemas
+      assert.equal(Note.properties.createdBy.readOnly, true, Object.keys(schemas).join())
+      assert.ok(!Note.required.includes('createdBy'))
+      assert.doesNotMatch(JSON.stringify(NoteBody), /createdBy/)
+      assert.match(JSON.stringify(document.paths['/notes'].post), /PERMISSION_DENIED/)
+      assert.doesNotMatch(JSON.stringify(document.paths['/notes'].get.responses), /PERMISSION_DENIED/)
+    })
+  })
+})
+
+forEachEngine((engine) => {
+  it('access rules declared for an existing table: its rows have no createdBy', async () => {
+    const db = await engine.database()
+    const before = service({ resources: [collection(notes)] })
+    await migrate(db, { tables: before.tables })
+    const scopes = 'notes:read notes:write'
+    const payload = { tenant: 'north', size: 1, state: 'open' }
+    const old = await testApp(db, { definition: before })
+    const created = await old.send({ method: 'POST', url: '/notes', payload, scopes })
+    assert.equal(created.json().createdBy, undefined)
+    await old.app.close()
+    const after = service({
+      resources: [
+        collection({ ...notes, access: ({ id }) => ({ any: [{ createdBy: id }, { createdBy: { null: true } }] }) }),
+      ],
+    })
+    await migrate(db, { tables: after.tables })
+    const app = await testApp(db, { definition: after })
+    await app.send({ method: 'POST', url: '/notes', payload, scopes })
+    const listed = (await app.send({ url: '/notes', scopes })).json()
+    assert.deepEqual(
+      listed.map(({ createdBy }: { createdBy?: string }) => createdBy),
+      [undefined, 'client:cli_test'],
+    )
+    assert.equal((await app.send({ url: '/notes/1', scopes })).json().createdBy, undefined)
+    await app.app.close()
+    await db.close()
+    assert.deepEqual(app.faults, [])
+  })
+})
+
+it('docs/resources.md shows rules that compile and run', async () => {
+  const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
+  const [, example = ''] = /## Access rules\n[\s\S]*?```ts\n([\s\S]*?)```/.exec(page) ?? []
+  assert.match(example, /plinth\(/)
+  const { default: definition } = await import(
+    `data:text/javascript,${encodeURIComponent(
+      example.replace("from 'plinth'", `from '${new URL('../../../src/plinth.ts', import.meta.url)}'`),
+    )}`
+  )
+  assert.deepEqual(
+    Object.keys(definition.scopes).filter((scope) => scope.startsWith('invoices')),
+    ['invoices:read', 'invoices:write'],
+  )
+})
