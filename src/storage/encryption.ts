@@ -28,7 +28,7 @@ const tagBytes = 16
 
 /** Creates a sealer from a 32-byte master key. Encryption and digests have separate keys, derived with HKDF (RFC 5869). */
 export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Array): Sealer {
-  // Key objects, because raw bytes are validated and copied on each use, which takes several times as long as the cipher.
+  // KeyObjects: raw bytes would be validated and copied on each use, which takes several times as long as the cipher.
   const derive = (purpose: string) =>
     createSecretKey(Buffer.from(hkdfSync('sha256', masterKey, '', `plinth ${purpose}`, 32)))
   const sealKey = derive('seal v1')

@@ -7,7 +7,7 @@ export const newId = (prefix: 'tsk' | 'whk' | 'cli' | 'key', random: RandomBytes
 const bits = (random: RandomBytes): string => random(16).toString('base64url')
 
 /**
- * Creates an equally unguessable id that starts with the instant `at` (ISO 8601) in nine base-32 digits, so that ids sort by
+ * Creates an id that is as hard to guess, and starts with the instant `at` (ISO 8601) in nine base-32 digits, so that ids sort by
  * age. Rows inserted together are then adjacent in each index, which halves the insert time.
  */
 export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: string): string =>

@@ -11,7 +11,7 @@ const PayloadStyle = Type.String({
 })
 const Headers = Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
   maxProperties: 20,
-  // Does not exclude the reserved headers, because the error response lists them.
+  // The pattern allows reserved headers: a later check rejects them and lists them in the error response.
   ...documentedRules({ propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" } }),
   description: 'Static headers sent with every call, in addition to those that the service sets',
   examples: [{ 'x-environment': 'staging' }],

@@ -124,7 +124,7 @@ const findSecret = (tx: Queryable, { ownerClient, ownerSubject }: Owner): Promis
     .where('ownerSubject', '=', ownerSubject)
     .executeTakeFirst()
 
-/** Memoizes a pure function of strings. Caches the last `max` results, but no exceptions. */
+/** Memoizes a pure function of strings. Caches the last `max` results; thrown errors are not cached. */
 export function memoize<A extends readonly string[], R>(max: number, compute: (...args: A) => R): (...args: A) => R {
   const known = new Map<string, R>()
   return (...args) => {

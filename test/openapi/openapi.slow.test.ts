@@ -115,7 +115,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('spells paths as the contract does', () => {
+    it('uses the paths and path parameters of the API contract', () => {
       for (const path of ['/users/{id}', '/products/{id}', '/books/{id}', '/api/reports/{taskId}/status']) {
         assert.ok(document.paths[path], path)
       }

@@ -316,7 +316,7 @@ forEachEngine((engine) => {
       assert.deepEqual([done.status, done.attempts, done.resultKey], ['completed', 1, `${id}-2`])
     })
 
-    it('leaves the next worker’s attempt counted', async () => {
+    it('does not undo the attempt count of the worker that took over', async () => {
       const id = await add('numbers')
       const stale = jobOf(id)
       const kind = numbers(3, async (page) => {

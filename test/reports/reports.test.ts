@@ -27,7 +27,7 @@ const later = (ms: number, run: () => void) => {
 }
 const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
 
-/** A snapshot of four numbers, or one that throws the error in `trouble`. */
+/** A snapshot of four numbers; reading it first calls `throwError`, which may throw. */
 const numbers = (throwError: () => void): Snapshot => ({
   prepare: async () => {},
   count: async () => 4,

@@ -117,7 +117,7 @@ describe('the declaration of a decimal', () => {
     assert.throws(() => linesOf(body, { sorts: ['amount'] }), /sorts cannot include amount: it is optional/)
   })
 
-  it('accepts precision 1 to 18 with any scale, and every list but search', () => {
+  it('accepts precision 1 to 18 with any scale, in `filters`, `ranges`, `sorts` and `unique`', () => {
     for (const precision of [1, 2, 17, 18]) {
       for (const scale of [0, 1, precision]) {
         const lists = ['filters', 'ranges', 'sorts', 'unique'].map((list) => [list, ['amount']])
@@ -136,7 +136,7 @@ describe('the declaration of a decimal', () => {
     )
   })
 
-  it('is declared in the documentation as shown there', async (t) => {
+  it('has the columns that the example in the documentation declares', async (t) => {
     const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
     const block = [...page.matchAll(/```ts\n([^`]+)```/g)]
       .map(([, code]) => code)

@@ -205,7 +205,7 @@ forEachEngine((engine) => {
     ]
     for (const [what, earlier] of stages) {
       for (const isRequired of [true, false]) {
-        it(`is stored in rows without a value, which get a new tag: ${what}, ${isRequired ? '' : 'not '}required`, async () => {
+        it(`is stored in existing rows without a value, which changes their ETag: ${what}, ${isRequired ? '' : 'not '}required`, async () => {
           const old = await start(earlier)
           for (const title of ['A', 'B']) await old.send({ method: 'POST', url, payload: { title } })
           const before = await old.send({ url: `${url}/1` })

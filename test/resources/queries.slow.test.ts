@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       for (const query of shown) await found(query)
     })
 
-    it('200 with the matching rows for values with any signs', async () => {
+    it('200 with the matching rows for values that contain any punctuation', async () => {
       const signs = fc.constantFrom(
         '"',
         ',',

@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('rejects a changed type, with statements that preserve the old values and make room for the new column', async () => {
+    it('rejects a changed type; the error suggests SQL that keeps the old values and frees the column name', async () => {
       await migrateTo(title, rating)
       await add({ title: 'T', rating: 5 }, title, rating)
       const changed = column('rating', { folded: true, indexed: true })

@@ -443,7 +443,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('have their secret rotations in the audit log, without the secret', async () => {
+    it('have their secret rotations recorded in the audit log, without the secret', async () => {
       const { id } = await register()
       await call('POST', `/api/webhooks/${id}/rotate-secret`, { immediate: true })
       assert.deepEqual((await entries(id)).at(-1), ['webhook.secret_rotated', { immediate: true }])

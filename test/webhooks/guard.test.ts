@@ -190,7 +190,7 @@ describe('validateUrl', () => {
     assert.equal(validateUrl(plain, 'http://example.com/').ok, true)
   })
 
-  it('accepts only the listed ports, including the scheme’s default port', () => {
+  it('accepts only listed ports; the scheme’s default port must be listed too', () => {
     const policy = { ...plain, ports: [443, 8443] }
     const ports = ['https://a.example/', 'https://a.example:8443/', 'https://a.example:22/', 'http://a.example/']
     assert.deepEqual(

@@ -219,7 +219,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('422 CALLBACK_URL_BLOCKED for a name with a private address', async () => {
+      it('422 CALLBACK_URL_BLOCKED for a host name that resolves to a private address', async () => {
         const inside = await appWith({ lookup: async () => [{ address: '10.0.0.1' }] })
         assert.equal((await post(fresh(), {}, inside)).json().code, 'CALLBACK_URL_BLOCKED')
       })

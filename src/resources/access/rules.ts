@@ -55,7 +55,7 @@ export interface RowAccess {
   write: RowTest
 }
 
-/** Returns what a caller reaches in one resource. */
+/** Returns which rows of one resource a caller can read and write. */
 export type AccessOf = (caller: Caller) => Promise<RowAccess>
 
 /** The id of a caller in rules and in `createdBy`. */

@@ -25,7 +25,7 @@ interface Start {
   prefix?: string | null
 }
 
-/** Only values of an open type have an order or a start: those of an enumeration have neither. */
+/** Order operators apply to plain strings and numbers, `prefix` to plain strings; neither applies to enumerations. */
 type Operators<V> = Equality<V> &
   (number extends V ? Order<V> : unknown) &
   (string extends V ? Order<V> & Start : unknown)

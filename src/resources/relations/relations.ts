@@ -15,7 +15,7 @@ export const childrenOf = ({ path }: Declaration, among: readonly Declaration[])
       .map((reference) => ({ declaration, reference })),
   )
 
-/** The relations of a collection to those that a version serves. A hidden field relates nothing. */
+/** The relations between a collection and those that the version serves. Hidden reference fields create none. */
 export function relationsOf(declaration: Declaration, served: readonly Declaration[]): Relation[] {
   const toOne = declaration.references.flatMap(({ field, name, path }): Relation[] => {
     const target = served.find((other) => other.path === path)

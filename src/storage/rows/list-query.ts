@@ -133,7 +133,7 @@ function counter(db: Database, source: PageSource): Count {
 }
 
 /**
- * Plans a scan: reads by id if the text index has found few candidates, otherwise as planned. Appends the search text, and
+ * Plans a scan: reads by id if the text index found few candidates; otherwise uses `plan`. Appends the search text, and
  * the values of `where`, to `values`.
  */
 async function scanPlan(

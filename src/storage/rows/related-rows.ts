@@ -48,7 +48,10 @@ export interface Referring {
 const referring = (engine: Engine, { table, field, ids, except }: Referring) => sql`
   from ${sql.ref(table)} where ${isOneOf(engine, snake(field), ids)} and not ${isOneOf(engine, 'id', except)}`
 
-/** The ids of at most `limit` rows that refer to others; nobody else changes these rows, or refers to them, any more. */
+/**
+ * Locks at most `limit` rows that refer to others, and returns their ids. Until the transaction ends, no other transaction
+ * can change these rows or refer to them.
+ */
 export async function lockReferring(tx: Queryable, engine: Engine, rows: Referring, limit: number): Promise<number[]> {
   const query = sql<{ id: number }>`
     select id ${referring(engine, rows)} limit ${limitExpression(limit)} ${engine.lockForRemoval}`

@@ -89,7 +89,7 @@ function recordsOf([row]: unknown[][]) {
   return { count, keys: [key], records: records ?? '' }
 }
 
-/** Returns true if a page's records match the CSV that the service writes (see `csvRecord`, which threads do not load). */
+/** True if a page, as SQLite formatted it, equals what `csvRecord` would write; threads do not load `csvRecord` itself. */
 const isCorrect = (records: string, checked: string): boolean =>
   !(records.includes('\x1a') || checked.includes('"') || checked.includes('\n') || checked.includes('\r'))
 

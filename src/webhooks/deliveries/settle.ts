@@ -56,7 +56,7 @@ export const settleRest = ({ db, now }: Pick<SettleOptions, 'db'> & { now: () =>
 const queueIdsOf = (webhookId: string) => [webhookId, testQueueId(webhookId)]
 
 /**
- * Reads the webhook and locks it until the end of the transaction, like every change to the webhook. Returns undefined
+ * Reads the webhook and locks its row until the transaction ends, as every change to a webhook does. Returns undefined
  * if the webhook was deleted.
  */
 export async function lockWebhook(tx: Queryable, { engine }: Database, id: string): Promise<Webhook | undefined> {

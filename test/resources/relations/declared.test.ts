@@ -52,7 +52,7 @@ describe('a declaration with references', () => {
     ],
   ]
   for (const [what, fields, message] of refused) {
-    it(`is refused for ${what}`, () =>
+    it(`is rejected for ${what}`, () =>
       assert.match(
         errorOf(() => invoicesWith(fields)),
         message,

@@ -41,7 +41,7 @@ forEachEngine((engine) => {
     }
 
     describe('POST, PUT and PATCH', () => {
-      it('201 with the id of a row, and 200 for its filter', async () => {
+      it('201 for a reference to an existing row; filtering by its id finds the new row', async () => {
         const customerId = await customer()
         const id = await invoice(customerId)
         const found = (await send({ url: `/invoices?customerId=${customerId}` })).json()
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('200 for the operators of a filter, also under a row; 400 for another value', async () => {
+      it('200 for filter operators on references, also in nested lists; 400 for a value that is not an id', async () => {
         const [one, two, three] = [await customer(), await customer(), await customer()]
         const rows = [await invoice(one), await invoice(two, { payerId: one }), await invoice(three)]
         const ids = async (query: string) =>
@@ -193,7 +193,7 @@ forEachEngine((engine) => {
         assert.equal((await send({ url: `/invoices/${used}` })).json().projectId, undefined)
       })
 
-      it('204 for 1,000 rows with it, 409 for more, and then nothing is deleted', async () => {
+      it('204 if at most 1,000 dependent rows are deleted too; 409 if there are more, and nothing is deleted', async () => {
         const id = await invoice(await customer())
         await service.db.write((tx) =>
           sql`insert into resource_line_items (invoice_id, text, amount, revision, created_at, updated_at)
