@@ -53,9 +53,25 @@ describe('share', () => {
         const { granted, left } = share(before, of, new Map(wanted))
         const grantedInAll = [...granted.values()].reduce((sum, count) => sum + count, 0)
         assert.ok(grantedInAll <= roomFor(before, of))
-        const holders = [...granted].filter(([, count]) => count > 1)
-        if (holders.length > 0) assert.ok(mayTake(left, 'a newcomer', of))
+        if (!mayTake(before, 'a newcomer', of) || mayTake(left, 'a newcomer', of)) return
+        // The owner that took the last slot of a pool occupied none of that pool before.
+        const tookLast = (pool: number) => [...granted.keys()].some((owner) => left.held.get(owner)?.[pool] === 1)
+        assert.ok(left.free.some((free, pool) => free <= 0 && tookLast(pool)))
       }),
+      {
+        examples: [
+          [
+            8,
+            2,
+            Array(2).fill({ owner: 'b', rank: 0 }),
+            [
+              ['a', 1],
+              ['d', 2],
+              ['b', 1],
+            ],
+          ],
+        ],
+      },
     )
   })
 
