@@ -1,7 +1,8 @@
 import type { TObject } from 'typebox'
 import type { ClaimsOf } from '../resources/access/rules.ts'
 import { collectionWith } from '../resources/collection.ts'
-import type { Collection, ResourceOptions } from '../resources/declaration.ts'
+import type { Collection } from '../resources/declaration.ts'
+import type { ResourceOptions } from '../resources/resource-options.ts'
 import { service } from './service.ts'
 
 export interface PlinthOptions<Claims extends object> {

@@ -20,7 +20,7 @@ export interface OperationContext {
   names: SchemaNames
   /** Error codes that any request can cause. */
   problems: readonly ProblemCode[]
-  /** The body schema of PUT on the same path, from which the PATCH body is derived. */
+  /** The body schema of PUT on the same path, from which the PATCH body is derived unless that names a `whole` body. */
   replacement: Schema | undefined
 }
 
@@ -82,7 +82,8 @@ function parametersOf(schema: Schema | undefined, location: string): Parameter[]
 function requestBodyOf({ schema, config }: Route, replacement: Schema | undefined, refer: (schema: Schema) => Schema) {
   const accepts = config.accepts ?? []
   const isPatch = accepts.includes(mergePatch) && replacement !== undefined
-  const body = refer(isPatch ? mergePatchOf(replacement) : (schema.body as Schema))
+  const { whole = replacement } = schema.body as { whole?: Schema }
+  const body = refer(isPatch && whole ? mergePatchOf(whole) : (schema.body as Schema))
   // The most specific media type comes first, because generated clients send the first one listed.
   return {
     required: !config.bodyOptional,

@@ -33,13 +33,13 @@ export function eventPublisher({ queue, random }: EventDeps, declaration: Declar
     })
 }
 
-/** The fields that everyone with read access sees: no hidden or absent fields, and no validators. */
+/** The fields that everyone with read access sees: no concealed or absent fields, and no validators. */
 export function publicFields(
   row: Row,
-  { hides, links }: Pick<Declaration, 'hides' | 'links'>,
+  { concealed, links }: Pick<Declaration, 'concealed' | 'links'>,
 ): Record<string, unknown> {
   const { revision: _, sharesSecond: __, ...fields } = row
-  const visible = Object.entries(fields).filter(([name, value]) => value !== null && !hides?.fields.includes(name))
+  const visible = Object.entries(fields).filter(([name, value]) => value !== null && !concealed.includes(name))
   const linked: Record<string, Link> | undefined = links?.(row)
   return { ...Object.fromEntries(visible), ...(linked && { _links: linked }) }
 }
@@ -48,9 +48,9 @@ const idSchema = { type: 'object', properties: { id: { type: 'integer' } }, requ
 
 /** The events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
 export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
-  const { noun, hides } = declaration
+  const { noun, concealed } = declaration
   const names = ['id', ...Object.keys(declaration.body.properties), 'createdAt', 'updatedAt']
-  const visible = [...names.filter((name) => !hides?.fields.includes(name)), ...(declaration.links ? ['_links'] : [])]
+  const visible = [...names.filter((name) => !concealed.includes(name)), ...(declaration.links ? ['_links'] : [])]
   const { examples, ...schema } = wholeOf(plain(representation(declaration, visible)) as Schema)
   const [example = exampleOf(schema) ?? { id: 1 }] = (examples ?? []) as object[]
   const audience = audienceOf(declaration)

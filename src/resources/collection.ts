@@ -1,7 +1,8 @@
 import type { TObject } from 'typebox'
 import type { ClaimsOf } from './access/rules.ts'
-import type { Collection, ResourceOptions } from './declaration.ts'
+import type { Collection } from './declaration.ts'
 import { defineResource } from './define.ts'
+import type { ResourceOptions } from './resource-options.ts'
 import { nestedLists, routes } from './routes.ts'
 import { serve } from './serve.ts'
 

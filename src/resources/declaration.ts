@@ -8,9 +8,10 @@ import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
-import type { Access, AccessOf, CallerFacts, DeclaredAccess } from './access/rules.ts'
+import type { AccessOf, CallerFacts, DeclaredAccess } from './access/rules.ts'
 import type { ColumnKind } from './column-types.ts'
-import type { FieldsOf } from './conditions/condition.ts'
+import type { Values } from './constraints/creation.ts'
+import type { Rule } from './constraints/rules.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
 import type { Representations } from './representation-cache.ts'
 
@@ -20,51 +21,6 @@ export type CollectionOperation = 'list' | 'create' | 'read' | 'replace' | 'patc
 export interface Link {
   href: string
   method?: string
-}
-
-/** The names of a body's fields. */
-type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
-
-/** The options of `collection()`: the path of a resource, its fields and rules, and its HTTP operations. */
-export interface ResourceOptions<B extends TObject = TObject, Claims = object> {
-  /** `/notes`; the name in it is also used for the scopes (`notes:read`), the report and the table. */
-  path: `/${string}`
-  /** The singular in camelCase, used in event types: `note` for `note.created`. */
-  noun: string
-  /** Default: all six. */
-  operations?: readonly CollectionOperation[]
-  /**
-   * The body of create and replace; its fields are the columns of the table. A field's `default` is stored if a body omits
-   * it.
-   */
-  body: B
-  /** Reading needs no scope, and no token either unless the service requires one (setting `publicRead`). */
-  publicRead?: boolean
-  /** Fields to filter by equality; text is compared without regard to case and Unicode form. */
-  filters?: readonly FieldOf<B>[]
-  /** Fields to filter by range: numbers get parameters `minX` and `maxX`, dates and instants `xAfter` and `xBefore`. */
-  ranges?: readonly FieldOf<B>[]
-  /** Text fields that `q` searches. */
-  search?: readonly FieldOf<B>[]
-  /**
-   * Fields to sort by, besides id, createdAt, updatedAt and every required filter. They must be required or text; absent
-   * text sorts as an empty string.
-   */
-  sorts?: readonly FieldOf<B>[]
-  /** Fields whose values must be unique; text is compared without regard to case and Unicode form. */
-  unique?: readonly FieldOf<B>[]
-  /** The fields of a list item; default: all. */
-  listed?: readonly (FieldOf<B> | 'id' | 'createdAt' | 'updatedAt')[]
-  /** Fields that only some callers see, and only in single resources; lists, reports and events never contain them. */
-  hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: number) => boolean }
-  /**
-   * Who can read and write which rows, besides the scopes of a token. Rows then have `createdBy`; a row that a caller may not
-   * read is 404.
-   */
-  access?: Access<FieldsOf<B>, Claims>
-  /** Scopes in addition to `read` and `write`, each with the description that users see. */
-  scopes?: Readonly<Record<`${string}:${string}`, string>>
-  links?: (row: Row) => Record<string, Link>
 }
 
 /** Validated options of `collection()`, with the defaults filled in. */
@@ -78,6 +34,12 @@ export interface Declaration<B extends TObject = TObject> {
   body: B
   /** The body that clients send: fields with a default are optional. */
   input: TObject
+  /** The body of a POST: the input, in which the fields that it gets values for are optional or absent. */
+  creation: TObject
+  /** The body of a PUT: the input, in which the fields that it may keep are optional too. */
+  replacement: TObject
+  /** The input without the fields that bodies cannot change. */
+  patchable: TObject
   /** The column type of each field. */
   kinds: Readonly<Record<string, ColumnKind>>
   publicRead: boolean
@@ -85,7 +47,9 @@ export interface Declaration<B extends TObject = TObject> {
   ranges: readonly string[]
   search: readonly string[]
   sorts: readonly string[]
+  /** Fields that are unique on their own, and tuples of fields that are unique together. */
   unique: readonly string[]
+  tuples: readonly (readonly string[])[]
   /** The fields that refer to rows. */
   references: readonly Reference[]
   /** Text fields with a case-folded companion column. */
@@ -96,6 +60,13 @@ export interface Declaration<B extends TObject = TObject> {
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
   /** The access rules; without them, scopes alone decide. */
   access?: DeclaredAccess
+  writeOnly: readonly string[]
+  immutable: readonly string[]
+  rules: readonly Rule[]
+  set: Values
+  defaults: Values
+  /** Fields that lists, reports and events never contain: write-only ones, and those hidden from some callers. */
+  concealed: readonly string[]
   /** Every scope of the resource, with its description. */
   scopes: Readonly<Record<string, string>>
   /** The scope required for reading; null if reading is public. */
@@ -177,7 +148,9 @@ export interface Served extends CollectionOptions {
   representations: Representations
   /** Fills in the defaults of absent fields. */
   complete: (body: Record<string, unknown>) => Record<string, unknown>
-  /** Validates a body for create and replace. */
+  /** Gives the body of a new row its values of `set` and `defaults`. */
+  created: (body: Record<string, unknown>) => Record<string, unknown>
+  /** Validates a complete body. */
   check: ReturnType<typeof inputValidator>
   /** Gives the decimals of a body or patch their exact form, in place; undefined if the resource has none. */
   readDecimals: ((body: unknown) => void) | undefined

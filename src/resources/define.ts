@@ -3,10 +3,16 @@ import { DefinitionError } from '../startup-errors.ts'
 import type { ClaimsOf, DeclaredAccess } from './access/rules.ts'
 import { type ColumnKind, columnType, kindOf } from './column-types.ts'
 import { type ConditionDeclaration, type ConditionField, conditionFields } from './conditions/fields.ts'
-import type { CollectionOperation, Declaration, ResourceOptions } from './declaration.ts'
-import { inputOf } from './defaults.ts'
-import { canSort, definitionErrors } from './definition-rules.ts'
+import { creationOf, withCreation, withoutSet } from './constraints/creation.ts'
+import { inputOf } from './constraints/defaults.ts'
+import { replacementOf, withKeptFields } from './constraints/kept-fields.ts'
+import { withRules } from './constraints/rules.ts'
+import { uniqueFields, uniqueTuples } from './constraints/unique.ts'
+import type { CollectionOperation, Declaration } from './declaration.ts'
+import { definitionErrors } from './definition-rules.ts'
+import { canSort } from './queries/list-rules.ts'
 import { referencesOf } from './relations/ref.ts'
+import type { ResourceOptions } from './resource-options.ts'
 import { columnName, withStorageRules } from './table.ts'
 
 const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
@@ -26,25 +32,33 @@ export function defineResource<B extends TObject, Claims extends object>(
   const errors = definitionErrors(options)
   if (errors.length > 0) throw new DefinitionError(errors)
   const { path, noun, publicRead = false, operations = allOperations, body, listed, hides, links } = options
-  const { filters = [], ranges = [], search = [], unique = [] } = options
+  const { writeOnly = [], immutable = [], rules = [], set = {}, defaults = {} } = options
+  const concealed = [...writeOnly, ...(hides?.fields ?? [])]
+  const { filters = [], ranges = [], search = [] } = options
+  const [unique, tuples] = [uniqueFields(options.unique), uniqueTuples(options.unique)]
   const name = path.slice(1)
   const properties = Object.entries(body.properties)
-  const storable = withStorageRules(body)
+  const storable = withStorageRules(withCreation(withRules(withKeptFields(options), rules), set))
+  const input = inputOf(storable)
   const kinds: Record<string, ColumnKind> = Object.fromEntries(
     properties.map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
   )
   const table = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
   const sorts = sortsOf(options)
-  const compared = new Set([...search, ...filters, ...sorts, ...unique])
+  const compared = new Set([...search, ...filters, ...sorts, ...unique, ...tuples.flat()])
   const folded = [...compared].filter((field) => columnType(kinds[field] as ColumnKind).folded)
   const blank = folded.filter((field) => sorts.includes(field) && !body.required?.includes(field))
   return Object.freeze({
-    ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, links },
-    ...((listed ?? hides) && { listed: listed ?? visibleFields(Object.keys(kinds), hides?.fields) }),
+    ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, tuples, links },
+    ...{ writeOnly, immutable, concealed, rules, set, defaults },
+    ...((listed ?? concealed.length > 0) && { listed: listed ?? visibleFields(Object.keys(kinds), concealed) }),
     ...(hides && { hides }),
     ...(options.access && { access: declaredAccess(options.access, claims, { body, kinds, folded, blank }) }),
     body: storable as B,
-    input: inputOf(storable),
+    input,
+    patchable: withoutSet(input, set),
+    creation: creationOf(input, set, defaults),
+    replacement: withoutSet(replacementOf(input, [...writeOnly, ...immutable, ...Object.keys(defaults)]), set),
     kinds,
     references: referencesOf(body, { path, noun, table }),
     table,
@@ -79,9 +93,9 @@ function sortsOf({ body, filters = [], sorts = [] }: ResourceOptions): string[] 
 }
 
 /** List items never contain fields hidden from some callers, because lists do not check who is calling. */
-const visibleFields = (fields: string[], hidden: readonly string[] = []): string[] => [
+const visibleFields = (fields: string[], concealed: readonly string[]): string[] => [
   'id',
-  ...fields.filter((field) => !hidden.includes(field)),
+  ...fields.filter((field) => !concealed.includes(field)),
   'createdAt',
   'updatedAt',
 ]

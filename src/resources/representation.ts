@@ -8,15 +8,19 @@ import { amended, columnTypes } from './column-types.ts'
 import type { Declaration, Link, Relation, Served } from './declaration.ts'
 
 /** Returns the function that turns a row into its representation: it adds links and omits absent and hidden fields. */
-export function serializer({ body, hides, links, access }: Declaration, prefix: string): Served['serialize'] {
+export function serializer(
+  { body, hides, links, access, writeOnly }: Declaration,
+  prefix: string,
+): Served['serialize'] {
   const complete = Object.keys(body.properties).every((name) => body.required?.includes(name))
   // If no field can be absent, hidden or added, the row is its own representation.
-  if (complete && !hides && !links && !access) return (row) => row
+  if (complete && !hides && !links && !access && writeOnly.length === 0) return (row) => row
   return (row, request) => {
     const isReduced = hides !== undefined && !hides.unless(callerOf(request), row.id)
     const visible: Record<string, unknown> = {}
     for (const name in row) {
-      if (row[name] !== null && !(isReduced && hides.fields.includes(name))) visible[name] = row[name]
+      if (row[name] === null || (isReduced && hides.fields.includes(name)) || writeOnly.includes(name)) continue
+      visible[name] = row[name]
     }
     if (isReduced) visible.view = 'reduced'
     if (links) visible._links = prefixed(links(row), prefix)
@@ -31,7 +35,7 @@ const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type
 
 /** The schema of a resource's representation, restricted to the fields in `only` if given, with what `expand` may add. */
 export function representation(
-  { body, links, access }: Pick<Declaration, 'body' | 'links' | 'access'>,
+  { body, links, access, writeOnly }: Pick<Declaration, 'body' | 'links' | 'access' | 'writeOnly'>,
   only?: readonly string[],
   relations: readonly Relation[] = [],
 ): TSchema {
@@ -43,7 +47,7 @@ export function representation(
     ...(access && { createdBy: CreatedBy }),
     ...(links && { _links: Type.Record(Type.String(), linkSchema) }),
   }
-  const names = only ?? Object.keys(all)
+  const names = only ?? Object.keys(all).filter((name) => !writeOnly.includes(name))
   const pick = (of: Record<string, unknown>) =>
     Object.fromEntries(names.filter((name) => Object.hasOwn(of, name)).map((name) => [name, of[name]]))
   const examples = examplesOf({ body, links, access }).map(pick)
@@ -95,10 +99,10 @@ function examplesOf({
  * links. Absent fields are undefined, so JSON omits them.
  */
 export function listItemSerializer({
-  declaration: { body, hides, listed, links, access },
+  declaration: { body, concealed, listed, links, access },
   prefix,
 }: Pick<Served, 'declaration' | 'prefix'>): (row: Row) => object {
-  const visible = Object.keys(body.properties).filter((name) => !hides?.fields.includes(name))
+  const visible = Object.keys(body.properties).filter((name) => !concealed.includes(name))
   const names = listed ?? ['id', ...visible, 'createdAt', 'updatedAt', ...(access ? ['createdBy'] : [])]
   const members = names.map((name) => JSON.stringify(name)).map((name) => `${name}: row[${name}] ?? undefined`)
   // An object literal has one hidden class from the start, so it takes half the time of adding properties one by one.
@@ -106,9 +110,10 @@ export function listItemSerializer({
   return (row) => build(row, links && prefixed(links(row), prefix))
 }
 
-/** The report of a resource: the columns of its table, except fields that are hidden from some callers. */
-export function reportOf({ name, table, body, kinds, hides, readScope, filters, ranges, folded, sorts }: Declaration) {
-  const visible = Object.entries(kinds).filter(([field]) => !hides?.fields.includes(field))
+/** The report of a resource: the columns of its table, except those that are concealed. */
+export function reportOf(declaration: Declaration) {
+  const { name, table, body, kinds, concealed, readScope, filters, ranges, folded, sorts } = declaration
+  const visible = Object.entries(kinds).filter(([field]) => !concealed.includes(field))
   const columns = visible.map(([field, kind]) => {
     const decimal = decimalFormOf(body.properties[field] as TSchema)
     return { name: field, type: columnTypes[kind].cell, ...(decimal && { decimal }) }

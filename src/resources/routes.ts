@@ -8,6 +8,7 @@ import type { Versioned } from '../http/policies/conditional.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { canRead } from './access/enforce.ts'
+import { patchOf } from './constraints/kept-fields.ts'
 import type { CollectionOperation, Declaration, Guard, Served } from './declaration.ts'
 import { idParams } from './id-params.ts'
 import { lister } from './list.ts'
@@ -62,15 +63,16 @@ const readProblems = (isPublic: boolean, relations: Served['relations']): readon
 
 /** The problems of a write besides those of every route. */
 function writeProblems(
-  { unique, access }: Declaration,
+  { unique, tuples, set, access }: Declaration,
   operation: CollectionOperation,
   guard: Guard | undefined,
   isReferred: boolean,
 ): readonly ProblemCode[] {
-  const denials = access ? ['PERMISSION_DENIED' as const] : []
+  const isDenied = access !== undefined || (operation === 'create' && Object.keys(set).length > 0)
+  const denials = isDenied ? ['PERMISSION_DENIED' as const] : []
   if (operation === 'remove')
     return [...(guard?.removalProblems ?? []), ...(isReferred ? ['RESOURCE_IN_USE' as const] : []), ...denials]
-  return [...(unique.length > 0 ? ['DUPLICATE_RESOURCE' as const] : []), ...denials]
+  return [...(unique.length + tuples.length > 0 ? ['DUPLICATE_RESOURCE' as const] : []), ...denials]
 }
 
 const wholeOf = ({ declaration, relations }: Served) => representation(declaration, undefined, relations)
@@ -113,12 +115,12 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
-    const schema = { ...about, body: served.declaration.input, response: { 201: wholeOf(served) } }
+    const schema = { ...about, body: served.declaration.creation, response: { 201: wholeOf(served) } }
     const config = { ...common.config, minimal: true }
     return { ...common, config, schema, handler: (request, reply) => create(served, request as BodyRequest, reply) }
   },
-  replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.input),
-  patch: (served) => changes(served, 'patch', 'PATCH', 'Change', Type.Object({})),
+  replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.replacement),
+  patch: (served) => changes(served, 'patch', 'PATCH', 'Change', patchOf(served.declaration)),
   remove: (served) => {
     const { about, ...common } = route(served, 'remove', 'DELETE', `Delete a ${served.declaration.noun}`)
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -169,12 +171,13 @@ const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) 
 /** The route of PUT or PATCH: it responds with the changed resource and its new validators. */
 function changes(served: Served, operation: keyof typeof write, method: string, verb: string, body: TSchema) {
   const { about, ...common } = route(served, operation, method, `${verb} a ${served.declaration.noun}`)
+  const members = Object.keys(served.declaration.patchable.properties)
   return {
     ...common,
     config: {
       ...common.config,
       minimal: true,
-      ...(operation === 'patch' ? { accepts: [mergePatch], members: served.fieldNames } : { accepts: [] }),
+      ...(operation === 'patch' ? { accepts: [mergePatch], members } : { accepts: [] }),
     },
     schema: { ...about, body, response: { 200: wholeOf(served) } },
     handler: async (request: FastifyRequest) =>

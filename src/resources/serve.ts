@@ -2,8 +2,9 @@ import { decimalReader } from '../http/decimal.ts'
 import { inputValidator } from '../http/policies/body-parsing.ts'
 import { accessOf } from './access/enforce.ts'
 import { columnType } from './column-types.ts'
+import { creator } from './constraints/creation.ts'
+import { defaultFiller } from './constraints/defaults.ts'
 import type { CollectionOptions, Declaration, Served } from './declaration.ts'
-import { defaultFiller } from './defaults.ts'
 import { expander } from './relations/expand.ts'
 import { expandableOf } from './relations/expandable.ts'
 import { referenceCheck } from './relations/reference-check.ts'
@@ -25,6 +26,7 @@ export function serve(declaration: Declaration, options: CollectionOptions, pref
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(options.db),
     complete: defaultFiller(body),
+    created: creator(declaration, options.now),
     check: inputValidator(input, 'body'),
     readDecimals: decimalReader(input),
     serialize: serializer(declaration, prefix),

@@ -3,7 +3,8 @@ import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/r
 import type { Codec } from '../storage/rows/column-codec.ts'
 import type { DeclaredAccess } from './access/rules.ts'
 import { amended, type ColumnKind, columnType, kindOf } from './column-types.ts'
-import { defaultsOf } from './defaults.ts'
+import { defaultsOf } from './constraints/defaults.ts'
+import { tupleIndexes } from './constraints/unique.ts'
 import type { Reference } from './relations/reference.ts'
 
 /** The column name of a field, in snake case. */
@@ -31,6 +32,7 @@ export interface TableDeclaration {
   folded: readonly string[]
   blank: readonly string[]
   unique: readonly string[]
+  tuples: readonly (readonly string[])[]
   references: readonly Reference[]
   access?: DeclaredAccess
 }
@@ -38,12 +40,14 @@ export interface TableDeclaration {
 /** The table that a resource declaration needs. */
 export function tableOf(declaration: TableDeclaration): ResourceTable {
   const { path, table, body, kinds, filters, ranges, search, sorts, folded, blank, unique, references } = declaration
+  const tuples = tupleIndexes(table, declaration.tuples, folded)
   const targets = new Map(references.map(({ field, table }) => [field, table]))
   // Without an index every deletion of a row that others refer to would read all of these.
   const indexed = new Set([...filters, ...ranges, ...sorts, ...targets.keys()])
   const defaults = defaultsOf(body)
-  const columns = Object.entries(kinds).map(
-    ([field, kind]): ResourceColumn => ({
+  const columns = Object.entries(kinds).map(([field, kind]): ResourceColumn => {
+    const together = tuples.filter(({ fields }) => fields.includes(field)).map(({ index }) => index)
+    return {
       name: columnName(field),
       kind: columnType(kind).recordedAs?.(body.properties[field] as TSchema) ?? kind,
       sql: columnType(kind).sql,
@@ -56,9 +60,11 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
       ...(Object.hasOwn(defaults, field) && {
         default: storedDefault(kind, body.properties[field] as TSchema, defaults[field]),
       }),
-    }),
-  )
-  return { path, name: table, columns: declaration.access ? [...columns, createdByColumn] : columns, search }
+      ...(together.length > 0 && { together }),
+    }
+  })
+  const stored = declaration.access ? [...columns, createdByColumn] : columns
+  return { path, name: table, columns: stored, ...(tuples.length > 0 && { tuples }), search }
 }
 
 /** Who created a row. Rows from before access rules were declared have no value. */

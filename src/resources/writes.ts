@@ -2,15 +2,18 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { applyMergePatch } from '../http/merge-patch.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
 import { checkPostPreconditions, meets, preconditionOf } from '../http/policies/conditional.ts'
-import { fromValidation } from '../http/problems/framework-errors.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { assertWithinReach, assertWritable, canRead } from './access/enforce.ts'
 import type { RowAccess } from './access/rules.ts'
+import { rejectInvalidMembers, validated, valuesOf } from './constraints/body-values.ts'
+import { settable } from './constraints/creation.ts'
+import { checkImmutable, keptFields } from './constraints/kept-fields.ts'
+import { checkRules } from './constraints/rules.ts'
+import { duplicateProblem } from './constraints/unique.ts'
 import type { GuardedChange, Served } from './declaration.ts'
-import { columnName } from './table.ts'
 
 export type RowRequest = FastifyRequest<{ Params: { id: number } }>
 export type BodyRequest = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
@@ -19,26 +22,12 @@ export type BodyRequest = FastifyRequest<{ Params: { id: number }; Body: Record<
 export const notFound = ({ declaration }: Served, id: number) =>
   new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${Number.isSafeInteger(id) ? id : 'with this id'}`)
 
-/**
- * The declared fields of a body: unknown and read-only fields are ignored, absent ones get their default or null, and
- * instants are converted to UTC.
- */
-function valuesOf(
-  { fieldNames, normalizers, complete }: Served,
-  body: Record<string, unknown>,
-): Record<string, unknown> {
-  const values: Record<string, unknown> = {}
-  const filled = complete(body)
-  for (const name of fieldNames) values[name] = filled[name] ?? null
-  for (const [name, normalize] of normalizers) if (values[name] !== null) values[name] = normalize(values[name])
-  return values
-}
-
 /** POST: 201 with the new resource, its location and its validators. */
 export async function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
   const now = new Date(served.now()).toISOString()
-  const values = valuesOf(served, request.body)
+  const values = valuesOf(served, served.created(request.body))
+  checkRules(served.declaration, values)
   const caller = callerOf(request)
   const access = await served.accessOf?.(caller)
   if (access) values.createdBy = access.createdBy
@@ -52,31 +41,35 @@ export async function create(served: Served, request: BodyRequest, reply: Fastif
   })
 }
 
-/** Returns `db.write`, with 409 DUPLICATE_RESOURCE for a duplicate value of a unique field. */
+/** Returns `db.write`, with 409 DUPLICATE_RESOURCE for a duplicate of unique values. */
 function writeUnit({ db, declaration }: Served): InTransaction<Queryable> {
-  const { unique, noun } = declaration
-  if (unique.length === 0) return db.write
+  if (declaration.unique.length + declaration.tuples.length === 0) return db.write
   return (work) =>
     db.write(work).catch((error) => {
-      if (!db.engine.isDuplicate(error)) throw error
-      const column = db.engine.duplicateColumn(error)?.replace(/_key$/, '')
-      const field = unique.find((name) => columnName(name) === column) ?? (unique[0] as string)
-      const errors = [{ field, message: 'is in use already' }]
-      throw new Problem('DUPLICATE_RESOURCE', `Another ${noun} has this ${field}`, { errors })
+      throw db.engine.isDuplicate(error) ? duplicateProblem(db.engine, error, declaration) : error
     })
 }
 
-/** PUT: replaces the whole resource; absent fields get their default, or are removed if they have none. */
+/**
+ * PUT: replaces the whole resource; absent fields get their default, or are removed if they have none. Fields that this
+ * caller cannot see or change keep their values if they are absent.
+ */
 export async function replace(served: Served, request: BodyRequest): Promise<Row> {
   const precondition = preconditionOf(request, served.requireIfMatch)
-  const values = valuesOf(served, request.body)
-  for (const field of hiddenFields(served, request)) if (!(field in request.body)) delete values[field]
-  return change(served, request, values, precondition)
-}
-
-/** Fields hidden from this caller, who cannot send them back in a PUT: they keep their values. */
-function hiddenFields({ declaration: { hides } }: Served, request: BodyRequest): readonly string[] {
-  return hides && !hides.unless(callerOf(request), request.params.id) ? hides.fields : []
+  const { declaration } = served
+  const body = settable(declaration, request.body)
+  const kept = keptFields(declaration, callerOf(request), request.params.id).filter((field) => !(field in body))
+  const values = valuesOf(served, body)
+  const isRowNeeded = declaration.rules.length > 0 && kept.length > 0
+  if (!isRowNeeded && !declaration.immutable.some((field) => field in body)) {
+    checkRules(declaration, values)
+    for (const field of kept) delete values[field]
+    return change(served, request, values, precondition)
+  }
+  return revise(served, request, precondition, (row) => ({
+    ...values,
+    ...Object.fromEntries(kept.map((field) => [field, row[field]])),
+  }))
 }
 
 type Precondition = ReturnType<typeof preconditionOf>
@@ -118,24 +111,42 @@ async function throwUnmatched(served: Served, id: number, access: RowAccess | un
   )
 }
 
-const maxPatchAttempts = 10
+const maxAttempts = 10
 
 /**
- * PATCH with a merge patch (RFC 7396): reads, merges, validates, writes if the row is unchanged, and otherwise retries with
- * the new row. The result equals a PUT of the merged resource: a field removed by null gets its default again.
+ * PATCH with a merge patch (RFC 7396): reads, merges, validates and writes. The result equals a PUT of the merged
+ * resource: a field removed by null gets its default again.
  */
 export async function patch(served: Served, request: BodyRequest): Promise<Row> {
-  const { id } = request.params
   const precondition = preconditionOf(request, served.requireIfMatch)
   // Before the body is copied, because `readJson` notes long numbers by the object that has them.
   served.readDecimals?.(request.body)
-  rejectInvalidMembers(served, request.body)
+  const body = settable(served.declaration, request.body)
+  rejectInvalidMembers(served, body)
+  return revise(served, request, precondition, (row) =>
+    validated(served, applyMergePatch(row, body) as Record<string, unknown>),
+  )
+}
+
+/**
+ * Changes a row to values that depend on it: writes them if the row is unchanged, and otherwise retries with the new row.
+ * What the caller may not read or write is 404 or 403 before its values are compared.
+ */
+async function revise(
+  served: Served,
+  request: BodyRequest,
+  precondition: Precondition,
+  valuesFrom: (row: Row) => Values,
+): Promise<Row> {
+  const { id } = request.params
   const access = await served.accessOf?.(callerOf(request))
-  for (let attempt = 0; attempt < maxPatchAttempts; attempt++) {
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const row = await served.rows.find(id)
     if (row === undefined || !canRead(served.declaration, access, row)) throw notFound(served, id)
     assertWritable(served.declaration, access, row)
-    const values = validated(served, applyMergePatch(row, request.body) as Record<string, unknown>)
+    const values = valuesFrom(row)
+    checkImmutable(served.declaration.immutable, row, values)
+    checkRules(served.declaration, values)
     if (!meets(row, precondition)) {
       // Authorization precedes preconditions (RFC 9110 §13.2.1), so the guard still runs; no row meets this precondition.
       return served.guard ? change(served, request, values, { matches: [] }) : throwUnmatched(served, id, access)
@@ -150,34 +161,9 @@ export async function patch(served: Served, request: BodyRequest): Promise<Row> 
   })
 }
 
-/** Rejects a patch with invalid members before the resource is read. */
-function rejectInvalidMembers({ fieldNames, check }: Served, body: Record<string, unknown>): void {
-  const sent = fieldNames.filter((name) => Object.hasOwn(body, name) && isCompleteValue(body[name]))
-  const result = check(Object.fromEntries(sent.map((name) => [name, body[name]])))
-  // A required field may be absent from a patch; only null would remove it.
-  const failures = ('error' in result ? result.error : []).flatMap((failure) => {
-    if (failure.keyword !== 'required') return [failure]
-    const requiredProperties = (failure.params.requiredProperties as string[]).filter((name) => body[name] === null)
-    return requiredProperties.length > 0 ? [{ ...failure, params: { requiredProperties } }] : []
-  })
-  if (failures.length > 0) throw fromValidation(failures, 'body')
-}
-
-/** True unless a patch member is null, which removes the field, or an object, which patches the existing one. */
-const isCompleteValue = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
-
 function ignoreOutdated(error: unknown): undefined {
   if (error instanceof Problem && error.code === 'PRECONDITION_FAILED') return
   throw error
-}
-
-/** Validates the merged resource as PUT would. */
-function validated(served: Served, merged: Record<string, unknown>) {
-  const present = served.fieldNames.filter((name) => merged[name] !== null && merged[name] !== undefined)
-  const candidate = Object.fromEntries(present.map((name) => [name, merged[name]]))
-  const result = served.check(candidate)
-  if ('error' in result) throw fromValidation(result.error, 'body')
-  return valuesOf(served, candidate)
 }
 
 /** Deletes the resource if it meets the precondition; 404 or 412 otherwise. */

@@ -39,9 +39,10 @@ export interface Engine {
    * tell similar indexes apart; PostgreSQL chooses by its statistics.
    */
   indexedBy: (index: string) => RawBuilder<unknown>
-  /** Select a table's columns with their types, and the first column of each of its indexes; no rows if there is no table. */
+  /** The columns of a table with their types. No rows if the table does not exist. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
-  indexesOf: (table: string) => RawBuilder<{ column: string; unique: boolean | number }>
+  /** The indexes of a table, without those on expressions; `columns` are comma-separated. */
+  indexesOf: (table: string) => RawBuilder<{ name: string; columns: string; unique: boolean | number }>
   /** The foreign keys of a table that have one column, and the tables that they refer to. */
   foreignKeysOf: (table: string) => RawBuilder<{ column: string; table: string }>
   /** Statements that give an existing column another foreign key, or none. */
@@ -73,8 +74,8 @@ export interface Engine {
   unlogged: (table: string) => readonly string[]
   /** True for errors caused by a duplicate value in a unique index. */
   isDuplicate: (error: unknown) => boolean
-  /** The column with the duplicate value; undefined if the error does not identify it. */
-  duplicateColumn: (error: unknown) => string | undefined
+  /** The columns of the unique index that has a duplicate; none if the error does not name them. */
+  duplicateColumns: (error: unknown) => string[]
   /** True for errors which mean that the database is currently full, locked or unreachable. */
   isUnavailable: (error: unknown) => boolean
   /** Statements that create the prerequisites of text indexes, and the error message if they fail. */

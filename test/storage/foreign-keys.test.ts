@@ -14,9 +14,9 @@ import { forEachEngine } from '../support/engines.ts'
 const customers = collection({ path: '/customers', noun: 'customer', body: Type.Object({ name: Title }) })
 const companies = collection({ path: '/companies', noun: 'company', body: Type.Object({ name: Title }) })
 /** The tables of a service whose invoices have this field besides their title. */
-const tablesWith = (field: Record<string, TSchema>) => {
+const tablesWith = (field: Record<string, TSchema>, more: object = {}) => {
   const body = Type.Object({ title: Title, ...field })
-  const invoices = collection({ path: '/invoices', noun: 'invoice', body, search: ['title'] })
+  const invoices = collection({ path: '/invoices', noun: 'invoice', body, search: ['title'], ...more })
   return service({ resources: [customers, companies, invoices] }).tables
 }
 
@@ -28,7 +28,7 @@ forEachEngine((engine) => {
     })
     afterEach(() => db.close())
 
-    const migrateTo = (field: Record<string, TSchema>) => migrate(db, { tables: tablesWith(field) })
+    const migrateTo = (...declared: Parameters<typeof tablesWith>) => migrate(db, { tables: tablesWith(...declared) })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
     const bookkeeping = `1, '2026', '2026'`
     const addCustomer = () =>
@@ -45,7 +45,9 @@ forEachEngine((engine) => {
         ({ column, table }) => `${column} ${table}`,
       )
     const indexed = async () =>
-      (await db.write((tx) => db.engine.indexesOf('resource_invoices').execute(tx))).rows.map(({ column }) => column)
+      (await db.write((tx) => db.engine.indexesOf('resource_invoices').execute(tx))).rows.flatMap(({ columns }) =>
+        columns.split(',').slice(0, 1),
+      )
     const enforced = async () => {
       assert.deepEqual(
         [await foreignKeys(), (await indexed()).includes('customer_id')],
@@ -114,6 +116,31 @@ forEachEngine((engine) => {
       assert.deepEqual(await foreignKeys(), [])
       await addInvoice(99)
       assert.deepEqual(await values(), [null, 99])
+    })
+
+    it('are added to and removed from a column of a unique tuple, whose index stays', async () => {
+      const together = { unique: [['title', 'customerId']] }
+      const tuples = async () =>
+        (await db.write((tx) => db.engine.indexesOf('resource_invoices').execute(tx))).rows
+          .filter(({ unique, columns }) => unique && columns.includes(','))
+          .map(({ columns }) => columns)
+      await migrateTo(plain, together)
+      await addCustomer()
+      for (const id of [1, null]) await addInvoice(id)
+      for (const field of [optional, plain, optional]) {
+        await migrateTo(field, together)
+        assert.deepEqual(await tuples(), ['title_key,customer_id'])
+        assert.deepEqual(await migrateTo(field, together), [])
+      }
+      assert.deepEqual(await values(), [1, null])
+      await enforced()
+      const error = await migrateTo({}).then(
+        () => assert.fail('it was accepted'),
+        (caught) => caught,
+      )
+      for (const [, statement = ''] of error.message.matchAll(/^ {4}(.*);$/gm)) await run(statement)
+      await migrateTo({})
+      assert.deepEqual([await foreignKeys(), await tuples()], [[], []])
     })
 
     it('of a field that is no longer declared end with the statements that the message shows', async () => {

@@ -42,8 +42,8 @@ forEachEngine((engine) => {
       (await db.engine.columnsOf('resource_notes').execute(db.read)).rows.map(({ name, type }) => `${name} ${type}`)
     const indexes = async () =>
       (await db.engine.indexesOf('resource_notes').execute(db.read)).rows
-        .filter((index) => index.column !== 'id')
-        .map((index) => `${index.column}${index.unique ? ' unique' : ''}`)
+        .filter((index) => index.columns !== 'id')
+        .map((index) => (index.unique ? `${index.columns} unique` : index.columns.replace(/,id$/, '')))
         .sort()
     const fields = (...declared: ResourceColumn[]) => ({
       table: 'resource_notes',
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
       assert.match(message, /title is declared unique, but has no unique index in resource_notes/)
       await follow(message)
       await migrateTo(unique)
-      await assert.rejects(add({ title: 't' }, title), (error) => db.engine.duplicateColumn(error) === 'title_key')
+      await assert.rejects(add({ title: 't' }, title), (error) => db.engine.duplicateColumns(error)[0] === 'title_key')
       const again = await mismatchOf(title)
       assert.match(again, /title is not declared unique, but has a unique index in resource_notes/)
       await follow(again)

@@ -1,4 +1,5 @@
 import type { FastifySchemaValidationError } from 'fastify'
+import { withAllowedValues } from './allowed-values.ts'
 import { type FieldError, Problem, type ProblemCode } from './problem.ts'
 
 /** Fastify's error codes, mapped to the codes of this service. */
@@ -40,7 +41,8 @@ export function fromFramework(error: unknown): Problem | undefined {
  * the right type that breaks a rule is 422; outside the body, all failures are 400. Reports all fields of the resulting
  * class at once.
  */
-export function fromValidation(failures: FastifySchemaValidationError[], context: string): Problem {
+export function fromValidation(found: FastifySchemaValidationError[], context: string): Problem {
+  const failures = withAllowedValues(found)
   const missing = failures.filter(({ keyword }) => keyword === 'required').flatMap(missingFields)
   const malformed = failures.filter(({ keyword }) => keyword === 'type' || context !== 'body')
   const errors = [...missing, ...malformed.map(toFieldError)]

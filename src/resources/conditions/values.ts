@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox'
 import { type DecimalForm, decimalFormOf, decimalTextOf, parseDecimal } from '../../http/decimal.ts'
 import { instantOf, isDay } from '../../http/headers/instant.ts'
+import { mustBeOneOf } from '../../http/problems/allowed-values.ts'
 import { isStorableText } from '../../http/text-rules.ts'
 import { caseFold } from '../../storage/rows/page-query.ts'
 import type { StoredValue, TestedColumn } from '../../storage/rows/row-test.ts'
@@ -30,7 +31,7 @@ export function operatorsOf(field: ConditionField): readonly string[] {
 export function readValue(field: ConditionField, value: unknown, today?: () => string): ReadValue {
   const { kind, schema, on } = field
   const choices = choicesOf(schema)
-  if (choices !== undefined && !choices.includes(value)) return { error: `must be one of ${choices.join(', ')}` }
+  if (choices !== undefined && !choices.includes(value)) return { error: mustBeOneOf(choices) }
   if (isDayField(field)) return readDay(value, today)
   if (kind === 'instant') {
     const instant = typeof value === 'string' ? instantOf(value) : undefined

@@ -43,5 +43,5 @@ export function relationsToMany(declaration: Declaration, served: readonly Decla
 export const isReadable = ({ operations }: Declaration): boolean =>
   operations.includes('read') || operations.includes('list')
 
-const isHidden = ({ hides }: Declaration, field: string) => hides?.fields.includes(field) ?? false
+const isHidden = ({ concealed }: Declaration, field: string) => concealed.includes(field)
 const camelCase = (name: string) => name.replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())

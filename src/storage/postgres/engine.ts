@@ -27,11 +27,14 @@ export const postgres: Engine = {
     select column_name as name, data_type as type from information_schema.columns
     where table_schema = current_schema() and table_name = ${table} order by ordinal_position`,
   indexesOf: (table) => sql`
-    select a.attname as "column", i.indisunique and i.indnkeyatts = 1 and i.indpred is null as "unique"
-    from pg_index i join pg_class t on t.oid = i.indrelid and t.relname = ${table}
-      and t.relnamespace = current_schema()::regnamespace
-    join pg_attribute a on a.attrelid = t.oid and a.attnum = i.indkey[0]
-    where i.indisvalid`,
+    select c.relname as "name", i.indisunique and i.indpred is null as "unique",
+      string_agg(a.attname, ',' order by key.position) as "columns"
+    from pg_index i join pg_class c on c.oid = i.indexrelid
+    join pg_class t on t.oid = i.indrelid and t.relname = ${table} and t.relnamespace = current_schema()::regnamespace
+    cross join unnest(i.indkey) with ordinality as key (attribute, position)
+    join pg_attribute a on a.attrelid = t.oid and a.attnum = key.attribute
+    where i.indisvalid and i.indexprs is null and key.position <= i.indnkeyatts
+    group by c.relname, i.indisunique, i.indpred`,
   foreignKeysOf: (table) => sql`
     select a.attname as "column", p.relname as "table"
     from pg_constraint c join pg_class t on t.oid = c.conrelid and t.relname = ${table}
@@ -62,7 +65,7 @@ export const postgres: Engine = {
   lockForRemoval: sql`for update`,
   unlogged: (table) => [`alter table ${table} set unlogged`],
   isDuplicate: (error) => errorField(error, 'code') === '23505',
-  duplicateColumn: (error) => /^Key \("?(\w+)"?\)/.exec(String(errorField(error, 'detail')))?.[1],
+  duplicateColumns: (error) => /^Key \(([^)]+)\)=/.exec(String(errorField(error, 'detail')))?.[1]?.match(/\w+/g) ?? [],
   textSearch: {
     statements: ['create extension if not exists pg_trgm'],
     errorMessage:

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql as sqlText } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import type { ResourceColumn, ResourceTable, SqlType } from './resource-columns.ts'
+import type { ResourceColumn, ResourceTable, SqlType, UniqueTuple } from './resource-columns.ts'
 
 /** The column that searches, sorts and unique indexes use: the case-folded companion if the field has one. */
 export const comparedColumn = ({ name, folded }: Pick<ResourceColumn, 'name' | 'folded'>) =>
@@ -36,8 +36,9 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
     if (column.folded) create = create.addColumn(`${column.name}_key`, engine.keyType)
   }
   const indexes = table.columns.flatMap((column) => indexStatements(table.name, column))
+  const tuples = (table.tuples ?? []).map((tuple) => uniqueTupleStatement(table.name, tuple))
   const times = ['created_at', 'updated_at'].map((name) => createIndexStatement(table.name, name))
-  return [create.compile().sql, ...indexes, ...times]
+  return [create.compile().sql, ...indexes, ...tuples, ...times]
 }
 
 /** The statement that adds a field's column. */
@@ -62,15 +63,29 @@ export function indexStatements(table: string, column: ResourceColumn): string[]
   return column.indexed ? [createIndexStatement(table, name)] : []
 }
 
-/** The statements that rename a column, so that its data stays in the table but the service no longer uses it. */
+/** The statement for the index of fields that are unique together. Both engines treat rows with a null as distinct. */
+export const uniqueTupleStatement = (
+  table: string,
+  { index, columns }: Pick<UniqueTuple, 'index' | 'columns'>,
+): string => `create unique index "${index}" on "${table}" (${columns.map((column) => `"${column}"`).join(', ')})`
+
+export const dropIndexStatement = (index: string): string => `drop index if exists "${index}"`
+
+/**
+ * The statements that rename a column, so that its data stays in the table but the service no longer uses it; `tuples` are
+ * the unique indexes over several columns that include it.
+ */
 export function renameColumnStatements(
   table: string,
   { name, folded, references }: Pick<ResourceColumn, 'name' | 'folded' | 'references'>,
+  tuples: readonly string[] = [],
 ): string[] {
-  if (references !== undefined) return copyColumnStatements(table, name)
-  const dropKey = [`drop index if exists "${table}_${name}_key"`, `alter table "${table}" drop column "${name}_key"`]
+  const dropTuples = tuples.map(dropIndexStatement)
+  if (references !== undefined) return [...dropTuples, ...copyColumnStatements(table, name)]
+  const dropKey = [dropIndexStatement(`${table}_${name}_key`), `alter table "${table}" drop column "${name}_key"`]
   return [
-    ...(folded ? dropKey : [`drop index if exists "${table}_${name}"`]),
+    ...tuples.map(dropIndexStatement),
+    ...(folded ? dropKey : [dropIndexStatement(`${table}_${name}`)]),
     `alter table "${table}" rename column "${name}" to "${name}_old"`,
   ]
 }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import { constraintName, indexStatements } from './ddl.ts'
+import { constraintName, dropIndexStatement, indexStatements, uniqueTupleStatement } from './ddl.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import { countOf, type ExistingTable, mismatch, rowCount, type TableChanges } from './schema-diff.ts'
 
@@ -23,18 +23,28 @@ export async function diffReferences(
     if (!existing.types.has(name) || actual === references || (references === undefined && !wasDeclared)) continue
     const problem = await missingTargets(tx, engine, table, column)
     if (problem === undefined) {
-      statements.push(...changeStatements(engine, table.name, column, wasDeclared && actual !== undefined))
+      statements.push(...changeStatements(engine, table.name, column, existing))
     } else mismatches.push(problem)
   }
   return { ...changes, statements, mismatches }
 }
 
-function changeStatements(engine: Engine, table: string, column: ResourceColumn, exists: boolean): readonly string[] {
+function changeStatements(
+  engine: Engine,
+  table: string,
+  column: ResourceColumn,
+  existing: ExistingTable,
+): readonly string[] {
   const { name, references = null } = column
+  const exists = existing.recorded.get(name)?.references !== undefined && existing.references.has(name)
+  const tuples = [...existing.tuples].filter(([, columns]) => columns.includes(name))
   return engine.changeForeignKey({
     ...{ table, column: name, constraint: constraintName(table, name), exists, references },
-    dropIndexes: [`drop index if exists "${table}_${name}"`],
-    createIndexes: indexStatements(table, column),
+    dropIndexes: [dropIndexStatement(`${table}_${name}`), ...tuples.map(([index]) => dropIndexStatement(index))],
+    createIndexes: [
+      ...indexStatements(table, column),
+      ...tuples.map(([index, columns]) => uniqueTupleStatement(table, { index, columns })),
+    ],
   })
 }
 

@@ -20,6 +20,17 @@ export interface ResourceColumn {
   default?: string | number
   /** The table to whose ids the values refer: a foreign key. */
   references?: string
+  /** The names of the unique indexes over several columns that include this one. */
+  together?: readonly string[]
+}
+
+/** Fields whose values are unique together. */
+export interface UniqueTuple {
+  /** The name of its index. */
+  index: string
+  fields: readonly string[]
+  /** The columns of its index: those that `comparedColumn` returns. */
+  columns: readonly string[]
 }
 
 /** The table of a declared resource. */
@@ -28,6 +39,7 @@ export interface ResourceTable {
   path: string
   name: string
   columns: readonly ResourceColumn[]
+  tuples?: readonly UniqueTuple[]
   /** The fields that a search covers. */
   search: readonly string[]
 }

@@ -6,7 +6,15 @@ import { nextRevision } from '../rows/revision.ts'
 import { createTableStatements } from './ddl.ts'
 import { diffReferences } from './reference-diff.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
-import { diffTable, type ExistingTable, type RecordedColumn, rowCount, type TableChanges } from './schema-diff.ts'
+import {
+  camel,
+  diffTable,
+  type ExistingTable,
+  type RecordedColumn,
+  rowCount,
+  type TableChanges,
+} from './schema-diff.ts'
+import { diffTuples } from './unique-tuples.ts'
 
 /** A table does not match its declaration; the message lists each mismatch with its remedy. Nothing was changed. */
 export class TableMismatch extends Error {
@@ -39,10 +47,11 @@ export async function reconcile(
       existing.types.size === 0
         ? { ...noChanges, statements: createTableStatements(tx, engine, table) }
         : await diffReferences(tx, engine, table, existing, await diffTable(tx, engine, table, existing))
+    if (existing.types.size > 0) await diffTuples(tx, table, existing, changes)
     mismatches.push(...changes.mismatches)
     // After a mismatch everything is rolled back: only check the remaining tables, to report all mismatches at once.
     if (mismatches.length > 0) continue
-    executed.push(...(await apply(tx, table.name, changes, now)), ...(await fillBlanks(tx, table)))
+    executed.push(...(await apply(tx, engine, table, changes, now)), ...(await fillBlanks(tx, table)))
     await saveRecord(tx, table.name, declared)
   }
   if (mismatches.length > 0) throw new TableMismatch(mismatches.join('\n'))
@@ -52,12 +61,21 @@ export async function reconcile(
 const noChanges: TableChanges = { statements: [], defaults: [], fills: [], mismatches: [] }
 
 /** Applies the changes of one table; returns the statements, and a comment for each column that was filled. */
-async function apply(tx: Queryable, table: string, changes: TableChanges, now: string): Promise<string[]> {
-  const { statements, defaults, fills } = changes
+async function apply(
+  tx: Queryable,
+  engine: Engine,
+  { name: table, path }: ResourceTable,
+  { statements, defaults, fills }: TableChanges,
+  now: string,
+): Promise<string[]> {
   for (const statement of statements) await sql.raw(statement).execute(tx)
   const filled: string[] = []
   for (const column of defaults) {
-    const rows = await fillDefault(tx, table, column, now)
+    const rows = await fillDefault(tx, table, column, now).catch((error) => {
+      if (!engine.isDuplicate(error)) throw error
+      const what = `several rows of ${table} would have its default, and unique includes it`
+      throw new TableMismatch(`${path}: the field ${camel(column.name)} cannot get a default: ${what}`)
+    })
     if (rows > 0) filled.push(`-- fill ${table}.${column.name} with its default in ${rowCount(rows)}`)
   }
   for (const column of fills) await fillKeys(tx, table, column)
@@ -117,11 +135,14 @@ async function readTable(tx: Queryable, engine: Engine, { name }: ResourceTable,
   const { rows: indexes } = await engine.indexesOf(name).execute(tx)
   const { rows: foreignKeys } = await engine.foreignKeysOf(name).execute(tx)
   const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
+  const keys = indexes.map(({ name, columns, unique }) => ({ name, columns: columns.split(','), unique }))
+  const tuples = keys.filter(({ columns, unique }) => unique && columns.length > 1)
   const existing: ExistingTable = {
     types: new Map(columns.map((column) => [column.name, column.type])),
-    indexed: new Set(indexes.map(({ column }) => column)),
-    unique: new Set(indexes.filter(({ unique }) => unique).map(({ column }) => column)),
+    indexed: new Set(keys.filter((key) => !tuples.includes(key)).map(({ columns }) => columns[0] as string)),
+    unique: new Set(keys.flatMap(({ columns, unique }) => (unique && columns.length === 1 ? columns : []))),
     references: new Map(foreignKeys.map(({ column, table }) => [column, table])),
+    tuples: new Map(tuples.map(({ name, columns }) => [name, columns])),
     recorded: new Map(before.map((column) => [column.name, column])),
   }
   return existing

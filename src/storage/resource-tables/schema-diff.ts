@@ -5,6 +5,7 @@ import {
   addColumnStatement,
   addKeyColumnStatement,
   comparedColumn,
+  dropIndexStatement,
   indexStatements,
   renameColumnStatements,
 } from './ddl.ts'
@@ -17,12 +18,14 @@ export type RecordedColumn = Omit<ResourceColumn, 'sql'>
 export interface ExistingTable {
   /** SQL type by column name. */
   types: ReadonlyMap<string, string>
-  /** Columns that are the first of an index. */
+  /** Columns that are the first of an index for lists. */
   indexed: ReadonlySet<string>
   /** Columns that have a unique index of their own. */
   unique: ReadonlySet<string>
   /** The tables that columns refer to, by column. */
   references: ReadonlyMap<string, string>
+  /** The columns of each unique index over several, by its name. */
+  tuples: ReadonlyMap<string, readonly string[]>
   recorded: ReadonlyMap<string, RecordedColumn>
 }
 
@@ -62,11 +65,12 @@ export async function diffTable(
   const declared = new Set(table.columns.map(({ name }) => name))
   for (const column of existing.recorded.values()) {
     if (!declared.has(column.name) && existing.types.has(column.name))
-      changes.mismatches.push(undeclaredColumn(table, column))
+      changes.mismatches.push(undeclaredColumn(comparison, column))
   }
   return changes
 }
 
+/** The number of rows that meet a condition. */
 export async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sql>): Promise<number> {
   const query = sql<{ count: number }>`select count(*) as count from ${sql.ref(table)} where ${where}`
   return Number((await query.execute(tx)).rows[0]?.count)
@@ -123,13 +127,8 @@ function wrongType({ table, existing }: Comparison, column: ResourceColumn, befo
   if (type === (column.sql === 'key' ? 'text' : column.sql) && sameKind) return
   const what = `is declared as ${comparableKind(column.kind)}, but stored as ${before?.kind ?? type} in ${table.name}`
   const old = before ?? { name: column.name, folded: existing.types.has(`${column.name}_key`) }
-  return mismatch(
-    table,
-    column.name,
-    what,
-    'Rename the old column, then start again:',
-    renameColumnStatements(table.name, old),
-  )
+  const steps = renameColumnStatements(table.name, old, tuplesWith(existing, old))
+  return mismatch(table, column.name, what, 'Rename the old column, then start again:', steps)
 }
 
 async function missingValues({ tx, table }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
@@ -143,7 +142,7 @@ async function missingValues({ tx, table }: Comparison, column: ResourceColumn, 
 
 function wrongUniqueness({ table, existing, isEmpty }: Comparison, column: ResourceColumn, before?: RecordedColumn) {
   const name = comparedColumn(column)
-  const drop = `drop index if exists "${table.name}_${name}"`
+  const drop = dropIndexStatement(`${table.name}_${name}`)
   if (column.unique && !existing.unique.has(name)) {
     if (isEmpty && !existing.indexed.has(name)) return
     const what = `is declared unique, but has no unique index in ${table.name}`
@@ -157,16 +156,15 @@ function wrongUniqueness({ table, existing, isEmpty }: Comparison, column: Resou
   ])
 }
 
-function undeclaredColumn(table: ResourceTable, column: RecordedColumn): string {
+function undeclaredColumn({ table, existing }: Comparison, column: RecordedColumn): string {
   const what = `is no longer declared, but ${table.name} still has its column`
-  return mismatch(
-    table,
-    column.name,
-    what,
-    'Declare it again, or rename the column:',
-    renameColumnStatements(table.name, column),
-  )
+  const steps = renameColumnStatements(table.name, column, tuplesWith(existing, column))
+  return mismatch(table, column.name, what, 'Declare it again, or rename the column:', steps)
 }
+
+/** The names of the unique indexes over several columns that include a column. */
+const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
+  [...tuples].filter(([, columns]) => columns.includes(comparedColumn(column))).map(([index]) => index)
 
 export const mismatch = (
   { path }: ResourceTable,
@@ -180,4 +178,5 @@ export const mismatch = (
 /** `1 row`, `2 rows`. */
 export const rowCount = (rows: number): string => `${rows} ${rows === 1 ? 'row' : 'rows'}`
 
-const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+/** The field of a column. */
+export const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())

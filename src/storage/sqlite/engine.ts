@@ -28,9 +28,10 @@ export const sqlite: Engine = {
   },
   columnsOf: (table) => sql`select name, lower(type) as type from pragma_table_info(${table})`,
   indexesOf: (table) => sql`
-    select info.name as "column", list."unique" and list.partial = 0
-      and not exists (select 1 from pragma_index_info(list.name) where seqno = 1) as "unique"
-    from pragma_index_list(${table}) as list join pragma_index_info(list.name) as info on info.seqno = 0`,
+    select list.name as name, list."unique" and list.partial = 0 as "unique",
+      group_concat(info.name, ',' order by info.seqno) as columns
+    from pragma_index_list(${table}) as list join pragma_index_info(list.name) as info
+    group by list.name having count(*) = count(info.name)`,
   foreignKeysOf: (table) => sql`select "from" as "column", "table" from pragma_foreign_key_list(${table})`,
   // SQLite cannot alter the constraints of a column, so a new column takes its place.
   changeForeignKey: ({ table, column, constraint, references, dropIndexes, createIndexes }) => [
@@ -62,7 +63,7 @@ export const sqlite: Engine = {
   lockForRemoval: sql``,
   unlogged: () => [],
   isDuplicate: (error) => [1555, 2067].includes(Number(errorField(error, 'errcode'))),
-  duplicateColumn: (error) => /: \w+\.(\w+)$/.exec(String(errorField(error, 'message')))?.[1],
+  duplicateColumns: (error) => String(errorField(error, 'message')).match(/(?<=[:,] \w+\.)\w+/g) ?? [],
   isUnavailable: (error) =>
     error instanceof ScanRefused || sqliteUnavailable.has(Number(errorField(error, 'errcode')) & 0xff),
   textSearch: {

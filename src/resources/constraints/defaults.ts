@@ -1,6 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
-import { inputValidator } from '../http/policies/body-parsing.ts'
-import { amended } from './column-types.ts'
+import { inputValidator } from '../../http/policies/body-parsing.ts'
+import { amended } from '../column-types.ts'
 
 /** The parts of a JSON Schema that may contain defaults. */
 interface Shape {
@@ -16,7 +16,8 @@ type Values = Record<string, unknown>
 const isObject = (value: unknown): value is Values =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const hasDefault = (schema: Shape): boolean => Object.hasOwn(schema, 'default')
+/** True if a schema has a default of its own. */
+export const hasDefault = (schema: Shape): boolean => Object.hasOwn(schema, 'default')
 
 /** True if a schema, or one nested in its properties or items, has a default. */
 const containsDefault = ({ properties = {}, items, ...schema }: Shape): boolean =>
@@ -84,11 +85,12 @@ function invalidDefaults(schema: TSchema, path: string): string[] {
   return [...(hasDefault(shape) && !isStorable(schema) ? [path] : []), ...inside, ...inItems]
 }
 
-/** True if a default is valid against its schema, and validation does not convert it. */
-function isStorable(schema: TSchema): boolean {
-  const value = (schema as Shape).default
+const isStorable = (schema: TSchema): boolean => isValidValue(schema, (schema as Shape).default)
+
+/** True if a value is valid against its schema, and validation does not convert it. */
+export function isValidValue(schema: TSchema, value: unknown): boolean {
   if (typeof value === 'function') return false
-  const sent = { value: withDefaults(schema as Shape, undefined) }
+  const sent = { value: withDefaults(schema as Shape, value) }
   const before = JSON.stringify(sent)
   const result = inputValidator(
     { type: 'object', properties: { value: schema }, required: ['value'] } as TSchema,

@@ -1,0 +1,80 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type TObject, type TSchema, Type } from 'typebox'
+import type { Caller } from '../../http/policies/authenticate.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import { amended } from '../column-types.ts'
+import type { Declaration } from '../declaration.ts'
+import { described } from './described.ts'
+
+/** The options of `collection()` that these rules need. */
+interface Declared {
+  body: TObject
+  writeOnly?: readonly string[]
+  immutable?: readonly string[]
+  hides?: { fields: readonly string[] }
+}
+
+const listNames = ['filters', 'ranges', 'search', 'sorts', 'listed', 'unique'] as const
+type Lists = { [Name in (typeof listNames)[number]]?: readonly (string | readonly string[])[] }
+
+/** Returns the errors in `writeOnly` and `immutable`. */
+export function keptFieldErrors(declared: Declared & Lists): string[] {
+  const { body, writeOnly = [], immutable = [], hides } = declared
+  const unknown = Object.entries({ writeOnly, immutable }).flatMap(([list, fields]) =>
+    fields
+      .filter((field) => !Object.hasOwn(body.properties, field))
+      .map((field) => `${list} names '${field}', but body has no such field`),
+  )
+  const revealing = listNames.flatMap((list) => {
+    const named = [declared[list] ?? []].flat(2).filter((field) => writeOnly.includes(field))
+    return named.map((field) => `${list} cannot include ${field}: it is write-only`)
+  })
+  // A refused change would tell whether the sent value is the stored one.
+  const guessable = immutable
+    .filter((field) => writeOnly.includes(field) || hides?.fields.includes(field))
+    .map(
+      (field) => `immutable cannot include ${field}: not every caller may see it, and a refusal would reveal its value`,
+    )
+  const marked = Object.entries(body.properties)
+    .filter(([field, schema]) => (schema as { writeOnly?: boolean }).writeOnly === true && !writeOnly.includes(field))
+    .map(([field]) => `the schema of ${field} says writeOnly: name it in the option writeOnly`)
+  return [...unknown, ...revealing, ...guessable, ...marked]
+}
+
+/** The body with `writeOnly` and the rule of immutable fields in the schemas of its fields. */
+export function withKeptFields({ body, writeOnly = [], immutable = [] }: Declared): TObject {
+  const properties = Object.entries(body.properties).map(([field, schema]) => {
+    if (writeOnly.includes(field))
+      return [field, described(schema, 'never returned; kept by a PUT without it', { writeOnly: true })]
+    if (immutable.includes(field)) return [field, described(schema, 'cannot be changed; kept by a PUT without it')]
+    return [field, schema]
+  })
+  return amended(body, { properties: Object.fromEntries(properties) })
+}
+
+/** The body of a PUT: it may leave out the fields that it then keeps. The same object as the input if there are none. */
+export function replacementOf(input: TObject, kept: readonly string[]): TObject {
+  const required = input.required?.filter((field) => !kept.includes(field)) ?? []
+  return kept.length > 0 ? amended(input, { required }) : input
+}
+
+/** The schema of a PATCH, which the handler validates; documented as a patch of the PUT's body or of `whole`. */
+export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema =>
+  Object.assign(Type.Object({}), input === replacement ? {} : { whole: patchable })
+
+/** Fields that a PUT may leave out without removing them: the caller cannot see them, or must not change them. */
+export function keptFields(declaration: Declaration, caller: Caller, id: number): readonly string[] {
+  const { hides, writeOnly, immutable, set, defaults } = declaration
+  const hidden = hides && !hides.unless(caller, id) ? hides.fields : []
+  return [...hidden, ...writeOnly, ...immutable, ...Object.keys(set), ...Object.keys(defaults)]
+}
+
+type Values = Readonly<Record<string, unknown>>
+
+/** Throws 422 naming the immutable fields that new values would change. */
+export function checkImmutable(immutable: readonly string[], row: Values, values: Values): void {
+  const changed = immutable.filter((field) => !isDeepStrictEqual(row[field] ?? null, values[field] ?? null))
+  if (changed.length === 0) return
+  const errors = changed.map((field) => ({ field, message: 'cannot be changed' }))
+  throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })
+}

@@ -1,0 +1,74 @@
+import type { TSchema } from 'typebox'
+import { columnType, type FieldList, kindOf } from '../column-types.ts'
+import type { ResourceOptions } from '../resource-options.ts'
+import { queryNames } from './bounds.ts'
+
+/** Why a list cannot include a field of another type. */
+const reasons: Record<FieldList, string> = {
+  filters: 'objects and arrays cannot be compared',
+  ranges: 'it is not a number, date or instant',
+  search: 'it is not free text',
+  sorts: 'its values have no order',
+  unique: 'its values cannot be unique',
+}
+
+export function listErrors(options: ResourceOptions): string[] {
+  const { body, hides } = options
+  const errors: string[] = []
+  const isDeclared = (list: string, field: string) => {
+    if (Object.hasOwn(body.properties, field)) return true
+    errors.push(`${list} names '${field}', but body has no such field`)
+    return false
+  }
+  for (const [list, reason] of Object.entries(reasons) as [FieldList, string][]) {
+    for (const field of [options[list] ?? []].flat(2)) {
+      if (!isDeclared(list, field)) continue
+      const schema = body.properties[field] as TSchema & { maxLength?: number; format?: string }
+      const kind = kindOf(schema)
+      if (kind === undefined) continue
+      const { lists, range, folded, maxIndexed } = columnType(kind)
+      if (!lists.includes(list) || (list === 'ranges' && range?.(schema) === undefined))
+        errors.push(`${list} cannot include ${field}: ${reason}`)
+      if (list === 'sorts' && !hasSortValue(options, field, folded)) {
+        errors.push(`sorts cannot include ${field}: it is optional; use required fields, or text that is not unique`)
+      }
+      const maxLength = maxIndexed?.(schema) ?? Number.POSITIVE_INFINITY
+      if (list !== 'search' && (schema.maxLength ?? Infinity) > maxLength) {
+        errors.push(`${list} cannot include ${field} without a maxLength of at most ${maxLength}: it needs an index`)
+      }
+    }
+  }
+  for (const field of hides?.fields ?? []) {
+    if (isDeclared('hides.fields', field)) errors.push(...hiddenFieldErrors(options, field))
+  }
+  for (const field of options.listed ?? []) {
+    if (!['id', 'createdAt', 'updatedAt'].includes(field)) isDeclared('listed', field)
+  }
+  return errors
+}
+
+/** True if every row has a value to sort by; absent text sorts as an empty string. */
+const hasSortValue = ({ body, unique = [] }: ResourceOptions, field: string, folded = false): boolean =>
+  Boolean(body.required?.includes(field)) || (folded && !unique.flat().includes(field))
+
+/** True if lists can be sorted by a field with this schema. */
+export function canSort(schema: TSchema): boolean {
+  const kind = kindOf(schema)
+  return kind !== undefined && columnType(kind).lists.includes('sorts')
+}
+
+/** Lists do not check who is calling, so filtering or sorting by a hidden field would reveal its value. */
+function hiddenFieldErrors(options: ResourceOptions, field: string): string[] {
+  const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const
+  const revealing = lists.filter((list) => options[list]?.includes(field as never))
+  return revealing.map((list) => `${list} cannot include ${field}: it is hidden from some callers`)
+}
+
+/** Query parameters of a list must have distinct names. */
+export function queryErrors(options: ResourceOptions): string[] {
+  const names = queryNames(options)
+  const twice = names.filter((name, at) => names.indexOf(name) !== at)
+  return twice.map(
+    (name) => `filters and ranges define the query parameter ${name} twice, or it is a parameter of every list`,
+  )
+}

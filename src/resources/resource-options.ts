@@ -1,0 +1,67 @@
+import type { Static, TObject } from 'typebox'
+import type { Caller } from '../http/policies/authenticate.ts'
+import type { Row } from '../storage/rows/rows.ts'
+import type { Access } from './access/rules.ts'
+import type { FieldsOf } from './conditions/condition.ts'
+import type { CreationValues } from './constraints/creation.ts'
+import type { CollectionOperation, Link } from './declaration.ts'
+
+/** The names of a body's fields. */
+type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
+
+/** The options of `collection()`: the path of a resource, its fields and rules, and its HTTP operations. */
+export interface ResourceOptions<B extends TObject = TObject, Claims = object> {
+  /** `/notes`; the name in it is also used for the scopes (`notes:read`), the report and the table. */
+  path: `/${string}`
+  /** The singular in camelCase, used in event types: `note` for `note.created`. */
+  noun: string
+  /** Default: all six. */
+  operations?: readonly CollectionOperation[]
+  /**
+   * The body of create and replace; its fields are the columns of the table. A field's `default` is stored if a body omits
+   * it.
+   */
+  body: B
+  /** Reading needs no scope, and no token either unless the service requires one (setting `publicRead`). */
+  publicRead?: boolean
+  /** Fields to filter by equality; text is compared without regard to case and Unicode form. */
+  filters?: readonly FieldOf<B>[]
+  /** Fields to filter by range: numbers get parameters `minX` and `maxX`, dates and instants `xAfter` and `xBefore`. */
+  ranges?: readonly FieldOf<B>[]
+  /** Text fields that `q` searches. */
+  search?: readonly FieldOf<B>[]
+  /**
+   * Fields to sort by, besides id, createdAt, updatedAt and every required filter. They must be required or text; absent
+   * text sorts as an empty string.
+   */
+  sorts?: readonly FieldOf<B>[]
+  /**
+   * Fields whose values must be unique, alone or together as in `[['tenant', 'email']]`; text is compared without regard to
+   * case and Unicode form. An absent value equals no other.
+   */
+  unique?: readonly (FieldOf<B> | readonly [FieldOf<B>, FieldOf<B>, ...FieldOf<B>[]])[]
+  /** The fields of a list item; default: all. */
+  listed?: readonly (FieldOf<B> | 'id' | 'createdAt' | 'updatedAt')[]
+  /** Fields that only some callers see, and only in single resources; lists, reports and events never contain them. */
+  hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: number) => boolean }
+  /**
+   * Who can read and write which rows, besides the scopes of a token. Rows then have `createdBy`; a row that a caller may not
+   * read is 404.
+   */
+  access?: Access<FieldsOf<B>, Claims>
+  /** Fields that bodies may contain, and that no response, list, report or event ever does; a PUT without one keeps it. */
+  writeOnly?: readonly FieldOf<B>[]
+  /** Fields that only a creation sets; a PUT or PATCH that would change one is refused, a PUT without one keeps it. */
+  immutable?: readonly FieldOf<B>[]
+  /**
+   * The values of fields in new rows, as constants or pure functions. Bodies cannot contain those of `set`; those of
+   * `defaults` apply if a POST omits the field. A PUT that omits a field of either keeps its value.
+   */
+  set?: CreationValues<B>
+  defaults?: CreationValues<B>
+  /** Rules across fields, checked once each field is valid: a body for which one does not hold is 422. */
+  rules?: readonly { field: FieldOf<B>; message: string; holds: (body: Static<B>) => boolean }[]
+  /** Scopes in addition to `read` and `write`, each with the description that users see. */
+  scopes?: Readonly<Record<`${string}:${string}`, string>>
+  links?: (row: Row) => Record<string, Link>
+}

@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import { comparedColumn, dropIndexStatement, uniqueTupleStatement } from './ddl.ts'
+import type { ResourceColumn, ResourceTable, UniqueTuple } from './resource-columns.ts'
+import { camel, countOf, type ExistingTable, rowCount, type TableChanges } from './schema-diff.ts'
+
+/**
+ * Compares the unique indexes over several columns with the declaration, and adds the difference to the changes of the
+ * table: an index is created if no row can violate it, because the table is empty or one of the columns is new.
+ */
+export async function diffTuples(
+  tx: Queryable,
+  table: ResourceTable,
+  existing: ExistingTable,
+  changes: TableChanges,
+): Promise<void> {
+  const { tuples = [], name } = table
+  // With other mismatches the columns are not those that the index needs.
+  const hasColumns = changes.mismatches.length === 0
+  for (const tuple of tuples) {
+    if (!hasColumns || [...existing.tuples.values()].some((columns) => sameColumns(columns, tuple.columns))) continue
+    const isSafe = hasNewColumn(table, existing, tuple) || (await countOf(tx, name, sql`true`)) === 0
+    if (isSafe) changes.statements.push(uniqueTupleStatement(name, tuple))
+    else changes.mismatches.push(await missingIndex(tx, table, existing, tuple))
+  }
+  for (const [index, columns] of existing.tuples) {
+    const isDeclared = tuples.some((tuple) => sameColumns(columns, tuple.columns))
+    if (isDeclared || !index.startsWith(tupleIndexPrefix(name))) continue
+    const fields = columns.map((column) =>
+      camel(existing.types.has(column.slice(0, -4)) ? column.slice(0, -4) : column),
+    )
+    const what = `are not declared unique together, but have a unique index in ${name}`
+    changes.mismatches.push(mismatch(table, fields, what, 'Drop it:', [dropIndexStatement(index)]))
+  }
+}
+
+/** No column name begins with an underscore, so no other index of the table has such a name. */
+const tupleIndexPrefix = (table: string) => `${table}__`
+
+/** The name of the unique index over several columns: a digest, because PostgreSQL truncates names at 63 bytes. */
+export const tupleIndexName = (table: string, columns: readonly string[]): string =>
+  tupleIndexPrefix(table) + createHash('sha256').update(columns.toSorted().join()).digest('hex').slice(0, 8)
+
+const sameColumns = (some: readonly string[], others: readonly string[]) =>
+  some.length === others.length && some.every((column) => others.includes(column))
+
+const columnsOf = ({ columns }: ResourceTable, tuple: UniqueTuple): ResourceColumn[] =>
+  columns.filter((column) => tuple.columns.includes(comparedColumn(column)))
+
+/** True if every row has null in one of the columns, because it is added without a default. */
+const hasNewColumn = (table: ResourceTable, { types }: ExistingTable, tuple: UniqueTuple): boolean =>
+  columnsOf(table, tuple).some((column) => !types.has(column.name) && column.default === undefined)
+
+async function missingIndex(tx: Queryable, table: ResourceTable, existing: ExistingTable, tuple: UniqueTuple) {
+  const { name } = table
+  if (!tuple.columns.every((column) => existing.types.has(column))) {
+    const what = `are declared unique together, but have no unique index in ${name}`
+    return mismatch(table, tuple.fields, what, 'Declare them as filters first, then as unique.', [])
+  }
+  const shared = await sharedRows(tx, name, tuple, columnsOf(table, tuple))
+  // Rows without a value had an empty string while lists were sorted by the field; an index would treat them as equal.
+  const cleared = columnsOf(table, tuple)
+    .filter((column) => existing.recorded.get(column.name)?.blank)
+    .map((column) => `update "${name}" set "${column.name}_key" = null where "${column.name}" is null`)
+  const steps = [...cleared, uniqueTupleStatement(name, tuple)]
+  if (shared === 0) {
+    const what = `are declared unique together, but have no unique index in ${name}`
+    return mismatch(table, tuple.fields, what, 'Create one:', steps)
+  }
+  const what = `are declared unique together, but ${rowCount(shared)} of ${name} share their values with others`
+  return mismatch(table, tuple.fields, what, 'Change those values, then create the index:', steps)
+}
+
+/** The number of rows whose values in a tuple are those of another row. */
+async function sharedRows(tx: Queryable, table: string, { columns }: UniqueTuple, values: ResourceColumn[]) {
+  const present = values.map(({ name }) => sql`${sql.ref(name)} is not null`)
+  const keys = columns.map((column) => sql.ref(column))
+  const query = sql<{ rows: number | null }>`
+    select sum(alike) as rows from (
+      select count(*) as alike from ${sql.ref(table)} where ${sql.join(present, sql` and `)}
+      group by ${sql.join(keys)} having count(*) > 1
+    ) as alike_rows`
+  return Number((await query.execute(tx)).rows[0]?.rows ?? 0)
+}
+
+function mismatch({ path }: ResourceTable, fields: readonly string[], what: string, advice: string, steps: string[]) {
+  const message = `${path}: the fields ${fields.slice(0, -1).join(', ')} and ${fields.at(-1)} ${what}. ${advice}`
+  return [message, ...steps.map((step) => `    ${step};`)].join('\n')
+}
