@@ -39,6 +39,21 @@ forEachEngine((engine) => {
         },
       })
 
+    /** Sends health checks until a read has ended; returns how many were answered. */
+    const answeredDuring = async (read: ReturnType<typeof get>) => {
+      let ended = false
+      const reading = read.finally(() => {
+        ended = true
+      })
+      let answered = 0
+      for (; !ended; answered++) {
+        assert.equal((await get('/livez', null)).statusCode, 200)
+        await turn()
+      }
+      assert.equal((await reading).statusCode, 200)
+      return answered
+    }
+
     for (const [what, url, prefer] of [
       ['q that nothing matches', '/books?q=xx', ''],
       ['several filters with another sort', '/books?genre=genre&author=author&sort=-title', ''],
@@ -48,20 +63,14 @@ forEachEngine((engine) => {
     ] as const) {
       it(`serves other requests while reading ${what}`, async () => {
         await ready()
-        let ended = false
-        const heavy = get(url, 'a', prefer).finally(() => {
-          ended = true
-        })
+        // A read on this thread would let one or two requests through. Repeated, because a busy machine can give the thread
+        // of the scan all the time of a quick read. PostgreSQL, which never blocks this thread, may need a few milliseconds.
+        const enough = engine.name === 'sqlite' ? 6 : 0
         let answered = 0
-        while (!ended) {
-          assert.equal((await get('/livez', null)).statusCode, 200)
-          await turn()
-          answered++
+        for (let round = 0; round < 10 && (round === 0 || answered < enough); round++) {
+          answered = Math.max(answered, await answeredDuring(get(url, 'a', prefer)))
         }
-        assert.equal((await heavy).statusCode, 200)
-        // PostgreSQL, which never blocks this thread, may return the rows within a few milliseconds.
-        const least = engine.name === 'sqlite' ? 5 : 0
-        assert.ok(answered > least, `${answered} requests were answered meanwhile`)
+        assert.ok(answered >= enough, `at most ${answered} requests were answered during a read`)
       })
     }
 
@@ -74,10 +83,10 @@ forEachEngine((engine) => {
         return answer
       }
       const many = Array.from({ length: 50 }, (_, at) => scan('greedy', at))
+      const other = scan('other', 1)
       service.clock.now += 10_000
       assert.equal((await get('/readyz', null)).statusCode, 200)
-      const other = await scan('other', 1)
-      assert.equal(other.statusCode, 200)
+      assert.equal((await other).statusCode, 200)
       const answers = await Promise.all(many)
       const refused = answers.filter(({ statusCode }) => statusCode === 503)
       assert.ok(refused.length >= 40, `${refused.length} were refused`)
