@@ -22,7 +22,7 @@ import { requestIntegrity } from './http/policies/request-integrity.ts'
 import { serialize } from './http/policies/serialize.ts'
 import { errorHandler } from './http/problems/error-handler.ts'
 import { problemPages } from './http/problems/problem-pages.ts'
-import { type Access, accessLine, accessLog, arrival, type ResponseInfo } from './http/server/access-log.ts'
+import { accessLine, accessLog, arrival, type ResponseInfo, type WriteAccessLine } from './http/server/access-log.ts'
 import { health } from './http/server/health.ts'
 import { handleUnrouted } from './http/server/parser-errors.ts'
 import { type ServerSettings, serverOptions } from './http/server/server-options.ts'
@@ -85,7 +85,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   stopping?: AbortSignal
   /** The release, shown in the OpenAPI document. */
   version?: string
-  log: { access: Access; fault: (error: unknown, requestId: string) => void }
+  log: { access: WriteAccessLine; fault: (error: unknown, requestId: string) => void }
   /** Called for every response to an authenticated client. */
   count: (clientId: string) => void
   /** Called for every response from a deprecated version; the client is `null` if anonymous. */
@@ -154,7 +154,7 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
 }
 
 /** Adds the authorization server and its pages, if this process runs one. */
-async function serveAuthorization(app: FastifyInstance, options: AppOptions, access: Access): Promise<void> {
+async function serveAuthorization(app: FastifyInstance, options: AppOptions, access: WriteAccessLine): Promise<void> {
   const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
   if (!provider) return
   const { scopes } = definition
@@ -174,7 +174,7 @@ function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
 }
 
 /** Writes the access log and counts calls, both per client and to deprecated versions. */
-function counting({ log, count, lives, countDeprecated }: AppOptions): Access {
+function counting({ log, count, lives, countDeprecated }: AppOptions): WriteAccessLine {
   const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {
     if (line.client !== undefined) count(line.client)

@@ -7,7 +7,7 @@ import { oauthSettings } from './oauth.ts'
 import { rateLimitSettings } from './rate-limits.ts'
 import { reportSettings } from './reports.ts'
 import { serviceSettings } from './service.ts'
-import { choice, Expected, type Named, named, type Profile, type Values } from './setting.ts'
+import { choice, Expected, type Named, named, type Profile, type SettingValues } from './setting.ts'
 import { storageSettings } from './storage.ts'
 import { userSettings } from './users.ts'
 import { versionSettings } from './versions.ts'
@@ -27,7 +27,7 @@ const groupsOf = (profile: Profile) => ({
 })
 
 type Groups = ReturnType<typeof groupsOf>
-type Settings = { readonly [Group in keyof Groups]: Values<Groups[Group]> }
+type Settings = { readonly [Group in keyof Groups]: SettingValues<Groups[Group]> }
 
 export interface Config extends Settings, Readonly<Profile> {
   /** Unknown names that look like settings of this service and are reported in a warning. */

@@ -1,5 +1,5 @@
 import { url } from './address.ts'
-import { Expected, named, optional, type Profile, setting, type Values } from './setting.ts'
+import { Expected, named, optional, type Profile, type SettingValues, setting } from './setting.ts'
 
 const rateForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4})$/
 const paceForm = /^([1-9]\d{0,8})\/([1-9]\d{0,4}):([1-9]\d{0,8})$/
@@ -81,7 +81,7 @@ export const rateLimitSettings = ({ production }: Profile) => {
 }
 
 /** Returns the limits in the format that the policy expects, or null if all are off. */
-export function limitRules({ redisUrl, ...limits }: Values<ReturnType<typeof rateLimitSettings>>) {
+export function limitRules({ redisUrl, ...limits }: SettingValues<ReturnType<typeof rateLimitSettings>>) {
   if (Object.values(limits).every((limit) => limit === null)) return null
   const { quotaRequests: requests, quotaReports: reports, ...rules } = limits
   return { ...rules, quotas: { requests, reports } }

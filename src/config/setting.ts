@@ -23,7 +23,7 @@ export const named = <T>(name: string, setting: Setting<T>): Named<T> => ({ name
 export type Named<T> = Setting<T> & { name: string }
 
 /** The values of a settings group. */
-export type Values<Group> = { readonly [Key in keyof Group]: Group[Key] extends Setting<infer T> ? T : never }
+export type SettingValues<Group> = { readonly [Key in keyof Group]: Group[Key] extends Setting<infer T> ? T : never }
 
 /** The properties on which defaults depend. */
 export interface Profile {

@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path'
 import { url } from './address.ts'
-import { named, optional, text, type Values } from './setting.ts'
+import { named, optional, type SettingValues, text } from './setting.ts'
 
 const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
 const keyForm = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
@@ -32,7 +32,7 @@ export const storageSettings = {
   ),
 }
 
-type Storage = Values<typeof storageSettings>
+type Storage = SettingValues<typeof storageSettings>
 
 /** Returns the URL of the SQLite file or PostgreSQL server. */
 export const databaseUrlOf = ({ databaseUrl, dataDir }: Storage): string =>

@@ -35,7 +35,7 @@ export function parseDecimal(text: string, form: DecimalForm): { value: string }
   const { precision, scale } = form
   const [, sign = '', whole = '', fraction = ''] = decimalText.exec(text) ?? []
   if (text === longNumber) return { error: `is ${longNumber}, which JSON parsers may round: send it as a string` }
-  if (whole === '') return { error: `must be a decimal number such as "${exampleOf(form)}"` }
+  if (whole === '') return { error: `must be a decimal number such as "${decimalExample(form)}"` }
   if (fraction.length > scale) return { error: `must have ${atMost(scale)} after the decimal point` }
   const wholeDigits = precision - scale
   if (whole !== '0' && whole.length > wholeDigits) {
@@ -66,7 +66,7 @@ const isLess = (a: string, b: string) => [a, b].every((text) => decimalText.test
 const scaled = (decimal: string) => BigInt(decimal.replace('.', ''))
 
 /** Returns an example that fits the form and its bounds. */
-export function exampleOf(form: DecimalForm): string {
+export function decimalExample(form: DecimalForm): string {
   const candidates = ['12.5', '1.5', '0.5', '12', '1', form.minimum ?? '0', form.maximum ?? '0']
   const decimals = candidates.filter((text) => decimalText.test(text))
   const example = decimals.find((text) => decimalError(text, form) === undefined) ?? '0'

@@ -1,5 +1,5 @@
 import { type Logger, pino } from 'pino'
-import { type Access, accessTexts } from '../http/server/access-log.ts'
+import { accessTexts, type WriteAccessLine } from '../http/server/access-log.ts'
 import { type LogSink, logSink } from '../http/server/log-sink.ts'
 import { readableLine } from './log-lines.ts'
 import { type Output, terminalOf } from './terminal.ts'
@@ -7,7 +7,7 @@ import { type Output, terminalOf } from './terminal.ts'
 /** A running service's logger, and its access log with one line per request. */
 export interface Logs {
   log: Logger
-  access: Access
+  access: WriteAccessLine
   /** Writes buffered lines. */
   flush: () => void
 }
@@ -25,7 +25,7 @@ export function openLogs(level: string, { out, env, now }: LogsOptions): Logs {
   const timestamp = () => `,"time":"${new Date(now()).toISOString()}"`
   const log = pino({ level, timestamp }, { write })
   const textOf = accessTexts()
-  const access: Access = (line) => write(textOf(line, now()))
+  const access: WriteAccessLine = (line) => write(textOf(line, now()))
   return { log, access: log.isLevelEnabled('info') ? access : () => {}, flush }
 }
 

@@ -4,7 +4,7 @@ import type { Collection } from './declaration.ts'
 import { defineResource } from './define.ts'
 import type { ResourceOptions } from './resource-options.ts'
 import { nestedLists, routes } from './routes.ts'
-import { serve } from './serve.ts'
+import { servedResource } from './serve.ts'
 
 /**
  * Declares a resource: its HTTP operations (list, create, read, replace, patch, remove), events, report and table. Throws
@@ -21,7 +21,7 @@ export function collectionWith<B extends TObject, Claims extends object>(
   return Object.freeze({
     declaration,
     plugin: async (app, options) => {
-      const served = serve(declaration, options, app.prefix)
+      const served = servedResource(declaration, options, app.prefix)
       for (const operation of declaration.operations) app.route(routes[operation](served))
       for (const list of nestedLists(served)) app.route(list)
     },

@@ -65,7 +65,7 @@ const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGE
 
 /** A query parameter with text. */
 export const textParameter = (description: string) => Type.Optional(Line(0, 300, { description }))
-export const instantParameter = (description: string) =>
+export const instantQuery = (description: string) =>
   Type.Optional(Type.String({ maxLength: 40, description, ...documentedRules({ format: 'date-time' }) }))
 
 /** Every column type; the keys are recorded in the database. */
@@ -77,7 +77,7 @@ export const columnTypes = {
     storable: (schema) => Type.Refine(schema, isInstant, () => 'must be an existing date and time'),
     lists: ordered,
     range: () => 'chronological',
-    parameter: instantParameter,
+    parameter: instantQuery,
     parse: instantFrom,
     cell: 'instant',
   },

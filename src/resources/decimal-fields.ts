@@ -2,9 +2,9 @@ import { type TSchema, Type } from 'typebox'
 import {
   type DecimalForm,
   decimalError,
+  decimalExample,
   decimalFormOf,
   decimalPattern,
-  exampleOf,
   parseDecimal,
 } from '../http/decimal.ts'
 import { documentedRules } from '../http/partial-schema.ts'
@@ -42,7 +42,7 @@ export function Decimal(precision: number, scale: number, options: DecimalOption
   const { $defs } = documentedRules({ pattern: decimalPattern(form) })
   const schema = Type.String({
     description: description ?? `A ${digitsOf(form)}`,
-    examples: examples?.map(exact) ?? [exampleOf(form)],
+    examples: examples?.map(exact) ?? [decimalExample(form)],
     ...(initial !== undefined && { default: exact(initial) }),
     $defs: { ...$defs, decimal: form },
   })
@@ -91,7 +91,7 @@ export const decimalColumnName = (schema: TSchema): string => `decimal with scal
 export const decimalParameter = (description: string, schema: TSchema): TSchema => {
   const { precision, scale } = formOf(schema)
   const rules = documentedRules({ pattern: decimalPattern({ precision, scale }) })
-  return Type.Optional(Type.String({ description, examples: [exampleOf(formOf(schema))], ...rules }))
+  return Type.Optional(Type.String({ description, examples: [decimalExample(formOf(schema))], ...rules }))
 }
 
 /** The value of a query parameter with the scale of its field. Throws INVALID_INPUT. */

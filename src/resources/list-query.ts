@@ -14,7 +14,7 @@ import { malformedQuery } from '../http/problems/problem.ts'
 import { maxId } from '../storage/ids.ts'
 import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../storage/rows/page-query.ts'
 import type { Row } from '../storage/rows/rows.ts'
-import { amended, type ColumnKind, columnType, instantParameter, textParameter } from './column-types.ts'
+import { amended, type ColumnKind, columnType, instantQuery, textParameter } from './column-types.ts'
 import { isExactDecimal } from './decimal-fields.ts'
 import type { Relation } from './declaration.ts'
 import { boundsOf } from './queries/bounds.ts'
@@ -77,7 +77,7 @@ export function listQuerySchema(rules: ListRules): TObject {
     fields: Fields,
     ...expandParameter(relations),
     ...(search.length > 0 && { q: withExample(textParameter(`Text to find in ${search.join(' or ')}`), search[0]) }),
-    updatedAfter: instantParameter('Only items changed after this instant or date'),
+    updatedAfter: instantQuery('Only items changed after this instant or date'),
   }
   const grammar = grammarOf(rules)
   for (const name of filters) {

@@ -19,7 +19,7 @@ import { nestedList } from './relations/nested-list.ts'
 import { expandOf, readExpanded } from './relations/read-expanded.ts'
 import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
-import { serve } from './serve.ts'
+import { servedResource } from './serve.ts'
 import { type BodyRequest, create, notFound, patch, type RowRequest, removeRow, replace } from './writes.ts'
 
 /** What the routes of a resource have in common: path, scope, cacheability, operation id. */
@@ -84,7 +84,7 @@ export function nestedLists(served: Served): RouteOptions[] {
   return relations
     .filter((relation) => relation.isMany && relation.declaration.operations.includes('list'))
     .map((relation) => {
-      const child = serve(relation.declaration, { ...served, related, guard: undefined }, prefix)
+      const child = servedResource(relation.declaration, { ...served, related, guard: undefined }, prefix)
       return nestedList(served, child, relation, routes.list(child))
     })
 }

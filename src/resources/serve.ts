@@ -13,7 +13,7 @@ import { serializer } from './representation.ts'
 import { representationCache } from './representation-cache.ts'
 
 /** The context of a resource's routes under a version prefix. */
-export function serve(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
+export function servedResource(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
   const { kinds, body, input } = declaration
   const fieldNames = Object.keys(kinds)
   const types = Object.entries(kinds).map(([name, kind]) => [name, columnType(kind)] as const)

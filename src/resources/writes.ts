@@ -8,7 +8,7 @@ import type { Queryable } from '../storage/database.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { assertWithinReach, assertWritable, canRead } from './access/enforce.ts'
 import type { RowAccess } from './access/rules.ts'
-import { rejectInvalidMembers, validated, valuesOf } from './constraints/body-values.ts'
+import { bodyValues, rejectInvalidMembers, validated } from './constraints/body-values.ts'
 import { settable } from './constraints/creation.ts'
 import { checkImmutable, keptFields } from './constraints/kept-fields.ts'
 import { checkRules } from './constraints/rules.ts'
@@ -26,7 +26,7 @@ export const notFound = ({ declaration }: Served, id: number) =>
 export async function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
   const now = new Date(served.now()).toISOString()
-  const values = valuesOf(served, served.created(request.body))
+  const values = bodyValues(served, served.created(request.body))
   checkRules(served.declaration, values)
   const caller = callerOf(request)
   const access = await served.accessOf?.(caller)
@@ -59,7 +59,7 @@ export async function replace(served: Served, request: BodyRequest): Promise<Row
   const { declaration } = served
   const body = settable(declaration, request.body)
   const kept = keptFields(declaration, callerOf(request), request.params.id).filter((field) => !(field in body))
-  const values = valuesOf(served, body)
+  const values = bodyValues(served, body)
   const isRowNeeded = declaration.rules.length > 0 && kept.length > 0
   if (!isRowNeeded && !declaration.immutable.some((field) => field in body)) {
     checkRules(declaration, values)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { decimalError, decimalPattern, decimalReader, exampleOf, parseDecimal } from '../../src/http/decimal.ts'
+import { decimalError, decimalExample, decimalPattern, decimalReader, parseDecimal } from '../../src/http/decimal.ts'
 import { readJson } from '../../src/http/strict-json.ts'
 import { Decimal } from '../../src/resources/decimal-fields.ts'
 
@@ -58,6 +58,6 @@ describe('a decimal', () => {
       { precision: 5, scale: 2, minimum: '100.00' },
       { precision: 5, scale: 2, minimum: '-3.00', maximum: '-2.00' },
     ]
-    for (const form of forms) assert.equal(decimalError(exampleOf(form), form), undefined, JSON.stringify(form))
+    for (const form of forms) assert.equal(decimalError(decimalExample(form), form), undefined, JSON.stringify(form))
   })
 })

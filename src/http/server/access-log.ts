@@ -38,7 +38,7 @@ export interface ResponseInfo {
   errorCode?: string | undefined
 }
 
-export type Access = (line: AccessLine) => void
+export type WriteAccessLine = (line: AccessLine) => void
 
 /** Matches text that needs no escaping in JSON (RFC 8259 §7). */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
@@ -102,7 +102,7 @@ export const arrival = fastifyPlugin(
  * The last policy: writes one line per response just before the response is sent. An `onResponse` hook would add a fifth to
  * the time that a request takes.
  */
-export const accessLog = fastifyPlugin<{ write: Access }>(
+export const accessLog = fastifyPlugin<{ write: WriteAccessLine }>(
   async (app, { write }) => {
     app.addHook('onSend', (request, reply, payload, done) => {
       const status = reply.statusCode

@@ -7,7 +7,7 @@ type Values = Record<string, unknown>
  * The declared fields of a body: unknown and read-only fields are ignored, absent ones get their default or null, and
  * instants are converted to UTC.
  */
-export function valuesOf({ fieldNames, normalizers, complete }: Served, body: Values): Values {
+export function bodyValues({ fieldNames, normalizers, complete }: Served, body: Values): Values {
   const values: Values = {}
   const filled = complete(body)
   for (const name of fieldNames) values[name] = filled[name] ?? null
@@ -37,5 +37,5 @@ export function validated(served: Served, merged: Values): Values {
   const candidate = Object.fromEntries(present.map((name) => [name, merged[name]]))
   const result = served.check(candidate)
   if ('error' in result) throw fromValidation(result.error, 'body')
-  return valuesOf(served, candidate)
+  return bodyValues(served, candidate)
 }

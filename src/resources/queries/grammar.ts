@@ -60,7 +60,7 @@ const isListable = ({ schema }: ConditionField): boolean =>
   choicesOf(schema)?.every((choice) => typeof choice === 'string' && !choice.includes(',')) ?? false
 
 /** The names that an alternative of `or` can begin with. */
-export const namesOf = ({ fields, parameters }: QueryGrammar): string[] => [
+export const parameterNames = ({ fields, parameters }: QueryGrammar): string[] => [
   ...fields.keys(),
   ...[...parameters].filter(([, { operator }]) => operator !== 'in').map(([name]) => name),
 ]

@@ -5,7 +5,7 @@ import type { Filter } from '../../storage/rows/page-query.ts'
 import { endOfPrefix, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
 import type { ConditionField } from '../conditions/fields.ts'
 import { readCondition } from '../conditions/read-condition.ts'
-import { maxQuery, namesOf, type QueryGrammar } from './grammar.ts'
+import { maxQuery, parameterNames, type QueryGrammar } from './grammar.ts'
 
 /** What a query selects: filters, for which indexes are chosen, and a test of everything else. */
 export interface Comparisons {
@@ -96,7 +96,9 @@ function readAlternatives(text: string, grammar: QueryGrammar, errors: FieldErro
     const field = grammar.fields.get(name)
     const isKnown = operator === undefined || (operator !== 'in' && grammar.parameters.has(`${name}[${operator}]`))
     if (field === undefined || !isKnown) {
-      return refuse(`does not support '${match[0].split(':', 1)[0]?.slice(0, 80)}'; use ${namesOf(grammar).join(', ')}`)
+      return refuse(
+        `does not support '${match[0].split(':', 1)[0]?.slice(0, 80)}'; use ${parameterNames(grammar).join(', ')}`,
+      )
     }
     const sent = quoted === undefined ? raw : quoted.replaceAll('""', '"')
     tests.push(readComparison(field, operator ?? '=', sent, 'or', errors))

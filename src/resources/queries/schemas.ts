@@ -4,7 +4,7 @@ import { documentedAs, undocumented } from '../../http/partial-schema.ts'
 import { choicesOf, columnType, columnTypes } from '../column-types.ts'
 import type { ConditionField } from '../conditions/fields.ts'
 import { isDayField } from '../conditions/values.ts'
-import { type ComparisonParameter, maxQuery, namesOf, type QueryGrammar } from './grammar.ts'
+import { type ComparisonParameter, maxQuery, parameterNames, type QueryGrammar } from './grammar.ts'
 
 const sentences: Readonly<Record<string, (field: string) => string>> = {
   in: (field) =>
@@ -84,7 +84,7 @@ const forms = 'field:value or field[operator]:value, separated by commas'
 
 /** What the document says about `or`. The pattern cannot say which days exist. */
 function documentedAlternatives(grammar: QueryGrammar, example: Readonly<Record<string, unknown>>) {
-  const names = Map.groupBy(namesOf(grammar), (name) => valuePattern(name, grammar))
+  const names = Map.groupBy(parameterNames(grammar), (name) => valuePattern(name, grammar))
   const one = [...names].map(
     ([value, of]) => `(${of.map((name) => name.replace(/[[\]]/g, '\\$&')).join('|')}):${value}`,
   )
