@@ -59,7 +59,8 @@ forEachEngine((engine) => {
       .executeTakeFirst()) as unknown as Record<string, unknown>
 
   describe('a write-only field', () => {
-    const hasNone = (body: string) => assert.doesNotMatch(body, /1234|4321|pin|hint|top-secret|"secret"/)
+    // Random ids may contain such digits or letters inside.
+    const hasNone = (body: string) => assert.doesNotMatch(body, /\b(1234|4321|pin|hint)\b|top-secret|"secret"/)
 
     it('is stored, and is in no response to POST, GET, PUT, PATCH or a list (T-API-04)', async () => {
       const subscription = { event: 'card.*', callbackUrl: 'http://127.0.0.1:9/cards' }
