@@ -7,7 +7,6 @@ import { mergePatch } from '../http/policies/body-parsing.ts'
 import type { Versioned } from '../http/policies/conditional.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Row } from '../storage/rows/rows.ts'
-import { canRead } from './access/enforce.ts'
 import { patchOf } from './constraints/kept-fields.ts'
 import type { CollectionOperation, Declaration, Guard, Served } from './declaration.ts'
 import { idParams } from './id-params.ts'
@@ -20,7 +19,8 @@ import { expandOf, readExpanded } from './relations/read-expanded.ts'
 import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
 import { servedResource } from './serve.ts'
-import { type BodyRequest, create, notFound, patch, type RowRequest, removeRow, replace } from './writes.ts'
+import { type BodyRequest, notFound, type RowRequest, readableRow } from './writes/change.ts'
+import { create, patch, removeRow, replace } from './writes/writes.ts'
 
 /** What the routes of a resource have in common: path, scope, cacheability, operation id. */
 function route(
@@ -107,11 +107,8 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
       querystring: Type.Object({ fields: Fields, ...expandParameter(served.relations) }),
       response,
     }
-    return {
-      ...common,
-      schema,
-      handler: (request, reply) => (served.accessOf ? readAllowed : read)(served, request as RowRequest, reply),
-    }
+    const respond = served.accessOf ? readAllowed : read
+    return { ...common, schema, handler: (request, reply) => respond(served, request as RowRequest, reply) }
   },
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
@@ -161,9 +158,7 @@ function read(served: Served, request: RowRequest, reply: FastifyReply): Promise
 async function readAllowed(served: Served, request: RowRequest): Promise<Versioned> {
   const { id } = request.params
   const access = await served.accessOf?.(callerOf(request))
-  const row = await served.rows.find(id)
-  if (row === undefined || !canRead(served.declaration, access, row)) throw notFound(served, id)
-  return served.serialize(row, request)
+  return served.serialize(readableRow(served, id, await served.rows.find(id), access), request)
 }
 
 const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<Row>> = { replace, patch }

@@ -1,4 +1,4 @@
-import type { Caller } from '../../http/policies/authenticate.ts'
+import { type Caller, isUserId } from '../../http/policies/authenticate.ts'
 import type { Database } from '../../storage/database.ts'
 import type { CallerFacts } from './rules.ts'
 
@@ -24,8 +24,6 @@ export function callerFacts({ db, now }: { db: Database; now: () => number }) {
     return facts
   }
 }
-
-const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
 async function readFacts({ reserved }: Database, clientId: string, subject: string): Promise<CallerFacts> {
   const client = { id: clientId }

@@ -8,7 +8,7 @@ import type { Expand } from './reference.ts'
 
 const maxDepth = 3
 const maxNames = 10
-/** The most rows that one response adds. */
+/** Maximum number of rows that one response adds. */
 const maxExpanded = 1_000
 
 /** The `expand` parameter of a read; none if there is nothing to expand. */

@@ -7,7 +7,7 @@ import { lister } from '../list.ts'
 import { listQuerySchema } from '../list-query.ts'
 import { capital } from '../queries/bounds.ts'
 import { listItemSerializer } from '../representation.ts'
-import { notFound, type RowRequest } from '../writes.ts'
+import { notFound, type RowRequest } from '../writes/change.ts'
 import { requireReadable } from './readable.ts'
 
 /**

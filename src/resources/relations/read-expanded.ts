@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isNarrowed, parseFields, pick } from '../../http/policies/partial-response.ts'
 import type { Served } from '../declaration.ts'
-import { notFound, type RowRequest } from '../writes.ts'
+import { notFound, type RowRequest } from '../writes/change.ts'
 
 /** The `expand` parameter of a request, unless it is absent or empty. */
 export const expandOf = (request: FastifyRequest): string | undefined =>

@@ -30,7 +30,7 @@ const tickets = collection({
   },
 })
 
-/** Its new rows belong to the north, whoever creates them. */
+/** New rows always belong to the tenant `north`. */
 const letters = collection({
   path: '/letters',
   noun: 'letter',

@@ -1,0 +1,128 @@
+import type { FastifyRequest } from 'fastify'
+import { callerOf } from '../../http/policies/authenticate.ts'
+import { meets, type preconditionOf } from '../../http/policies/conditional.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { InTransaction } from '../../idempotency/idempotent-write.ts'
+import type { Queryable } from '../../storage/database.ts'
+import type { Row } from '../../storage/rows/rows.ts'
+import { assertWritable, canRead } from '../access/enforce.ts'
+import type { RowAccess } from '../access/rules.ts'
+import { checkImmutable } from '../constraints/kept-fields.ts'
+import { checkRules } from '../constraints/rules.ts'
+import { duplicateProblem } from '../constraints/unique.ts'
+import type { GuardedChange, Served } from '../declaration.ts'
+
+export type RowRequest = FastifyRequest<{ Params: { id: number } }>
+export type BodyRequest = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
+
+/** The 404 problem for a missing row. */
+export const notFound = ({ declaration }: Served, id: number) =>
+  new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${Number.isSafeInteger(id) ? id : 'with this id'}`)
+
+/** The row that was read. Throws 404 if there is none, or none that the caller can read. */
+export function readableRow(served: Served, id: number, row: Row | undefined, access: RowAccess | undefined): Row {
+  if (row === undefined || !canRead(served.declaration, access, row)) throw notFound(served, id)
+  return row
+}
+
+/** Returns `db.write`, with 409 DUPLICATE_RESOURCE for a duplicate of unique values. */
+export function writeUnit({ db, declaration }: Served): InTransaction<Queryable> {
+  if (declaration.unique.length + declaration.tuples.length === 0) return db.write
+  return (work) =>
+    db.write(work).catch((error) => {
+      throw db.engine.isDuplicate(error) ? duplicateProblem(db.engine, error, declaration) : error
+    })
+}
+
+type Precondition = ReturnType<typeof preconditionOf>
+
+/** Runs a change under the guard of the resource, if it has one. */
+export const guarded = <T>(
+  { guard }: Served,
+  tx: Queryable,
+  change: GuardedChange,
+  run: () => Promise<T | undefined>,
+) => (guard ? guard.change(tx, change, run) : run())
+
+export type Values = Record<string, unknown>
+
+/** What a row must meet to be changed. */
+interface ChangeTerms {
+  precondition: Precondition
+  access: RowAccess | undefined
+}
+
+/** The precondition of the statement that changes a row. */
+export const rowPrecondition = ({ precondition, access }: ChangeTerms) =>
+  access ? { ...precondition, passes: access.write } : precondition
+
+/** Changes a row that meets the terms. Throws 404, 403 or 412 if there is none. */
+export async function change(served: Served, request: RowRequest, values: Values, terms: ChangeTerms): Promise<Row> {
+  const { id } = request.params
+  const now = new Date(served.now()).toISOString()
+  const caller = callerOf(request)
+  const { access } = terms
+  const precondition = rowPrecondition(terms)
+  const work = async (tx: Queryable) => {
+    const update = async () => {
+      const { references, rows } = served
+      if (references && !(await references.changed(tx, id, values, precondition))) return undefined
+      return rows.update(tx, id, values, precondition, now)
+    }
+    const changed = await guarded(served, tx, { id, values, caller }, update)
+    if (changed) assertWritable(served.declaration, access, changed.row, 'store')
+    if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
+    return changed?.row
+  }
+  return (await writeUnit(served)(work)) ?? throwUnmatched(served, id, access)
+}
+
+/** For a write that matched no row: 404 if the caller can read no such row, 403 if it may only read it, otherwise 412. */
+export async function throwUnmatched(served: Served, id: number, access: RowAccess | undefined): Promise<never> {
+  const row = readableRow(served, id, await served.rows.find(id), access)
+  assertWritable(served.declaration, access, row, 'change')
+  throw new Problem(
+    'PRECONDITION_FAILED',
+    `The ${served.declaration.noun} ${id} does not meet the request's conditions`,
+  )
+}
+
+const maxAttempts = 10
+
+/**
+ * Changes a row to values that depend on it: writes them if the row is unchanged, and otherwise retries with the new row.
+ * What the caller may not read or write is 404 or 403 before its values are compared.
+ */
+export async function revise(
+  served: Served,
+  request: BodyRequest,
+  precondition: Precondition,
+  valuesFrom: (row: Row) => Values,
+): Promise<Row> {
+  const { id } = request.params
+  const access = served.accessOf && (await served.accessOf(callerOf(request)))
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
+    const row = readableRow(served, id, await served.rows.find(id), access)
+    assertWritable(served.declaration, access, row, 'change')
+    const values = valuesFrom(row)
+    checkImmutable(served.declaration.immutable, row, values)
+    checkRules(served.declaration, values)
+    if (!meets(row, precondition)) {
+      // Authorization precedes preconditions (RFC 9110 §13.2.1), so the guard still runs; no row meets this precondition.
+      return served.guard
+        ? change(served, request, values, { precondition: { matches: [] }, access })
+        : throwUnmatched(served, id, access)
+    }
+    const unchanged = { ...precondition, matches: [row.revision] }
+    const changed = await change(served, request, values, { precondition: unchanged, access }).catch(ignoreOutdated)
+    if (changed) return changed
+  }
+  throw new Problem('SERVICE_UNAVAILABLE', 'Other requests keep changing this resource; try again', {
+    headers: { 'retry-after': '1' },
+  })
+}
+
+function ignoreOutdated(error: unknown): undefined {
+  if (error instanceof Problem && error.code === 'PRECONDITION_FAILED') return
+  throw error
+}

@@ -1,0 +1,109 @@
+import type { FastifyReply } from 'fastify'
+import { applyMergePatch } from '../../http/merge-patch.ts'
+import { callerOf } from '../../http/policies/authenticate.ts'
+import { checkPostPreconditions, preconditionOf } from '../../http/policies/conditional.ts'
+import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
+import type { Row } from '../../storage/rows/rows.ts'
+import { assertWritable } from '../access/enforce.ts'
+import type { RowAccess } from '../access/rules.ts'
+import { bodyValues, rejectInvalidMembers, validated } from '../constraints/body-values.ts'
+import { settable } from '../constraints/creation.ts'
+import { keptFields } from '../constraints/kept-fields.ts'
+import { checkRules } from '../constraints/rules.ts'
+import type { Served } from '../declaration.ts'
+import {
+  type BodyRequest,
+  change,
+  guarded,
+  type RowRequest,
+  revise,
+  rowPrecondition,
+  throwUnmatched,
+  type Values,
+  writeUnit,
+} from './change.ts'
+
+/** POST: 201 with the new resource, its location and its validators. Awaits nothing without access rules. */
+export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
+  checkPostPreconditions(request)
+  const now = new Date(served.now()).toISOString()
+  const values = bodyValues(served, served.created(request.body))
+  checkRules(served.declaration, values)
+  const access = served.accessOf?.(callerOf(request))
+  const insert = (reach?: RowAccess) => insertRow(served, request, reply, { values, now, access: reach })
+  return access === undefined ? insert() : access.then(insert)
+}
+
+interface NewRow {
+  values: Values
+  now: string
+  access: RowAccess | undefined
+}
+
+function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, { values, now, access }: NewRow) {
+  const caller = callerOf(request)
+  if (access) values.createdBy = access.createdBy
+  return idempotentWrite(request, reply, writeUnit(served), async (tx) => {
+    if (served.references) await served.references.created(tx, values)
+    const { row, subscribed } = await served.rows.insert(tx, values, now)
+    assertWritable(served.declaration, access, row, 'store')
+    if (subscribed) await served.announce(tx, 'created', row, caller, now)
+    const location = `${served.prefix}${served.declaration.path}/${row.id}`
+    return { status: 201, headers: { location }, body: served.serialize(row, request) }
+  })
+}
+
+/**
+ * PUT: replaces the whole resource; absent fields get their default, or are removed if they have none. Fields that this
+ * caller cannot see or change keep their values if they are absent.
+ */
+export async function replace(served: Served, request: BodyRequest): Promise<Row> {
+  const precondition = preconditionOf(request, served.requireIfMatch)
+  const { declaration } = served
+  const body = settable(declaration, request.body)
+  const kept = keptFields(declaration, callerOf(request), request.params.id).filter((field) => !(field in body))
+  const values = bodyValues(served, body)
+  const isRowNeeded = declaration.rules.length > 0 && kept.length > 0
+  if (!isRowNeeded && !declaration.immutable.some((field) => field in body)) {
+    checkRules(declaration, values)
+    for (const field of kept) delete values[field]
+    const access = served.accessOf && (await served.accessOf(callerOf(request)))
+    return change(served, request, values, { precondition, access })
+  }
+  return revise(served, request, precondition, (row) => ({
+    ...values,
+    ...Object.fromEntries(kept.map((field) => [field, row[field]])),
+  }))
+}
+
+/**
+ * PATCH with a merge patch (RFC 7396): reads, merges, validates and writes. The result equals a PUT of the merged
+ * resource: a field removed by null gets its default again.
+ */
+export async function patch(served: Served, request: BodyRequest): Promise<Row> {
+  const precondition = preconditionOf(request, served.requireIfMatch)
+  // Before the body is copied, because `readJson` notes long numbers by the object that has them.
+  served.readDecimals?.(request.body)
+  const body = settable(served.declaration, request.body)
+  rejectInvalidMembers(served, body)
+  return revise(served, request, precondition, (row) =>
+    validated(served, applyMergePatch(row, body) as Record<string, unknown>),
+  )
+}
+
+/** Deletes the resource if it meets the precondition; 404 or 412 otherwise. */
+export async function removeRow(served: Served, request: RowRequest): Promise<void> {
+  const { id } = request.params
+  const sent = preconditionOf(request, served.requireIfMatch)
+  const now = new Date(served.now()).toISOString()
+  const caller = callerOf(request)
+  const access = served.accessOf && (await served.accessOf(caller))
+  const precondition = rowPrecondition({ precondition: sent, access })
+  const removed = await served.db.write(async (tx) => {
+    const removal = { id, values: null, caller }
+    const deleted = await guarded(served, tx, removal, () => served.remove(tx, id, precondition, { caller, now }))
+    if (deleted?.subscribed) await served.announce(tx, 'deleted', { id }, caller, now)
+    return deleted !== undefined
+  })
+  if (!removed) await throwUnmatched(served, id, access)
+}
