@@ -1,5 +1,5 @@
 import { errors } from 'jose'
-import type { Verification, Verify } from '../../http/policies/authenticate.ts'
+import { isUserId, type Verification, type Verify } from '../../http/policies/authenticate.ts'
 import type { Database } from '../../storage/database.ts'
 import { accessTokenKinds } from '../provider/adapter.ts'
 import {
@@ -141,8 +141,6 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
     return intersectScopes(scope, row.scopes)
   }
 }
-
-const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
 /**
  * Selects a token's record if the token was revoked, alone or with its grant (`ended`), or if it is still valid

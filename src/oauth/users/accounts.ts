@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { FindAccount } from 'oidc-provider'
 import { passwordChanged, type RecordAudit, theService } from '../../audit/chain.ts'
+import { isUserId } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Engine } from '../../storage/engine.ts'
@@ -33,7 +34,7 @@ export function accountByEmail(db: Database, email: string): Promise<Account | u
 
 /** Finds an account by its subject (`sub`), which is the user's id. */
 export async function accountBySubject(db: Database, subject: string): Promise<Account | undefined> {
-  if (!/^[1-9]\d{0,8}$/.test(subject)) return undefined
+  if (!isUserId(subject)) return undefined
   return accountsIn(db.read).where('users.id', '=', Number(subject)).executeTakeFirst()
 }
 

@@ -1,4 +1,5 @@
 import { type ExpressionBuilder, sql } from 'kysely'
+import { isUserId } from '../../http/policies/authenticate.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Owned } from '../../storage/rows/revision.ts'
 import type { Tables, Webhook } from '../../storage/tables/tables.ts'
@@ -19,8 +20,6 @@ export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: We
   const allowed = client.revokedAt === null ? client.scopes.split(' ') : []
   return granted.filter((scope) => allowed.includes(scope))
 }
-
-const isUserId = (subject: string) => /^[1-9]\d{0,8}$/.test(subject)
 
 /**
  * Filters out rows of deleted users; keeps those owned by a client, by another issuer's subject, or by an existing
