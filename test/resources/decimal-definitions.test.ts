@@ -2,16 +2,15 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { type TObject, type TSchema, Type } from 'typebox'
 import { loadDefinition } from '../../src/cli/load-definition.ts'
 import { service as define } from '../../src/definition/service.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Decimal, Money } from '../../src/resources/decimal-fields.ts'
 import { Title } from '../../src/resources/field-types.ts'
-import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { successiveAppsOn, type TestApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const linesOf = (body: TObject, more: object = {}) => collection({ path: '/lines', noun: 'line', body, ...more })
@@ -187,24 +186,13 @@ describe('the declaration of a decimal', () => {
 
 forEachEngine((engine) => {
   describe('a decimal in a later definition', () => {
-    let db: Database
-    let services: TestApp[] = []
-    beforeEach(async () => {
-      db = await engine.database()
-      services = []
-    })
-    afterEach(async () => {
-      for (const { app } of services) await app.close()
-      await db.close()
-    })
+    const { state, start: startApp } = successiveAppsOn(engine)
     const url = '/lines'
 
     /** Starts an app for a definition, after migrating its tables. */
     const start = async (fields: Record<string, TSchema>, more: object = {}) => {
       const definition = define({ resources: [linesOf(Type.Object({ text: Title, ...fields }), more)] })
-      const done = await migrate(db, { tables: definition.tables })
-      const service = await testApp(db, { definition })
-      services.push(service)
+      const { done, service } = await startApp(definition)
       const send: TestApp['send'] = (request) => service.send({ scopes: 'lines:read lines:write', ...request })
       return { done, definition, send }
     }
@@ -219,7 +207,7 @@ forEachEngine((engine) => {
       assert.deepEqual([read.json().amount, headers.etag], ['-12345678901234.5678', '"2"'])
       assert.equal((await send({ url: `${url}?amount=-12345678901234.5678&maxAmount=0` })).json().length, 2)
       assert.equal((await send({ method: 'POST', url, payload: { text: 'C' } })).json().amount, '-12345678901234.5678')
-      assert.deepEqual(await migrate(db, { tables: definition.tables }), [])
+      assert.deepEqual(await migrate(state.db, { tables: definition.tables }), [])
     })
 
     it('accepts another precision, which changes no stored value', async () => {

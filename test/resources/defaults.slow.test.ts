@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict'
-import { afterEach, beforeEach, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { type TObject, Type } from 'typebox'
 import { service as define } from '../../src/definition/service.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { type ReportKind, readOf } from '../../src/reports/report-types.ts'
 import { collection } from '../../src/resources/collection.ts'
 import { Instant, Title } from '../../src/resources/field-types.ts'
-import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { openSnapshot } from '../../src/storage/open.ts'
-import { appOn, type TestApp, testApp } from '../support/app.ts'
+import { appOn, successiveAppsOn, type TestApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const fields = {
@@ -178,24 +177,13 @@ forEachEngine((engine) => {
   })
 
   describe('a default added by a later definition', () => {
-    let db: Database
-    let services: TestApp[] = []
-    beforeEach(async () => {
-      db = await engine.database()
-      services = []
-    })
-    afterEach(async () => {
-      for (const { app } of services) await app.close()
-      await db.close()
-    })
+    const { state, start: startApp } = successiveAppsOn(engine)
     const at = Date.parse('2026-04-01T12:00:00.000Z')
 
     /** Starts an app for a definition, after migrating its tables. */
     const start = async (body: TObject, more: object = {}) => {
       const made = ticketsOf(body, more)
-      const done = await migrate(db, { tables: made.tables, now: () => at })
-      const service = await testApp(db, { definition: made })
-      services.push(service)
+      const { done, service } = await startApp(made, () => at)
       return { done, send: (request: Parameters<TestApp['send']>[0]) => service.send({ scopes, ...request }) }
     }
 
@@ -220,7 +208,7 @@ forEachEngine((engine) => {
           assert.equal((await send({ url: `${url}/1`, headers: tag })).statusCode, 200)
           assert.equal((await send({ url: `${url}?topic=%C3%A4rger` })).json().length, 2)
           const tables = ticketsOf(body, { filters: ['topic'] }).tables
-          assert.deepEqual(await migrate(db, { tables, now: () => at }), [])
+          assert.deepEqual(await migrate(state.db, { tables, now: () => at }), [])
         })
       }
     }

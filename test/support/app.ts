@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before } from 'node:test'
+import { after, afterEach, before, beforeEach } from 'node:test'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response } from 'fastify'
 import { buildApp } from '../../src/app.ts'
 import { type Audit, openAudit } from '../../src/audit/buffer.ts'
@@ -146,4 +146,28 @@ export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp
     assert.deepEqual(service.faults, [])
   })
   return service
+}
+
+/**
+ * For the calling suite: a new database for each test, and a function that migrates the tables of a definition and starts
+ * its app. All apps are closed after the test.
+ */
+export function successiveAppsOn(engine: EngineUnderTest) {
+  const state = {} as { db: Database }
+  let services: TestApp[] = []
+  beforeEach(async () => {
+    state.db = await engine.database()
+    services = []
+  })
+  afterEach(async () => {
+    for (const { app } of services) await app.close()
+    await state.db.close()
+  })
+  const start = async (definition: Definition, now?: () => number) => {
+    const done = await migrate(state.db, { tables: definition.tables, ...(now && { now }) })
+    const service = await testApp(state.db, { definition })
+    services.push(service)
+    return { done, service }
+  }
+  return { state, start }
 }
