@@ -7,11 +7,11 @@ import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { memoryOf, resetPeak } from '../bench/cpu-and-memory.ts'
 import { expectResponse, proxied, send } from '../bench/http.ts'
 import { openSandbox } from '../bench/sandbox.ts'
 import { type Service, startService } from '../bench/service.ts'
+import { positionalsOr } from './positionals.ts'
 
 const usage = `Creates reports of a small and a large number of users in every format without a size limit, three times each, on a
 service of its own, while a client reads users one after another. Checks each file with an independent reader: sqlite3 for
@@ -27,14 +27,7 @@ The exit code is 1 if a file is incomplete, if memory exceeds 300 MiB or grows b
 or if the 99th percentile of the reads more than doubles in the large run. The small run is too short for that comparison.
 `
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { help: { type: 'boolean', default: false } },
-})
-if (values.help) {
-  process.stdout.write(usage)
-  process.exit()
-}
+const positionals = positionalsOr(usage)
 const [small = 100_000, large = 1_000_000] = positionals.map((text) => {
   const rows = Number(text)
   if (!Number.isSafeInteger(rows) || rows < 1) throw new Error(`${text}: expected a whole number of rows, 1 or more`)

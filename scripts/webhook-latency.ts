@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { expectResponse } from '../bench/http.ts'
 import { openSandbox } from '../bench/sandbox.ts'
 import { startService } from '../bench/service.ts'
 import { withoutLimits } from '../test/support/limits.ts'
+import { positionalsOr } from './positionals.ts'
 
 const usage = `Measures the webhook latency of an idle service: from sending the request that causes an event, including its
 commit, to the first byte at the receiver.
@@ -19,14 +19,7 @@ commit, to the first byte at the receiver.
 The exit code is 1 if the median is 20 ms or more.
 `
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { help: { type: 'boolean', default: false } },
-})
-if (values.help) {
-  process.stdout.write(usage)
-  process.exit()
-}
+const positionals = positionalsOr(usage)
 const events = Number(positionals[0] ?? 200)
 if (!Number.isSafeInteger(events) || events < 1) {
   throw new Error(`events ${positionals[0]}: expected a whole number, 1 or more`)

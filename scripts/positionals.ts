@@ -1,0 +1,12 @@
+import { parseArgs } from 'node:util'
+
+/** The arguments of a script without options; `--help` prints the usage and exits. */
+export function positionalsOr(usage: string): string[] {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { help: { type: 'boolean', default: false } },
+  })
+  if (!values.help) return positionals
+  process.stdout.write(usage)
+  process.exit()
+}
