@@ -53,8 +53,8 @@ export const usage = `Measures the service relative to a reference on the same c
   --connections N   keep-alive connections of the load generator (32)
   --rows N          products in the database, and rows of the report (1000000)
   --only NAME       only this row: get, get-random, not-modified, list, token, remembered-token, report,
-                    report-postgres, report-ndjson, report-xlsx, webhooks, mixed, create, get-counted,
-                    not-modified-counted, greedy or overload
+                    report-postgres, report-ndjson, report-xlsx, webhooks, list-rule, list-expand, mixed, create,
+                    get-counted, not-modified-counted, greedy or overload
   --tls             HTTPS for both instead of plain HTTP behind a proxy
   --json FILE       file for the figures (bench/results/<date>.json)
   --check           exit with 1 if a ratio is below its floor

@@ -32,9 +32,11 @@ const reads = (headers: Headers, rows: number) =>
 /** Returns ids from the whole table, all with the same number of digits if the table is large. */
 const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (distinct + 26)))
 
+const productPages = (headers: Headers, _rows: number, service: Target) => pages(service, headers, '/products?limit=50')
+
 /** Builds requests for successive pages by following the `next` link of each page. */
-async function pages(headers: Headers, _rows: number, service: Target): Promise<string[]> {
-  const paths = ['/products?limit=50']
+export async function pages(service: Target, headers: Headers, first: string): Promise<string[]> {
+  const paths = [first]
   while (paths.length < distinct) {
     const response = await expectResponse(service, 200, { method: 'GET', path: paths.at(-1) as string, headers })
     const next = /<([^>]+)>; rel="next"/.exec(String(response.headers.link))?.[1]
@@ -88,7 +90,14 @@ export const rows: RequestRow[] = [
     referenceStatus: 200,
     requests: (headers, count) => reads({ ...headers, 'if-none-match': '"1"' }, count),
   },
-  { name: 'list', title: 'GET /products?limit=50', floor: 0.4, status: 200, referenceStatus: 200, requests: pages },
+  {
+    name: 'list',
+    title: 'GET /products?limit=50',
+    floor: 0.4,
+    status: 200,
+    referenceStatus: 200,
+    requests: productPages,
+  },
   {
     name: 'create',
     title: 'POST /products, durable',

@@ -2,6 +2,7 @@ import { type Bench, type Measurement, type Options, readOptions, usage } from '
 import { canPin, memoryOf } from './cpu-and-memory.ts'
 import { expectResponse } from './http.ts'
 import { greedyRow, overloadRow } from './limits.ts'
+import { ownListRows } from './own-lists.ts'
 import { formatRows, postgresRow, reportRow } from './reports.ts'
 import { countedRows, requestRows } from './requests.ts'
 import { conclude, type Row } from './results.ts'
@@ -22,6 +23,7 @@ const measurements = [
   postgresRow,
   ...formatRows,
   webhooksRow,
+  ...ownListRows,
   mixed,
   create,
   ...countedRows,

@@ -46,6 +46,18 @@ export interface ServiceOptions {
   flags?: readonly string[]
   /** A database on a different engine, and the function that fills it. */
   database?: { url: string; fill: (rows: number) => void }
+  /** A definition other than the default one. */
+  definition?: OwnDefinition
+}
+
+/** A file that exports a definition, the function that fills its tables, and what the load requests of it. */
+export interface OwnDefinition {
+  file: string
+  fill: (databaseFile: string, rows: number) => void
+  /** The scopes of access tokens. */
+  scopes: string
+  /** The path of every request. */
+  path: string
 }
 
 /** Migrates and fills a database, and starts `plinth serve` on it in production mode, by default without limits. */
@@ -53,7 +65,7 @@ export async function startService(
   sandbox: Sandbox,
   { rows, tls, profile }: Options,
   pin: boolean,
-  { name = 'data', limits = withoutLimits, flags, database }: ServiceOptions = {},
+  { name = 'data', limits = withoutLimits, flags, database, definition = products }: ServiceOptions = {},
 ): Promise<Service> {
   const dataDir = join(sandbox.folder, name)
   const port = await freePort()
@@ -61,10 +73,11 @@ export async function startService(
     ...settings(dataDir, port, tls),
     ...limits,
     ...(database && { DATABASE_URL: database.url }),
+    ...(definition.file && { PLINTH_DEFINITION: definition.file }),
   })
   const databaseFile = join(dataDir, 'plinth.db')
   await runToEnd(sandbox, [program, 'migrate'], env)
-  database ? database.fill(rows) : fill(databaseFile, rows)
+  database ? database.fill(rows) : definition.fill(databaseFile, rows)
   const logFile = join(sandbox.folder, `${name}.log`)
   const log = openSync(logFile, 'a')
   // Without flags, runs the program itself, so that the Node.js flags in its first line are measured as well.
@@ -77,8 +90,8 @@ export async function startService(
   const service = {
     ...{ name: 'service' as const, pid: child.pid as number, port, tls, databaseFile },
     pemFile: join(dataDir, 'certificates/server.pem'),
-    token: () => newToken({ port, tls }),
-    trimLog: () => trim(logFile),
+    token: () => newToken({ port, tls }, definition.scopes),
+    trimLog: () => trim(logFile, definition.path),
     stop: () => sandbox.stop(child),
   }
   await untilReady(service, () => child.exitCode !== null, logFile)
@@ -117,17 +130,16 @@ async function untilReady(target: Target, hasEnded: () => boolean, logFile: stri
   }
 }
 
-async function newToken(target: Pick<Target, 'port' | 'tls'>): Promise<string> {
+async function newToken(target: Pick<Target, 'port' | 'tls'>, scopes: string): Promise<string> {
   const credentials = Buffer.from(`${client.id}:${client.secret}`).toString('base64')
   const headers = { authorization: `Basic ${credentials}`, 'content-type': 'application/x-www-form-urlencoded' }
-  const scopes = 'products:write users:read reports:write reports:read webhooks:write admin'
   const form = encodeURI(`grant_type=client_credentials&scope=${scopes}`)
   const { body } = await expectResponse(target, 200, { method: 'POST', path: '/oauth/token', headers, body: form })
   return (JSON.parse(body) as { access_token: string }).access_token
 }
 
-function trim(file: string): void {
-  if (!readFileSync(file, 'utf8').includes('"path":"/products')) throw new Error('The service wrote no access log')
+function trim(file: string, path: string): void {
+  if (!readFileSync(file, 'utf8').includes(`"path":"${path}`)) throw new Error('The service wrote no access log')
   truncateSync(file)
 }
 
@@ -185,6 +197,14 @@ function fill(file: string, count: number): void {
   }
   db.exec('commit; pragma wal_checkpoint(truncate)')
   db.close()
+}
+
+/** The default definition. */
+const products: OwnDefinition = {
+  file: '',
+  fill,
+  scopes: 'products:write users:read reports:write reports:read webhooks:write admin',
+  path: '/products',
 }
 
 /** Returns the number of products in a database file. */
