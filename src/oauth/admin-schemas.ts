@@ -6,7 +6,7 @@ const Instant = Type.String({ format: 'date-time' })
 const Addresses = (description: string) =>
   Type.Array(Type.String(), { description, examples: [['https://app.example/cb']] })
 
-/** Combines a schema with null in a single schema, so that a value of the wrong type produces only one error. */
+/** Makes a schema nullable without a union, so that a value of the wrong type produces only one error. */
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 
@@ -121,7 +121,7 @@ const apiKey = {
 }
 
 export const ApiKeyView = partialSchema(Type.Object(apiKey))
-/** A new API key with its text; no other response contains the text. */
+/** A new API key, including its text, which no other response contains. */
 export const CreatedApiKey = Type.Object({
   ...apiKey,
   key: Type.String({

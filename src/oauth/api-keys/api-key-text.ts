@@ -5,7 +5,7 @@ const prefix = 'plk_'
 const form = /^plk_([A-Za-z0-9_-]{43})([A-Za-z0-9_-]{6})$/
 const secretBytes = 32
 
-/** Computes a key's checksum, which detects mistyped keys without a database query. */
+/** Computes the checksum that detects mistyped keys without a database query. */
 function checksum(secret: string): string {
   const bytes = Buffer.alloc(4)
   bytes.writeUInt32BE(crc32(prefix + secret))
@@ -18,7 +18,7 @@ export function newApiKey(random: (size: number) => Uint8Array = randomBytes): s
   return prefix + secret + checksum(secret)
 }
 
-/** Returns whether a text is a well-formed key. */
+/** Returns whether the text is a well-formed key. */
 export function isApiKey(text: string): boolean {
   const [, secret, check] = form.exec(text) ?? []
   return secret !== undefined && check === checksum(secret)
@@ -27,5 +27,5 @@ export function isApiKey(text: string): boolean {
 /** Returns the digest under which a key is stored; plain SHA-256 is enough because keys are random. */
 export const apiKeyHash = (key: string): string => hash('sha256', key, 'hex')
 
-/** Returns the visible prefix of a key, by which users tell keys apart. */
+/** Returns the key's visible prefix, which helps users tell their keys apart. */
 export const apiKeyHint = (key: string): string => key.slice(0, prefix.length + 6)

@@ -76,7 +76,7 @@ const normalized = (settings: ApiKeySettings): ApiKeySettings => {
 /** Valid settings with no limits, used to validate partial updates. */
 const unlimited: ApiKeySettings = { name: 'unchanged', rate: null, quota: null, expiresAt: null }
 
-/** A key that is not stored yet: its text, and its row, which contains only a digest. */
+/** A key that has not been stored yet: its text and its row, which contains only a digest of the text. */
 export interface DraftApiKey {
   apiKey: ApiKey
   key: string
@@ -177,7 +177,7 @@ async function change(
   })
 }
 
-/** Locks the row until the transaction ends by updating it to its current values. */
+/** Locks the row for the rest of the transaction with an update that changes nothing. */
 async function locked(tx: Queryable, id: string): Promise<ApiKey | undefined> {
   const touch = tx.updateTable('apiKeys').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

@@ -28,15 +28,15 @@ const recheckMs = 30_000
 const useGrainMs = 60_000
 
 /**
- * Creates the lookup for `X-API-Key`. A key only selects whose limits apply and does not authenticate, so unknown,
- * expired and revoked keys are ignored. Lookups of cached keys are synchronous. The time of last use is recorded to the
+ * Creates the lookup for `X-API-Key`. A key does not authenticate; it only determines whose limits apply, so unknown,
+ * expired and revoked keys are ignored. Lookups of cached keys are synchronous. The time of last use is accurate to the
  * minute.
  */
 export function apiKeyReader({ db, now, cacheSize = 10_000, onError }: ApiKeyReaderOptions): ApiKeyReader {
   const known = new Map<string, Known>()
   const used = new Map<string, number>()
   const live = db.read.selectFrom('apiKeys').where('revokedAt', 'is', null)
-  // Prepared statements return snake_case column names; a one-word alias reads the same in camelCase.
+  // Prepared statements return snake_case column names, so use a one-word alias, which is the same in camelCase.
   const find = db.prepare(live.select(['id', 'rate', 'quota', 'expiresAt as ends']).where('keyHash', '=', ''))
   let timer: NodeJS.Timeout | undefined
 

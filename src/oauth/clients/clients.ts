@@ -24,7 +24,7 @@ export const randomToken = (random: (size: number) => Uint8Array, bytes: number)
 /** Returns the context to which a client secret's digest is bound (`sealer.digest`). */
 export const clientSecretContext = (id: string) => `client:${id}`
 
-/** A client that is not registered yet: its secret, and its row, which contains only a digest of the secret. */
+/** A client that has not been registered yet: its secret and its row, which contains only a digest of the secret. */
 export interface DraftClient {
   row: Client
   settings: ClientSettings
@@ -64,8 +64,8 @@ export async function addClient(
 }
 
 /**
- * Registers a client and returns it with its secret, of which only a digest is stored. Throws DUPLICATE_RESOURCE if the
- * id is taken, and the same VALIDATION_ERROR as `draftClient`.
+ * Registers a client and returns it with its secret; the database stores only a digest of the secret. Throws
+ * DUPLICATE_RESOURCE if the id is taken, and the same VALIDATION_ERROR as `draftClient`.
  */
 export async function createClient(
   db: Database,

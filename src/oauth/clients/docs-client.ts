@@ -8,7 +8,7 @@ import { createClient, findClient } from './clients.ts'
 import { isRedirectUri } from './redirect-uris.ts'
 import { revokeClient, updateClient } from './update.ts'
 
-/** The id of the client with which the API reference logs users in. */
+/** The id of the client that the API reference uses to log users in. */
 export const docsClientId = 'docs'
 
 export interface DocsClientOptions {
@@ -28,7 +28,7 @@ export interface DocsClientOptions {
  */
 export async function syncDocsClient(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, baseUrl } = options
-  // The reference offers no login if clients may not register this host, for example because it contains an underscore.
+  // If clients may not register this host, for example because it contains an underscore, the reference offers no login.
   const isEnabled = options.isEnabled && isRedirectUri(redirectUri(baseUrl))
   const found = await findClient(db, docsClientId)
   const change = { db, sealer, actor: theService }
@@ -57,7 +57,7 @@ type DocsSettings = ReturnType<typeof settingsOf>
 const isUpToDate = (client: RegisteredClient, settings: DocsSettings): boolean =>
   Object.entries(settings).every(([name, value]) => String(client[name as keyof DocsSettings]) === String(value))
 
-/** Registers the client. Returns null if an administrator revoked it, because an id is never registered twice. */
+/** Registers the client. Returns null if an administrator revoked it, because a revoked client's id cannot be reused. */
 async function register(options: DocsClientOptions): Promise<string | null> {
   const { db, sealer, scopes } = options
   try {

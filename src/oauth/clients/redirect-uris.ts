@@ -12,7 +12,9 @@ export function isRedirectUri(uri: string): boolean {
   return url.protocol === 'https:' ? host.test(url.hostname) : isNativeUri(uri)
 }
 
-/** Returns whether the URI can only belong to an app on the user's own device; its port may then vary (RFC 8252 §7.3). */
+/**
+ * Returns whether the URI can only belong to an app on the user's own device; if so, its port may vary (RFC 8252 §7.3).
+ */
 export function isNativeUri(uri: string): boolean {
   return loopback.test(uri) || privateUse.test(uri)
 }
@@ -22,7 +24,10 @@ export function isPrivateUse(uri: string): boolean {
   return privateUse.test(uri)
 }
 
-/** Returns whether tokens may be sent in the URI's fragment: the scheme must be https and the host not localhost. */
+/**
+ * Returns whether tokens may be sent in the URI's fragment: the scheme must be https, and the host must not be
+ * localhost.
+ */
 export function isPublicHttps(uri: string): boolean {
   return uri.startsWith('https:') && new URL(uri).hostname !== 'localhost'
 }

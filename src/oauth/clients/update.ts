@@ -39,7 +39,7 @@ export async function updateClient(
 
 /**
  * Gives a confidential client a new secret; the old secret stops working at once. Throws the same errors as
- * `updateClient`. `write` determines the transaction.
+ * `updateClient`. Runs in a new transaction, or in the caller's if `write` is given.
  */
 export async function rotateClientSecret(
   options: ClientChange,
@@ -106,7 +106,7 @@ async function change(
   })
 }
 
-/** Locks the row until the transaction ends by updating it to its current values. */
+/** Locks the row for the rest of the transaction with an update that changes nothing. */
 async function locked(tx: Queryable, id: string): Promise<Client | undefined> {
   const touch = tx.updateTable('clients').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

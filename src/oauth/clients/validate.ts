@@ -116,8 +116,8 @@ function addressRules({ grants, redirectUris, postLogoutRedirectUris }: ClientSe
 const shortened = (uris: readonly string[]) => uris.map((uri) => uri.slice(0, 100))
 
 /**
- * Matches a valid client_id. A client_id must not be numeric, because `sub` can contain a user id, which is numeric, or a
- * client_id (RFC 9068 §5). `.` and `..` are excluded because they cannot be path segments (RFC 3986 §5.2.4).
+ * Matches a valid client_id. A client_id must not be numeric, because `sub` contains either a client_id or a numeric
+ * user id (RFC 9068 §5). `.` and `..` are excluded because they cannot be path segments (RFC 3986 §5.2.4).
  */
 export const clientIdPattern = /^(?!\d+$|\.{1,2}$)[A-Za-z0-9._~-]{1,128}$/
 

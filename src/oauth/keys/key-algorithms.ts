@@ -4,13 +4,15 @@ import type { JWK } from 'jose'
 /** Public keys that may change while the service runs. */
 export interface PublicKeys {
   readonly publicKeys: ReadonlyMap<string, KeyObject>
-  /** Fetches new keys when a token specifies an unknown key, at most every 30 seconds. */
+  /** Fetches the keys again when a token refers to an unknown key, at most every 30 seconds. */
   refresh?: () => Promise<void>
 }
 
 const minModulusBits = 2_048
 
-/** Returns the only algorithm that a key may be used with (RFC 8725 §3.1), or undefined if none is supported. */
+/**
+ * Returns the only algorithm that the key may be used with (RFC 8725 §3.1), or undefined if the key is not supported.
+ */
 export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
   if (type !== 'public') return undefined
   if (asymmetricKeyType === 'ed25519') return 'EdDSA'
@@ -19,7 +21,7 @@ export function algorithmOf({ type, asymmetricKeyType, asymmetricKeyDetails }: K
   return bits >= minModulusBits ? 'RS256' : undefined
 }
 
-/** Returns the usable keys in a JWK set (RFC 7517 §5) by `kid`: signing keys of a supported type and size. */
+/** Returns the usable keys in a JWK set (RFC 7517 §5) by `kid`: only signing keys of a supported type and size. */
 export function usableKeys(set: unknown): Map<string, KeyObject> {
   const keys = (set as { keys?: unknown } | null)?.keys
   if (!Array.isArray(keys)) throw new Error('The document is not a JWK set')

@@ -19,9 +19,15 @@ const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 /** How long a key is used for signing. */
 const lifeMs = 90 * dayMs
-/** How long a key is in the JWKS before it signs: longer than clients cache the JWKS, and longer than any token lives. */
+/**
+ * How long a key is published in the JWKS before it starts to sign: longer than clients cache the JWKS, and longer than
+ * any token is valid.
+ */
 const publishedAheadMs = dayMs
-/** How long a key still verifies after it stops signing: the longest configurable token lifetime plus an hour. */
+/**
+ * How long a key is still used for verification after it stops signing: the longest configurable token lifetime plus an
+ * hour.
+ */
 const verifiesAfterMs = dayMs + hourMs
 
 export interface RotationSources {
@@ -35,11 +41,13 @@ export interface RotationSources {
 
 /** Options for a requested rotation. */
 export interface RotationRequest {
-  /** Whether to sign with a new key at once, even before clients have fetched it, instead of after a day. */
+  /**
+   * Whether to sign with a new key immediately, before all clients have fetched it, instead of publishing it for a day
+   * first.
+   */
   immediately: boolean
   /**
-   * Whether to remove all other keys, which invalidates the tokens that those keys signed; for use after a key has
-   * leaked.
+   * Whether to remove all other keys, which invalidates every token that they signed; for use after a key has leaked.
    */
   discard: boolean
 }
@@ -86,7 +94,10 @@ export function planRequested(
   return { activeFrom: at, retired: discard ? [...keys] : waiting }
 }
 
-/** Applies the scheduled changes in only one of several processes. Usually none are due, and the check costs one read. */
+/**
+ * Applies scheduled changes. If several processes call this at once, only one applies them. Usually no change is due,
+ * and the check costs one read.
+ */
 export async function rotateOnSchedule(sources: RotationSources): Promise<Rotated> {
   const { db, now } = sources
   const { activeFrom, retired } = planScheduled(await storedKeys(db.read), now())

@@ -32,7 +32,7 @@ export interface KeySources {
 }
 
 /**
- * Reads the signing and cookie keys. The first run creates them, only once even if several processes start together.
+ * Reads the signing and cookie keys; creates them on the first run, only once even if several processes start together.
  * Throws if the keys were encrypted under a different master key.
  */
 export async function signingKeys(sources: KeySources): Promise<SigningKeys> {
@@ -89,7 +89,7 @@ const firstOf = <T>(list: T[], at: number): T[] => [
   ...list.slice(at + 1),
 ]
 
-/** Decrypts a text. If it was encrypted under a different master key, throws an error that contains the AAD. */
+/** Decrypts a text. Throws an error that contains the AAD if the text was encrypted under a different master key. */
 export const unsealed = <T>(sealer: Sealer, sealed: string, context: string): T =>
   JSON.parse(sealer.open(sealed, context)) as T
 

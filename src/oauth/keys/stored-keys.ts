@@ -4,7 +4,7 @@ import { calculateJwkThumbprint, type JWK } from 'jose'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 
-/** A stored signing key, whose private half is encrypted. */
+/** A stored signing key. The private key is encrypted. */
 export interface StoredKey {
   kid: string
   alg: string
@@ -18,7 +18,10 @@ export const cookieKeysName = 'cookie_keys'
 export const cookieKeysContext = `settings:${cookieKeysName}`
 export const keyContext = (kid: string) => `signing_keys:${kid}`
 
-/** Creates an RSA 2048 key for RS256, which every client can verify. Takes about 100 ms, but not on the main thread. */
+/**
+ * Creates an RSA 2048 key for RS256, which every client can verify. Takes about 100 ms, but does not block the main
+ * thread.
+ */
 export async function createKey(sealer: Sealer, createdAt: string, activeFrom: string): Promise<StoredKey> {
   const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: 2048 })
   const key = privateKey.export({ format: 'jwk' }) as JWK
@@ -45,8 +48,8 @@ export async function storedCookieKeys({ read }: Database): Promise<string | und
 }
 
 /**
- * Locks the keys until the transaction ends by updating the settings row to its current value. If there is no row yet,
- * inserts the given cookie keys.
+ * Locks the keys for the rest of the transaction, using an update of the settings row that changes nothing. If there is
+ * no row yet, inserts the given cookie keys.
  */
 export async function lockKeys(tx: Queryable, cookieKeys: string): Promise<void> {
   await tx

@@ -56,7 +56,7 @@ export function oauthOperations(at: OauthPaths): HandwrittenOperations {
   }
 }
 
-/** Describes an endpoint that accepts a form from a client, which authenticates in the form or with HTTP Basic. */
+/** Describes an endpoint that accepts a form from a client. The client authenticates in the form or with HTTP Basic. */
 function form(
   operationId: string,
   summary: string,

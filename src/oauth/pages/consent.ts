@@ -14,7 +14,7 @@ export interface ConsentView {
 
 export const consentTitle = ({ clientName }: ConsentView) => `Allow ${clientName}?`
 
-/** Renders the client, the user, the requested scopes in plain language, and where the response is sent. */
+/** Renders the consent page: the client, the user, the requested scopes in plain language, and the redirect target. */
 export function consentBody({ uid, clientName, redirectUri, name, email, asks }: ConsentView): Markup {
   const lines = asks.map((text) => html`<li>${text}</li>`)
   const { host, protocol } = new URL(redirectUri)

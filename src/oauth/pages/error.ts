@@ -2,7 +2,7 @@ import { html, type Markup } from '../../http/pages/html.ts'
 
 export const errorTitle = 'Something went wrong'
 
-/** What the user can do about an error, by error code. */
+/** Advice for the user, by error code. */
 const advice: Record<string, string> = {
   invalid_client: 'The app that sent you here is not registered with this service, or no longer is.',
   invalid_redirect_uri:

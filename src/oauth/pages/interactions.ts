@@ -38,8 +38,8 @@ const denied = { error: 'access_denied', error_description: 'the user denied acc
 
 /**
  * Serves the login and consent pages between an authorization request and its response. Each page belongs to one
- * interaction, whose signed cookie only the requesting browser has. Every form submission redirects with 303 (RFC 9700
- * §4.11).
+ * interaction, identified by a signed cookie that only the requesting browser has. Every form submission redirects with
+ * 303 (RFC 9700 §4.11).
  */
 export const interactions: FastifyPluginAsync<InteractionOptions> = async (app, options) => {
   servePages(app, options)
@@ -154,7 +154,9 @@ async function decide(options: InteractionOptions, request: FormRequest, reply: 
   return finish(options, request, reply, { consent: { grantId } }, true)
 }
 
-/** Remembers only the scopes that were shown; the user is asked for the others once the user's role can grant them. */
+/**
+ * Stores consent only for the scopes that were shown; the user is asked about the others once their role can grant them.
+ */
 async function consent(
   options: InteractionOptions,
   interaction: Interaction,

@@ -10,7 +10,7 @@ export interface InvitationView {
 
 export const invitationTitle = 'Choose a password'
 
-/** Renders the form for setting a password; it shows the e-mail address, read-only, for password managers. */
+/** Renders the form for setting a password. The form includes the e-mail address, read-only, for password managers. */
 export function invitationBody({ action, token, name, email, error }: InvitationView): Markup {
   const invalid = error !== undefined && html` aria-invalid="true"`
   const described = error === undefined ? 'hint' : 'error hint'

@@ -11,7 +11,7 @@ export interface LoginView {
 
 export const loginTitle = 'Sign in'
 
-/** Renders the form for e-mail address and password; focuses the password field if the address is prefilled. */
+/** Renders the login form; focuses the password field if the e-mail address is prefilled. */
 export function loginBody({ uid, clientName, email, error }: LoginView): Markup {
   const onPassword = email !== ''
   const invalid = error !== undefined && html` aria-invalid="true" aria-describedby="error"`

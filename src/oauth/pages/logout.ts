@@ -2,7 +2,7 @@ import { html, type Markup } from '../../http/pages/html.ts'
 
 export const logoutTitle = 'Sign out?'
 
-/** Renders the logout confirmation; the form that the provider supplies contains the CSRF token. */
+/** Renders the logout confirmation page; the provider's form contains the CSRF token. */
 export function logoutBody(providerForm: string, clientName: string | undefined): Markup {
   return html`<p class="lead">${
     clientName === undefined

@@ -17,16 +17,17 @@ export interface RecordSources {
 /** Access tokens are verified by signature. Revoking one marks its record, which is kept until the token expires. */
 export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 
-/** Record kinds whose id is itself a credential; only the SHA-256 of the id is stored. */
+/** Record kinds with an id that is itself a credential; only the SHA-256 hash of the id is stored. */
 const secretKinds = ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']
 
 const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
-/** How long a client that lost the response to a refresh may repeat the request and get the same successor. */
+/** How long a client that lost a refresh response may repeat the request and get the same new refresh token. */
 const refreshGraceMs = 10_000
 const sweepBatch = 1_000
 /**
- * A revocation must outlast its token on every node: a token is accepted for 30 s after it expires, a ready node's clock
- * may be 30 s behind, and a node stays ready for up to 5 s after its clock changes.
+ * Expired records are kept this long, because a revocation must outlast its token on every node: a token is accepted for
+ * 30 s after it expires, a ready node's clock may be 30 s behind, and a node stays ready for up to 5 s after its clock
+ * changes.
  */
 const sweepDelayMs = 5 * 60_000
 /** Sorts after every ISO timestamp. */
@@ -40,7 +41,9 @@ export function records(sources: RecordSources): AdapterFactory {
   return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))
 }
 
-/** Deletes records that expired at least five minutes ago, in batches to keep transactions short; returns how many. */
+/**
+ * Deletes expired records after a delay of five minutes, in short transactions. Returns the number of deleted records.
+ */
 export async function sweepExpired(db: Database, now: () => number): Promise<number> {
   const before = iso(now() - sweepDelayMs)
   for (let swept = 0; ; ) {
@@ -96,7 +99,7 @@ function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPay
   return { ...payload, consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
 }
 
-/** Returns the cutoff: a refresh token first used later than this may be used again; `never` for other kinds. */
+/** Returns the start of the grace period in which a used refresh token may be used again; `never` for other kinds. */
 const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? iso(nowMs - refreshGraceMs) : never)
 const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)
 
@@ -134,7 +137,9 @@ async function upsert(
   )
 }
 
-/** Serializes a payload. Omits the session cookie from an interaction's copy of the session, where nothing reads it. */
+/**
+ * Serializes a payload. Omits the session cookie from an interaction's copy of the session, because it is unused there.
+ */
 function storedText({ session, ...payload }: AdapterPayload): string {
   return JSON.stringify(session ? { ...payload, session: { ...session, cookie: undefined } } : payload)
 }

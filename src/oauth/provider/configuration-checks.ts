@@ -5,8 +5,8 @@ const minKeyLength = 32
 const minModulusBits = 2_048
 
 /**
- * Throws on unsafe oidc-provider settings: development defaults, and missing settings without which the provider would
- * still start.
+ * Throws on unsafe oidc-provider settings: development defaults, and missing settings that do not prevent the provider
+ * from starting.
  */
 export function assertSafeSettings(settings: Configuration): void {
   const violations = violationsOf(settings)
@@ -40,7 +40,7 @@ interface PublicParts {
   n?: string
 }
 
-/** Returns whether a signing key is private. The check is by class, because SigningKey never exposes its private JWK. */
+/** Returns whether a signing key is private. Checks the class, because SigningKey never exposes its private JWK. */
 const isPrivate = (key: PublicParts): boolean => key instanceof SigningKey
 
 function isWhole(adapter: AdapterFactory): boolean {

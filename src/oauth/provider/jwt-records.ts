@@ -86,7 +86,7 @@ async function recordPresented(token: string, adapter: AdapterFactory, nowMs: nu
   await adapter(kind).upsert(jti, record as AdapterPayload, Math.max(1, exp - Math.floor(nowMs / 1_000)))
 }
 
-/** Returns whether the request contained the token itself: for an access token, the JWT and not only its `jti`. */
+/** Returns whether the request contained the token itself: for an access token, the full JWT and not just its `jti`. */
 export function isPresented(ctx: KoaContextWithOIDC, token: { kind: string }): boolean {
   return token.kind === 'RefreshToken' || ctx.state.presentedJwt === true
 }

@@ -97,7 +97,7 @@ function revokeOnLogout(provider: Provider): void {
   })
 }
 
-/** Skips the logout prompt if no user is logged in; the provider would respond with a form that a script submits. */
+/** Skips the logout prompt if no user is logged in; the provider alone would respond with a self-submitting form. */
 function skipLogoutPrompt(provider: Provider, frame: Frame): void {
   const { end_session } = endpoints
   provider.use(async (ctx, next) => {

@@ -35,7 +35,7 @@ async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyRep
 }
 
 /**
- * Returns the reason if a request is invalid. OpenID Connect allows a POST with a form, whose fields are ignored, except
+ * Returns why a request is invalid, if it is. OpenID Connect allows a POST with a form; its fields are ignored, except
  * that a second token is an error (RFC 6750 §2).
  */
 function invalidRequest({ body, headers, query }: FastifyRequest): string | undefined {
@@ -47,7 +47,7 @@ function invalidRequest({ body, headers, query }: FastifyRequest): string | unde
 
 const realm = 'Bearer realm="plinth"'
 
-/** Responds to a request without a token with a challenge that has no error code (RFC 6750 §3.1). */
+/** Responds to a request without a token; the challenge has no error code (RFC 6750 §3.1). */
 function challenge(reply: FastifyReply): FastifyReply {
   const description = 'send an access token in the Authorization header: Bearer <ACCESS_TOKEN>'
   return reply.code(401).header('www-authenticate', realm).send({ error_description: description })

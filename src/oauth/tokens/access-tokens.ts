@@ -53,8 +53,8 @@ export function accessTokenReader(rules: TokenRules): ReadAccessToken {
 type Verified = { payload: JWTPayload; header: JWTHeaderParameters }
 
 /**
- * Returns a function with the checks common to all issuers: a signature by one of the issuer's keys, `iss`, `aud`, `exp`,
- * `nbf`, an `iat` that is not in the future (RFC 9068 §2.2), and no duplicate claims.
+ * Returns a function that performs the checks common to all issuers: a signature by one of the issuer's keys, `iss`,
+ * `aud`, `exp`, `nbf`, an `iat` that is not in the future (RFC 9068 §2.2), and no duplicate claims.
  */
 export function signedBy({ issuer, audience, keys, sharedSecret = null }: TokenRules) {
   const keyOf = async ({ alg, kid }: { alg?: string; kid?: unknown }): Promise<KeyObject> => {

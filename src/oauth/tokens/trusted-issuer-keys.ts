@@ -26,7 +26,7 @@ export interface TrustedIssuerKeys extends PublicKeys {
 
 const cooldownMs = 30_000
 const freshMs = 600_000
-/** Keys not refreshed for this long are no longer trusted, because the issuer may have withdrawn them. */
+/** Keys that have not been refreshed for this long are no longer trusted, because the issuer may have withdrawn them. */
 const staleMs = 24 * 3_600_000
 const timeoutMs = 5_000
 const maxBytes = 262_144

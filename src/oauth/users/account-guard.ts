@@ -11,9 +11,9 @@ interface UserChange {
 }
 
 /**
- * Enforces the account rules in the transaction that changes a user: only callers with the `admin` scope may delete an
- * administrator or change an administrator's e-mail address, the last administrator who can log in cannot be deleted, and
- * a new address invalidates the invitation sent to the old address.
+ * Enforces the account rules in the transaction that changes a user. Only callers with the `admin` scope may delete an
+ * administrator or change an administrator's e-mail address. The last administrator who can log in cannot be deleted. A
+ * new address invalidates the invitation sent to the old address.
  */
 export function accountGuard({ engine }: Pick<Database, 'engine'>) {
   const change = async <T>(tx: Queryable, { id, values, caller }: UserChange, run: () => Promise<T | undefined>) => {

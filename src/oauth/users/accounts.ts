@@ -66,7 +66,9 @@ export async function isActiveAdministrator(tx: Queryable, userId: number): Prom
   return (await account.executeTakeFirst()) !== undefined
 }
 
-/** A transaction locks this row before it removes an administrator, so that no two transactions check concurrently. */
+/**
+ * Every transaction that removes an administrator locks this row first, so that no two transactions check concurrently.
+ */
 const administratorLock = { name: 'administrators', value: '' }
 
 /**

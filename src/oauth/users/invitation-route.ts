@@ -59,7 +59,7 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
         const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, auditActor(request))
         created.push(invitation)
         const { url, expiresAt, email } = invitation
-        // The mail is sent only after the response is stored, so its outcome is not known here.
+        // The mail is sent only after the response is stored, so the stored response does not say whether it was sent.
         const body = { url, expiresAt, email, ...(!sendInvitation && { sent: false }) }
         return { status: 201, headers: {}, body }
       })

@@ -5,7 +5,8 @@ import { iso } from '../../storage/ids.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 
 /**
- * Limits on password attempts: per minute and network, per hour and account, and how many are free before delays begin.
+ * Limits on password attempts: per network and minute, per account and hour, and the number of attempts before delays
+ * begin.
  */
 export interface TryLimits {
   perMinuteAndNetwork: number
@@ -113,8 +114,8 @@ async function increase(tx: Queryable, key: string, windowMs: number, at: number
 const lifeSeconds = 180 * 86_400
 
 /**
- * Defines the cookie that recognizes a device. The cookie does not authenticate; it only selects an attempt counter. Over
- * plain HTTP, which is for local use only, the cookie has no prefix and is not `Secure`.
+ * Defines the cookie that identifies a known device. The cookie does not authenticate; it only selects an attempt
+ * counter. Over plain HTTP, which is for local use only, the cookie has no prefix and is not `Secure`.
  */
 export function deviceCookie(issuer: string) {
   const isSecure = issuer.startsWith('https:')

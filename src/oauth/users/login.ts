@@ -33,7 +33,8 @@ export interface LoginOptions {
   tries: LoginTries
   random: (size: number) => Uint8Array
   /**
-   * Audits successful and failed logins, but never the address as typed, because a user may have typed a password there.
+   * Audits successful and failed logins. Entries never contain the address as typed, because a user may have typed a
+   * password there.
    */
   audit?: Pick<Audit, 'note' | 'tally'>
 }

@@ -74,7 +74,9 @@ async function loadEstimator(): Promise<ZxcvbnFactory> {
   return new ZxcvbnFactory({ graphs, dictionary })
 }
 
-/** Returns whether few guesses suffice. Scores only the beginning, because more characters never weaken a password. */
+/**
+ * Returns whether a few guesses are enough. Scores only the beginning, because more characters never weaken a password.
+ */
 async function isWeak(password: string, own: readonly string[]): Promise<boolean> {
   estimator ??= loadEstimator()
   const beginning = [...password].slice(0, scoredCharacters).join('')

@@ -99,7 +99,7 @@ function callbackOf(server: CurrentServer) {
   }
 }
 
-/** Redirects a form POST to the same request as a GET; 303 makes browsers change the method (RFC 9110 §15.4.4). */
+/** Redirects a form POST to a GET with the same parameters; 303 makes browsers change the method (RFC 9110 §15.4.4). */
 function redirectToGet({ body, routeOptions, headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
   reply.header('cache-control', 'no-store')
   if (!isForm(headers)) {
@@ -121,8 +121,8 @@ function protectedResource(issuer: string, resource: string, scopes: string[]) {
 }
 
 /**
- * Lets the provider parse forms and reject other media types; checks only the body size and that there is a media type.
- * Without Content-Length, checking the size requires reading the whole body.
+ * Lets the provider parse forms and reject other media types; checks only the body size and that a media type is
+ * specified. Without Content-Length, checking the size requires reading the whole body.
  */
 function checkBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance } from 'fastify'
 
-/** The same limit as the provider's own, which the provider would enforce with 400. */
+/** The provider's own limit, enforced here with 413, because the provider would respond with 400. */
 export const bodyLimit = 56 * 1_024
 
 export const isForm = (headers: IncomingHttpHeaders): boolean =>
@@ -43,7 +43,8 @@ export function withBody(raw: IncomingMessage, body: Buffer): IncomingMessage {
 const ids = new WeakMap<ServerResponse, string>()
 
 /**
- * Stores the request id for the provider's response, the only object that the provider's events share with the request.
+ * Stores the request id under the provider's response, the only object that the provider's events share with the
+ * request.
  */
 export const storeRequestId = (response: ServerResponse, id: string): unknown => ids.set(response, id)
 
