@@ -1,6 +1,6 @@
 import { isLongNumber } from './strict-json.ts'
 
-/** A decimal number with at most `precision` digits, of which `scale` follow the decimal point. The bounds are inclusive. */
+/** A decimal type: at most `precision` digits, of which `scale` follow the decimal point. The bounds are inclusive. */
 export interface DecimalForm {
   precision: number
   scale: number
@@ -10,26 +10,26 @@ export interface DecimalForm {
   currency?: string
 }
 
-/** A schema with the description of a decimal in `$defs`, which validators ignore. */
+/** A schema that describes a decimal in `$defs`, which validators ignore. */
 interface Shape {
   $defs?: { decimal?: DecimalForm }
   properties?: Record<string, Shape>
   items?: Shape
 }
 
-/** Returns the form of a decimal from its schema; undefined for any other schema. */
+/** Returns the decimal type that a schema describes; undefined for any other schema. */
 export const decimalFormOf = (schema: object): DecimalForm | undefined => (schema as Shape).$defs?.decimal
 
-/** A double represents every decimal of up to 15 significant digits unambiguously. */
+/** A double distinguishes all decimals with up to 15 significant digits. */
 const maxNumberDigits = 15
-/** Replaces a JSON number with more significant digits; it is not a decimal, so validation rejects it. */
+/** Replaces a JSON number with more significant digits; this text is not a decimal, so validation rejects it. */
 const longNumber = `a number of more than ${maxNumberDigits} significant digits`
 
 const decimalText = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?$/
 
 /**
- * Returns the text with exactly `scale` digits after the decimal point or, if it does not fit the form, an error that says
- * what is allowed.
+ * Returns the text with exactly `scale` digits after the decimal point. If the text does not match the decimal type,
+ * returns an error that says what is allowed.
  */
 export function parseDecimal(text: string, form: DecimalForm): { value: string } | { error: string } {
   const { precision, scale } = form
@@ -48,7 +48,7 @@ export function parseDecimal(text: string, form: DecimalForm): { value: string }
 const atMost = (digits: number) =>
   digits === 0 ? 'no digits' : `at most ${digits} ${digits === 1 ? 'digit' : 'digits'}`
 
-/** Returns the error for a decimal that does not fit its form or bounds; undefined if it fits. */
+/** Returns the error for a decimal that does not match its type or bounds; undefined if it does. */
 export function decimalError(text: string, form: DecimalForm): string | undefined {
   const parsed = parseDecimal(text, form)
   if ('error' in parsed) return parsed.error
@@ -65,7 +65,7 @@ export function decimalError(text: string, form: DecimalForm): string | undefine
 const isLess = (a: string, b: string) => [a, b].every((text) => decimalText.test(text)) && scaled(a) < scaled(b)
 const scaled = (decimal: string) => BigInt(decimal.replace('.', ''))
 
-/** Returns an example that fits the form and its bounds. */
+/** Returns an example that matches the decimal type and its bounds. */
 export function decimalExample(form: DecimalForm): string {
   const candidates = ['12.5', '1.5', '0.5', '12', '1', form.minimum ?? '0', form.maximum ?? '0']
   const decimals = candidates.filter((text) => decimalText.test(text))
@@ -74,7 +74,7 @@ export function decimalExample(form: DecimalForm): string {
   return 'value' in parsed ? parsed.value : example
 }
 
-/** Returns a pattern for decimals that fit the form, in syntax that RE2 accepts. */
+/** Returns a pattern for decimals of this type, in syntax that RE2 accepts. */
 export function decimalPattern({ precision, scale, minimum = '-' }: DecimalForm): string {
   const wholeDigits = precision - scale
   const whole = wholeDigits === 0 ? '0' : `(0|[1-9][0-9]{0,${wholeDigits - 1}})`
@@ -84,9 +84,9 @@ export function decimalPattern({ precision, scale, minimum = '-' }: DecimalForm)
 type Read = (holder: Record<string, unknown>, key: string) => void
 
 /**
- * Returns a function that rewrites the decimals in a value in place, in properties and items at any depth: numbers become
- * text, and text is padded to its exact scale. Values that do not fit are left for validation to reject. Returns undefined
- * if the schema contains no decimals.
+ * Returns a function that normalizes all decimals in a value in place, in properties and items at any depth: numbers
+ * become text, and text is padded to the exact scale. Values that do not match are left for validation to reject.
+ * Returns undefined if the schema contains no decimals.
  */
 export function decimalReader(schema: object): ((value: unknown) => void) | undefined {
   const read = readerOf(schema as Shape)
@@ -120,7 +120,10 @@ function readDecimal(holder: Record<string, unknown>, key: string, form: Decimal
   holder[key] = 'value' in parsed ? parsed.value : text
 }
 
-/** Returns a number as decimal text without an exponent; `longNumber` if the number has more than 15 significant digits. */
+/**
+ * Returns a number as decimal text without an exponent, or `longNumber` if the number has more than 15 significant
+ * digits.
+ */
 export function decimalTextOf(value: number): string {
   const [mantissa = '', exponent = ''] = value.toExponential().split('e')
   const digits = mantissa.replace(/[-.]/g, '')

@@ -1,7 +1,4 @@
-/**
- * Returns the known name with the smallest edit distance from a misspelt name; undefined if none is close enough to be a
- * typo.
- */
+/** Returns the known name with the smallest edit distance from a misspelled name; undefined if none is close enough. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const wanted = name.slice(0, maxLength).toLowerCase()
   const maxEdits = Math.max(1, Math.floor(wanted.length / 3))

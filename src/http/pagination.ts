@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
 import { malformedQuery } from './problems/problem.ts'
 
-/** The position of a page: the sort values of the row after which it starts, and its direction. */
+/** The position of a page: its direction, and the sort values of the row after which it starts. */
 export interface Cursor {
   after: (string | number)[]
   backwards: boolean
@@ -16,7 +16,8 @@ export const PageLimit = Type.Optional(
   Type.Integer({
     minimum: 1,
     description: `Number of items to return, at most ${pageSize.most}`,
-    // This only documents the default: the Link header repeats the query as sent, so the validator must not insert it.
+    // This only documents the default. The validator must not insert it, because the Link header repeats the query as
+    // sent.
     ...documentedRules({ default: pageSize.default }),
   }),
 )
@@ -90,8 +91,8 @@ interface PageRules<Row> {
 }
 
 /**
- * Reads one page of a list and returns cursors for the previous and next pages. Concurrent inserts cause no row to be
- * skipped or repeated.
+ * Reads one page of a list and returns cursors for the previous and next pages. Concurrent inserts do not cause rows to
+ * be skipped or repeated.
  */
 export async function keysetPage<Row>(query: PageQuery, length: number, { of, keyOf, rowsAfter }: PageRules<Row>) {
   const limit = pageSizeOf(query.limit)

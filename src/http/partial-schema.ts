@@ -3,8 +3,8 @@ import type { TObject, TOptional, TProperties, TSchemaOptions } from 'typebox'
 type Part<P extends TProperties> = TObject<{ [Name in keyof P]: TOptional<P[Name]> }>
 
 /**
- * Returns the schema of a response that `fields` may narrow: members may be absent at any depth, and defaults are not
- * inserted. The OpenAPI document still states which members the whole response always has.
+ * Returns the schema of a response that `fields` may reduce: members may be absent at any depth, and defaults are not
+ * inserted. The OpenAPI document still states which members the full response always has.
  */
 export const partialSchema = <P extends TProperties>(whole: TObject<P>, options: TSchemaOptions = {}) =>
   ({ ...partial(whole), ...options, whole: { ...whole, ...options } }) as unknown as Part<P>
@@ -17,7 +17,7 @@ const ones = ['items', 'additionalProperties']
 function partial<T>(schema: T): T {
   if (typeof schema !== 'object' || schema === null) return schema
   const { required, default: _, ...rest } = schema as Record<string, unknown>
-  // The member that distinguishes the variants may be absent, so the value could match any variant.
+  // The discriminator of a union may be absent, so the value could match any variant.
   if (hasSeveralShapes(rest.anyOf ?? rest.oneOf)) return {} as T
   const below = Object.entries(rest).map(([keyword, value]) => {
     if (maps.includes(keyword)) return [keyword, eachOf(value as object)]
@@ -39,10 +39,10 @@ const hasSeveralShapes = (choices: unknown): boolean =>
  */
 export const documentedRules = (rules: DocumentedRules) => ({ $defs: { rules } })
 
-/** Documents a different schema from the one used for validation, to omit input that is accepted but undocumented. */
+/** Documents a schema other than the one used for validation, to omit input that is accepted but undocumented. */
 export const documentedAs = (schema: object) => ({ $defs: { documented: schema } })
 
-/** Omits a query parameter from the document. */
+/** Omits a query parameter from the OpenAPI document. */
 export const undocumented = { $defs: { documented: false } }
 
 export interface DocumentedRules {

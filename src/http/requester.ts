@@ -2,9 +2,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from './headers/client-address.ts'
 import type { Caller } from './policies/authenticate.ts'
 
-/** The account on whose behalf work with per-account limits runs. */
+/** The account for which a request does work that is limited per account. */
 export interface Requester {
-  /** The same for all requests with a given client and subject; without a token, for all requests from a network. */
+  /**
+   * Identical for all requests with the same client and subject or, without a token, for all requests from a network.
+   */
   account: string
   /** Aborted if the connection closes before the response is sent. */
   signal: AbortSignal

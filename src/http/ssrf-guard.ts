@@ -38,7 +38,7 @@ export const lookupAll: LookupAll = (hostname) => systemLookup(hostname, { all: 
 export const BLOCKED = 'CALLBACK_URL_BLOCKED'
 
 const MAX_URL_LENGTH = 2048
-// RFC 1035 section 2.3.4. OpenSSL accepts a server name of at most 255 bytes; a longer name leaves an error in OpenSSL's
+// RFC 1035 section 2.3.4. OpenSSL accepts a server name of at most 255 bytes. A longer name leaves an error in OpenSSL's
 // queue that breaks other connections in this process.
 const MAX_HOST_LENGTH = 253
 const LOOKUP_TIMEOUT_MS = 3000
@@ -141,7 +141,9 @@ function targetError(policy: AddressPolicy, url: URL): string | null {
   return knownAddresses(url.hostname).every((address) => addressAllowed(policy, address)) ? null : NOT_PUBLIC
 }
 
-/** Returns the addresses of a host that needs no lookup; empty for an ordinary name (RFC 6761 section 6.3). */
+/**
+ * Returns the addresses of a host that needs no DNS lookup; an empty list for an ordinary name (RFC 6761 section 6.3).
+ */
 function knownAddresses(hostname: string): string[] {
   const host = hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '')
   if (isIP(host) !== 0) return [host]

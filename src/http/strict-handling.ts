@@ -61,8 +61,8 @@ function unknownIn(value: unknown, schema: Schema | undefined, path = ''): strin
 }
 
 /**
- * Makes the routes in this context reject undeclared query parameters with INVALID_INPUT and suggest the nearest known name.
- * Otherwise, a misspelt filter would return every row.
+ * Makes the routes in this context reject undeclared query parameters with INVALID_INPUT and suggest the closest known
+ * name. Otherwise, a misspelled filter would be ignored and the response would contain every row.
  */
 export function rejectUnknownParameters(app: FastifyInstance): void {
   app.addHook('preValidation', (request, _reply, done) => {
@@ -83,7 +83,7 @@ export function unknownParameters({ query, routeOptions }: FastifyRequest): Fiel
 function hintFor(name: string, known: readonly string[]): string {
   if (known.length === 0) return 'this operation takes none'
   const suggestion = nearest(name, known)
-  // The list of names leaves out the operators of each field, such as `status[in]`.
+  // The list omits the operators of each field, such as `status[in]`.
   const plain = known.filter((one) => !one.includes('['))
   return suggestion === undefined ? `expected ${plain.join(', ')}` : `did you mean ${suggestion}?`
 }

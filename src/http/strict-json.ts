@@ -6,10 +6,10 @@ const maxMembers = 1_000
 const invalid = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT', detail, { cause })
 
 /**
- * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2), that is, duplicate names in
- * an object and numbers that a double cannot represent; for names that could modify prototypes; and for more than 32 levels
- * or 1,000 members, both of which are checked before any value is built. A leading byte order mark is skipped (RFC 8259
- * §8.1).
+ * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2), that is, duplicate names
+ * in an object and numbers that a double cannot represent; for names that could modify prototypes; and for more than 32
+ * levels or 1,000 members. The last two limits are checked before any value is built. A leading byte order mark is
+ * skipped (RFC 8259 §8.1).
  */
 export function readJson(text: string): unknown {
   const start = text.charCodeAt(0) === 0xfeff ? 1 : 0
@@ -20,8 +20,8 @@ export function readJson(text: string): unknown {
   } catch (cause) {
     throw invalid(text.trim() === '' ? 'The body is empty; expected JSON' : 'The body is not valid JSON', cause)
   }
-  // A later member replaces an earlier member with the same name, even if only one is escaped, so duplicates lower the
-  // count.
+  // A later member replaces an earlier member with the same name, even if only one of the names is escaped, so
+  // duplicates reduce the number of members.
   if (members > 0 && membersOf(value) < members) throw invalid('The body has an object with duplicate member names')
   return value
 }
@@ -29,8 +29,8 @@ export function readJson(text: string): unknown {
 const longNumbers = new WeakMap<object, Set<string>>()
 
 /**
- * Returns true if a member of a parsed body was written as a number with more than 15 significant digits, some of which its
- * value may have lost.
+ * Returns true if a member of a parsed body was written as a number with more than 15 significant digits; its value may
+ * have lost some of them.
  */
 export const isLongNumber = (holder: object, name: string): boolean => longNumbers.get(holder)?.has(name) ?? false
 
@@ -102,7 +102,10 @@ function endOfNumber(text: string, start: number): number {
 const isNumeric = (code: number) => (code >= zero && code <= nine) || code === minus || code === 0x2b || code === 0x2e
 
 const digitsOfDouble = 17
-/** No serializer writes a double with more characters. The limit also bounds the input to the regular expressions below. */
+/**
+ * Serializers never write a double with more characters. The limit also bounds the input to the regular expressions
+ * below.
+ */
 const maxCharacters = 64
 
 /** Returns whether a double represents the number: integers exactly, fractions to the 17 digits that identify a double. */

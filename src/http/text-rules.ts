@@ -2,16 +2,16 @@ import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
 import type { FieldError } from './problems/problem.ts'
 
-/** No control characters and no lone surrogates; length limits apply after trimming. */
+/** Excludes control characters and lone surrogates; length limits apply after trimming. */
 export const noControls = '^(?:[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])*$'
 
 /** Like `noControls`, but allows line breaks and tabs. */
 export const lines = noControls.replace('\\u0000-\\u001f', '\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f')
 
 /**
- * Returns `noControls` as written in the OpenAPI document. Patterns there are Unicode-aware, so surrogates cannot occur, and
- * use only syntax that RE2, Python, Java and Rust accept. With a minimum length, the text must not consist only of white
- * space.
+ * Returns the OpenAPI version of `noControls`. Patterns in the OpenAPI document are Unicode-aware, so surrogates cannot
+ * occur, and use only syntax that RE2, Python, Java and Rust accept. With a minimum length, the text must not consist
+ * only of white space.
  */
 const documented = (minLength: number) => {
   const allowed = '[^\\x00-\\x1f\\x7f-\\x9f]'
@@ -20,7 +20,7 @@ const documented = (minLength: number) => {
   })
 }
 
-/** `lines` as written in the OpenAPI document. */
+/** The OpenAPI version of `lines`. */
 export const documentedLines: ReturnType<typeof documentedRules> = documentedRules({
   pattern: '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$',
 })

@@ -35,8 +35,8 @@ const weightsOf = (acceptEncoding: string) =>
   new Map(weightedList(acceptEncoding).map(({ name, q }) => [name === 'x-gzip' ? 'gzip' : name, q]))
 
 /**
- * Converts `"3"` to `"3-gzip"`: compression changes the bytes, so compressed content needs its own strong tag. Weak tags are
- * returned unchanged, because they are valid for every coding (RFC 9110 §8.8.3.3).
+ * Converts `"3"` to `"3-gzip"`: compression changes the bytes, so compressed content needs a different strong tag. Weak
+ * tags are returned unchanged, because they are valid for every coding (RFC 9110 §8.8.3.3).
  */
 export const codedTag = (etag: string, coding: ContentCoding): string =>
   etag.startsWith('W/') ? etag : `${etag.slice(0, -1)}-${coding}"`

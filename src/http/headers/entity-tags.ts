@@ -9,9 +9,9 @@ const listForm = new RegExp(String.raw`^[\t ]*(?:${form}[\t ]*)?(?:,[\t ]*(?:${f
 const entityTag = /(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g
 
 /**
- * Parses If-Match or If-None-Match (RFC 9110 §13.1.1, §13.1.2): returns `any` for `*`, otherwise the list of tags. Returns
- * null if any part of the value is malformed: evaluating only the valid tags could do something that the client did not
- * intend.
+ * Parses If-Match or If-None-Match (RFC 9110 §13.1.1, §13.1.2): returns `any` for `*`, otherwise the list of tags.
+ * Returns null if the value is malformed in any way, because evaluating only the valid tags could have an effect that
+ * the client did not intend.
  */
 export function parseEntityTags(value: string): 'any' | EntityTag[] | null {
   if (value.trim() === '*') return 'any'

@@ -12,7 +12,7 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] as string)
 }
 
-/** HTML template tag: escapes every value that is not `Markup`; `undefined` and `false` insert nothing. */
+/** Template tag for HTML. Escapes every value that is not `Markup`; inserts nothing for `undefined` and `false`. */
 export function html(texts: TemplateStringsArray, ...parts: Part[]): Markup {
   return { markup: texts.map((text, at) => text + render(parts[at])).join('') }
 }

@@ -16,9 +16,9 @@ export interface Page {
 }
 
 export interface FrameOptions {
-  /** URLs outside this service to which forms on the page may lead. */
+  /** URLs outside this service to which forms on the page may redirect. */
   targets?: readonly string[]
-  /** Makes the page wide enough for examples and tables; forms need less. */
+  /** Makes the page wide enough for examples and tables; forms need less space. */
   isWide?: boolean
 }
 
@@ -26,7 +26,8 @@ export interface FrameOptions {
 export type Frame = (title: string, body: Markup, options?: FrameOptions) => Page
 
 /**
- * Returns a function that renders pages in a common layout: pages load nothing, run no scripts and cannot be framed (S-09).
+ * Returns a function that renders pages in a common layout. The pages load nothing, run no scripts and cannot be framed
+ * (S-09).
  */
 export function pageFrame({ productName, accentColor }: Branding): Frame {
   const style = styleSheet(accentColor)

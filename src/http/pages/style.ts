@@ -14,8 +14,8 @@ export function textOn(color: string): '#000000' | '#ffffff' {
 }
 
 /**
- * Returns the style sheet for all pages: light and dark mode, for screens at least 320 pixels wide. The accent color is used
- * only as a background for text in the color that `textOn` selects.
+ * Returns the style sheet for all pages: light and dark mode, for screens at least 320 pixels wide. The accent color is
+ * used only as a background; `textOn` selects the color of the text on it.
  */
 export const styleSheet = (accent: string) => `
 :root { color-scheme: light dark; --accent: ${accent}; --on-accent: ${textOn(accent)}; --ground: #f3f4f6; --card: #ffffff;

@@ -10,7 +10,7 @@ export interface Caller {
   scopes: ReadonlySet<string>
 }
 
-/** True if a subject is the id of a user: other subjects are machine clients, or belong to another issuer. */
+/** Returns whether a subject is a user id; other subjects are machine clients or belong to another issuer. */
 export const isUserId = (subject: string): boolean => /^[1-9]\d{0,8}$/.test(subject)
 
 /** The result of verifying a bearer token. */

@@ -56,7 +56,7 @@ function checkScope(request: FastifyRequest): Problem | undefined {
   return lacksScope(scope as string)
 }
 
-/** Rejects an invalid token on a public document that is served by a route with its own authorization. */
+/** Rejects an invalid token sent with a request for a public document that a route with its own authorization serves. */
 export function rejectInvalidToken(
   { caller }: FastifyRequest,
   _reply: FastifyReply,
@@ -76,14 +76,17 @@ const tokenSentTwice = () =>
     headers: { 'www-authenticate': `${realm}, error="invalid_request"` },
   })
 
-/** Returns the 403 for a token without a required scope (RFC 6750 §3.1); `what` is the subject of the message. */
+/** Returns the 403 for a token without a required scope (RFC 6750 §3.1); `what` is the subject of the error message. */
 export function lacksScope(scope: string, what = 'This'): Problem {
   return new Problem('ACCESS_DENIED', `${what} needs an access token with the scope ${scope}`, {
     headers: { 'www-authenticate': `${realm}, error="insufficient_scope", scope="${scope}"` },
   })
 }
 
-/** Throws 401 or 403 unless the caller has a scope that its route does not require; `what` starts the sentence. */
+/**
+ * Throws 401 or 403 unless the caller has a scope that the route itself does not require; `what` starts the error
+ * message.
+ */
 export function requireScope({ caller }: FastifyRequest, scope: string, what: string): void {
   if (caller === null || 'refused' in caller) throw unauthorized('AUTH_REQUIRED')
   if (!caller.caller.scopes.has(scope)) throw lacksScope(scope, what)

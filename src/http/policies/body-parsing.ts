@@ -121,8 +121,8 @@ export function inputValidator(schema: TSchema, part: string) {
 }
 
 /**
- * Adds body rules that no schema can express. They are checked once all types are valid, and all violations are reported at
- * once.
+ * Adds body rules that no schema can express. They are checked once all types are valid; all violations are reported
+ * together.
  */
 export const validatedBy =
   <B>(rules: (body: B) => FieldError[]) =>
@@ -154,7 +154,7 @@ const beyondSafe = 2 ** 53
 export const integerOf = (text: string) =>
   canonicalInteger.test(text) ? Math.max(-beyondSafe, Math.min(Number(text), beyondSafe)) : text
 
-/** Number syntax of RFC 8259 §6, bounded so that the value fits in a double. */
+/** The number syntax of RFC 8259 §6, with a length limit so that the value fits in a double. */
 const jsonNumber = /^-?(0|[1-9]\d{0,307})(\.\d{1,340})?([eE][+-]?\d{1,3})?$/
 export const numberOf = (text: string) => (jsonNumber.test(text) ? Number(text) : text)
 

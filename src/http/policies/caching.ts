@@ -7,8 +7,9 @@ import { setRawHeaderLines } from '../server/raw-headers.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Who may store a response. `public`: shared caches may store it for a minute; if the request had credentials, only the
-     * client may. `private`: the client may store it but must revalidate it. `none` (the default): nobody may store it.
+     * Who may store a response. `public`: shared caches may store it for a minute, but if the request had credentials,
+     * only the client may. `private`: the client may store it but must revalidate it. `none` (the default): nobody may
+     * store it.
      */
     cache?: 'public' | 'private' | 'none'
   }
@@ -52,7 +53,7 @@ export const caching = fastifyPlugin<{ now: () => number }>(
   { name: 'caching', dependencies: ['errorHandler'] },
 )
 
-/** Returns the Vary line; empty if Vary is already set, in which case the existing header is extended. */
+/** Returns the Vary line, or an empty string if Vary is already set; the existing header is then extended. */
 function vary(reply: FastifyReply): string {
   if (!reply.hasHeader('vary')) return varyLine
   addVary(reply, variants)
@@ -72,7 +73,7 @@ function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
     if (current !== second) {
       second = current
       const expires = `expires: ${new Date((current + publicSeconds) * 1_000).toUTCString()}\r\n`
-      // This is joined into one flat string: a string built with `+` would be flattened again on every write.
+      // Joined into one flat string, because a string built with `+` would be flattened again on every write.
       shared = ['cache-control: public, ', freshness, '\r\n', expires].join('')
       own = ['cache-control: private, ', freshness, '\r\n', expires].join('')
     }

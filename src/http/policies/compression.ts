@@ -12,9 +12,9 @@ const maxSyncBytes = 16_384
 const maxCachedChoices = 100
 
 /**
- * Compresses cacheable text of 1 KiB or more with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3), and gives it
- * its own strong tag. Uncacheable responses are not compressed: they may contain secrets, which the compressed length could
- * reveal (BREACH). Streams and partial content are not compressed either: the ranges of partial content refer to
+ * Compresses cacheable text of 1 KiB or more with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3), and gives
+ * it its own strong tag. Uncacheable responses are not compressed: they may contain secrets, which the compressed length
+ * could reveal (BREACH). Streams are not compressed either, nor is partial content, because its ranges refer to
  * uncompressed bytes.
  */
 export const compression = fastifyPlugin(

@@ -15,7 +15,7 @@ export interface Versioned {
   updatedAt: string
   /** 1 if an earlier revision dates from the same second. */
   sharesSecond?: number
-  /** Set for a representation without the fields that the caller may not read: it needs its own tag. */
+  /** Set for a representation that omits fields that the caller may not read; it then needs its own tag. */
   view?: 'reduced'
 }
 
@@ -32,9 +32,9 @@ export interface Precondition {
 const isRead = (method: string) => method === 'GET' || method === 'HEAD'
 
 /**
- * Handles conditional reads: sends Last-Modified and a strong ETag derived from the revision, or a weak ETag derived from
- * the content if there is no revision or only some fields are sent; 412 for If-Match or If-Unmodified-Since, and 304 for
- * If-None-Match or If-Modified-Since, in the order of RFC 9110 §13.2.2.
+ * Handles conditional reads. Sends Last-Modified and a strong ETag derived from the revision; the ETag is weak and
+ * derived from the content if there is no revision or only some fields are sent. Responds with 412 for If-Match or
+ * If-Unmodified-Since, and 304 for If-None-Match or If-Modified-Since, in the order of RFC 9110 §13.2.2.
  */
 export const conditional = fastifyPlugin(
   async (app) => {
@@ -57,7 +57,7 @@ export const conditional = fastifyPlugin(
       if (reply.statusCode === 304) return done(null, payload === undefined ? payload : withoutContent(request, reply))
       if (typeof payload !== 'string' || reply.statusCode !== 200 || !isRead(request.method)) return done(null, payload)
       const known = reply.getHeader('etag') as string | undefined
-      // A strong tag was evaluated before the representation was serialized.
+      // A strong tag was already evaluated before the representation was serialized.
       if (known !== undefined && !known.startsWith('W/')) return done(null, payload)
       const isCacheable = (routeConfig(request).cache ?? 'none') !== 'none'
       const etag = known ?? (isCacheable ? weakTag(payload) : undefined)
@@ -144,7 +144,7 @@ const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
 
 /**
  * Returns the modification time for evaluating date conditions; NaN if there is no date. Adds one second if an earlier
- * revision has the same date: a client that has the earlier revision would send that date as well (RFC 9110 §8.8.2.2).
+ * revision has the same date, because a client with the earlier revision would send that date (RFC 9110 §8.8.2.2).
  */
 const modifiedMs = ({ updatedAt, sharesSecond }: Versioned): number =>
   wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0)

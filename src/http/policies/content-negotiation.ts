@@ -18,9 +18,10 @@ declare module 'fastify' {
 const json = 'application/json'
 
 /**
- * Responds with 406, before the handler runs, if the client accepts none of the route's responses: because of Accept or, for
- * reads, because Accept-Encoding excludes uncompressed content and every supported coding (RFC 9110 §12.5.1, §12.5.3). Error
- * responses ignore both headers. Responds with 417 to any Expect header other than 100-continue (§10.1.1).
+ * Responds with 406, before the handler runs, if the client accepts none of the route's responses. The reason can be
+ * Accept or, for reads, an Accept-Encoding that excludes uncompressed content and every supported coding (RFC 9110
+ * §12.5.1, §12.5.3). Error responses ignore both headers. Responds with 417 to any Expect header other than 100-continue
+ * (§10.1.1).
  */
 export const contentNegotiation = fastifyPlugin(
   async (app) => {
@@ -59,7 +60,7 @@ function checkAccept(accept: string, produces: readonly string[] = [json]): Prob
   return new Problem('NOT_ACCEPTABLE', `The response is available only as ${produces.join(' or ')}`)
 }
 
-/** A cheap preliminary check, because hardly any client excludes uncompressed content. */
+/** A cheap preliminary check, because very few clients exclude uncompressed content. */
 const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 
 /**

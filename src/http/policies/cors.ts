@@ -49,7 +49,7 @@ export function corsHeaders(origins: readonly string[]): (request: FastifyReques
   const allowed = new Set(origins)
   return ({ headers: { origin } }, reply) => {
     if (allowed.size === 0) return false
-    // This is sent even without Origin, because a cache may serve the stored response to a page from another origin.
+    // This is sent even without Origin, because a cache may reuse the stored response for a page from another origin.
     addVary(reply, 'Origin')
     if (origin === undefined || !allowed.has(origin)) return false
     reply.header('access-control-allow-origin', origin).headers(responseHeaders)

@@ -40,7 +40,7 @@ export const securityHeaders = {
 const linesOf = (headers: object) => ['', ...Object.entries(headers).map((field) => field.join(': ')), ''].join('\r\n')
 const { 'strict-transport-security': _, ...plainHeaders } = securityHeaders
 const securityLines = linesOf(securityHeaders)
-/** Without Strict-Transport-Security, which is valid only over HTTPS (RFC 6797 §7.2). */
+/** Omits Strict-Transport-Security, which is valid only over HTTPS (RFC 6797 §7.2). */
 const plainLines = linesOf(plainHeaders)
 
 /**

@@ -10,9 +10,9 @@ interface Path {
 }
 
 /**
- * Responds to OPTIONS on every path with `Allow`, and with `Accept-Patch` where PATCH is allowed (RFC 5789 §3.1). `OPTIONS
- * *` covers all paths (RFC 9110 §9.3.7). Responds with 405 and `Allow` if the path does not support the method (§15.5.6),
- * and with 404 if no route has the path. All of these responses are sent before the body is read.
+ * Responds to OPTIONS on every path with `Allow`, and with `Accept-Patch` where PATCH is allowed (RFC 5789 §3.1);
+ * `OPTIONS *` covers all paths (RFC 9110 §9.3.7). Responds with 405 and `Allow` if the path does not support the method
+ * (§15.5.6), and with 404 if no route matches the path. All of these responses are sent before the body is read.
  */
 export const methods = fastifyPlugin(
   async (app) => {
@@ -41,7 +41,7 @@ export const methods = fastifyPlugin(
   { name: 'methods', dependencies: ['errorHandler'] },
 )
 
-/** Returns the literal path if it exists; otherwise, the matching parameterized paths. */
+/** Returns the literal path if it exists; otherwise, the parameterized paths that match. */
 function pathsAt(paths: ReadonlyMap<string, Path>, target: string): Path[] {
   const exact = paths.get(target)
   return exact ? [exact] : [...paths.values()].filter(({ pattern }) => target === '*' || pattern.test(target))

@@ -46,13 +46,13 @@ const busyUtilization = 0.9
  * counts.
  */
 const delaysMs = [100, 150, 225, 350]
-/** The fractions of `maxInFlight` at which lists, writes, reads and token requests are shed. */
+/** Fractions of `maxInFlight` at which lists, writes, reads and token requests are shed. */
 const shares = [0.6, 0.75, 0.9, 1]
 
 /**
- * Returns the overload level of a measurement: 0 means none; 4 sheds everything except `never`. Counts only the delay that
- * accrued while this process was running, which grows with the number of requests accepted. While the process waits for a
- * CPU that other processes occupy, shedding would not help.
+ * Returns the overload level of a measurement, from 0 (no overload) to 4 (everything except `never` is shed). Counts
+ * only the delay that accrued while this process was running, which grows with the number of accepted requests. While
+ * the process waits for a CPU that other processes occupy, shedding would not help.
  */
 export function levelOf({ delayMs, utilization, cpuShare }: LoopMetrics): number {
   if (utilization < busyUtilization) return 0
@@ -61,8 +61,9 @@ export function levelOf({ delayMs, utilization, cpuShare }: LoopMetrics): number
 }
 
 /**
- * Sends 503 with Retry-After before the service is overwhelmed. Lists are shed first, then writes, reads and token requests;
- * health checks are never shed. The signals are the delay of a busy event loop and the number of requests in flight.
+ * Sends 503 with Retry-After before the service is overwhelmed. Lists are shed first, then writes, reads and token
+ * requests; health checks are never shed. Overload is detected from the delay of a busy event loop and the number of
+ * requests in flight.
  */
 export const overload = fastifyPlugin<OverloadOptions>(
   async (app, { measure = measuring(), later, maxInFlight = 1_000, random }) => {

@@ -54,7 +54,10 @@ function addPath(tree: Tree, path: string[]): void {
   at.set(path.at(-1) as string, null)
 }
 
-/** Returns the selected fields of a response, or an empty object if nothing matches. Lists are narrowed item by item. */
+/**
+ * Returns the selected fields of a response, or an empty object if nothing matches. Applies the selection to each item
+ * of a list.
+ */
 export function pick(value: unknown, tree: Tree | null): unknown {
   if (tree === null || tree.size === 0) return value
   return Array.isArray(value) ? value.map((item) => partOf(item, tree) ?? {}) : (partOf(value, tree) ?? {})

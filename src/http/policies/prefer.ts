@@ -21,9 +21,9 @@ declare module 'fastify' {
 
 /**
  * Implements Prefer (RFC 7240): parses the header, rejects unknown members under `handling=strict`, and omits the
- * representation under `return=minimal`. A change then returns 204, and a creation returns an empty 201 or 202; all other
- * headers stay the same. Handlers implement `wait` and `count`. `Preference-Applied` lists the preferences that were
- * honored.
+ * representation under `return=minimal`. In that case, an update returns 204, and a creation returns an empty 201 or
+ * 202; all other headers stay the same. Handlers implement `wait` and `count`. `Preference-Applied` lists the
+ * preferences that were honored.
  */
 export const prefer = fastifyPlugin(
   async (app) => {
@@ -54,8 +54,8 @@ export function applied(reply: FastifyReply, preference: string): void {
 }
 
 /**
- * Removes the representation. Runs after `conditional`, which derives validators from the content to be omitted. Errors are
- * never omitted.
+ * Removes the representation. Runs after `conditional`, which derives validators from the content before it is omitted.
+ * Errors are never omitted.
  */
 function omitRepresentation(
   request: FastifyRequest,

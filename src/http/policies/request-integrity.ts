@@ -6,7 +6,7 @@ import { Problem, type ProblemCode } from '../problems/problem.ts'
 const maxUrlLength = 8_192
 const maxHeaderFields = 100
 
-/** Headers that may occur only once: if one is repeated, a proxy and this service could each use a different value. */
+/** Headers that may occur only once. If one were repeated, a proxy and this service could use different values. */
 const single = new Set([
   'host',
   'authorization',
@@ -30,7 +30,7 @@ export const requestIntegrity = fastifyPlugin<{ baseUrl: string }>(
   async (app, { baseUrl }) => {
     const origin = baseUrl.toLowerCase()
     const isHost = hostCheck()
-    // The end of a malformed request is unknown, so later bytes on the same connection are not treated as requests.
+    // The end of a malformed request is unknown, so later bytes on the same connection must not be treated as requests.
     const broken = new WeakSet<Socket>()
     app.addHook('onRequest', ({ raw }, _reply, done) => {
       const flaw = broken.has(raw.socket) ? afterMalformed() : flawOf(raw, origin, isHost)
@@ -129,7 +129,7 @@ function framingFlaw({ headers, httpVersion }: IncomingMessage): Problem | undef
 }
 
 function repeatedHeader({ headers, rawHeaders: raw }: IncomingMessage): string | undefined {
-  // Each header has its own name, so none is repeated. This is the usual case.
+  // This is the usual case: each header has a different name, so none is repeated.
   if (Object.keys(headers).length * 2 === raw.length) return undefined
   const seen = new Set<string>()
   for (let at = 0; at < raw.length; at += 2) {

@@ -2,7 +2,7 @@ import type { FastifySchemaValidationError } from 'fastify'
 
 const maxNamed = 20
 
-/** `must be one of draft, sent, paid`; of many values the first 20. */
+/** Returns a message such as `must be one of draft, sent, paid`, which lists at most 20 values. */
 export function mustBeOneOf(values: readonly unknown[]): string {
   const named = values.slice(0, maxNamed).map(textOf).join(', ')
   if (values.length === 1) return `must be ${named}`
@@ -10,16 +10,18 @@ export function mustBeOneOf(values: readonly unknown[]): string {
   return `must be one of ${named}${more > 0 ? ` or ${more} other values` : ''}`
 }
 
-/** Quotes a value that could be mistaken for several or none. */
+/** Quotes a value that is empty or contains a comma, so that it cannot be mistaken for no value or several values. */
 const textOf = (value: unknown) => (/^[^,]+$/.test(String(value)) ? String(value) : JSON.stringify(value))
 
-/** The values that a failure of `enum` or `const` would allow. */
+/** Returns the values that the failed `enum` or `const` allows; undefined for failures of other keywords. */
 const allowedBy = ({ keyword, params }: FastifySchemaValidationError): readonly unknown[] | undefined => {
   if (keyword === 'enum') return params.allowedValues as unknown[]
   return keyword === 'const' ? [params.allowedValue] : undefined
 }
 
-/** Replaces the failures of `enum`, and of a union of constants, by one for each place, whose message names the values. */
+/**
+ * Merges all failures of `enum` and `const` at the same location into one failure; its message lists the allowed values.
+ */
 export function withAllowedValues(failures: FastifySchemaValidationError[]): FastifySchemaValidationError[] {
   const choices = Map.groupBy(
     failures.filter((failure) => allowedBy(failure) !== undefined),

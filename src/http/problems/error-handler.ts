@@ -11,7 +11,7 @@ export interface ErrorsOptions {
   baseUrl: string
   /** Returns true if the store is temporarily unavailable, in which case the response is 503 instead of 500. */
   isUnavailable: (error: unknown) => boolean
-  /** Called with errors that must not be exposed to clients. */
+  /** Called with each error that must not be exposed to clients. */
   onFault: (error: unknown, requestId: string) => void
   /** Called for each request whose caller is authenticated but not authorized. */
   onDenied?: (request: FastifyRequest, problem: Problem) => void
@@ -86,9 +86,9 @@ export function render(
 const maxDrainBytes = 1_048_576
 
 /**
- * Keeps the connection open for the next request, unless the rest of an unread body could take a long time to arrive; then
- * it closes the connection (RFC 9112 §9.6). Fastify would close it after every body that it cannot parse. If Node.js is
- * closing the connection, nothing changes: Node.js already sends `Connection: close`.
+ * Keeps the connection open for the next request, unless the rest of an unread body could take a long time to arrive;
+ * then it closes the connection (RFC 9112 §9.6). Fastify would close it after every body that it cannot parse. Changes
+ * nothing if Node.js is already closing the connection and sends `Connection: close`.
  */
 function setConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply

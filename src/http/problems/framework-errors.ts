@@ -22,7 +22,7 @@ interface FrameworkError {
 }
 
 /**
- * Converts a framework or parser error to a `Problem`; returns undefined for any other error, whose details must not be
+ * Converts a framework or parser error to a `Problem`. Returns undefined for any other error; its details must not be
  * exposed.
  */
 export function fromFramework(error: unknown): Problem | undefined {

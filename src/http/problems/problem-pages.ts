@@ -60,10 +60,7 @@ const answer = (description: string, schema: object) => ({
   200: { description, content: { 'text/html': { schema: Type.String() }, 'application/json': { schema } } },
 })
 
-/**
- * Returns true only if JSON has the higher weight: error bodies link to these pages, and developers open the links in a
- * browser.
- */
+/** Returns true only if JSON has the higher weight, because developers open the links in error bodies in a browser. */
 const prefersJson = (accept = '*/*') => quality(accept, 'application/json') > quality(accept, 'text/html')
 
 const path = (code: ProblemCode) => `/problems/${kebabOf(code)}`

@@ -7,9 +7,9 @@ import { proxyList, trustedPeers } from '../policies/https.ts'
 export interface Refusals {
   /** Number of refused connections. */
   refused: number
-  /** Network of the most recent refused connection, grouped as for rate limits. */
+  /** Network of the most recently refused connection, grouped as for rate limits. */
   network: string
-  /** The limit that the most recent refused connection would have exceeded. */
+  /** The limit that the most recently refused connection would have exceeded. */
   bound: 'process' | 'address'
 }
 
@@ -17,7 +17,7 @@ export interface ConnectionLimits {
   maxConnections: number
   /** The limit per IPv4 address, or per IPv6 /64. */
   maxPerAddress: number
-  /** CIDRs of trusted proxies, which carry the requests of all clients; only `maxConnections` applies to them. */
+  /** CIDRs of trusted proxies, which forward the requests of all clients; only `maxConnections` applies to them. */
   trustedProxies: readonly string[]
   /** Called on the first refusal, then at most every ten seconds. */
   onRefused: (refusals: Refusals) => void

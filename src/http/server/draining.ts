@@ -23,7 +23,9 @@ type Listening = Server & { _handle?: { listen: (backlog: number) => number } | 
 type Connecting = Socket & { _handle?: { getpeername: (name: object) => number } | null }
 
 const checkIntervalMs = 50
-/** Timeouts after the server stops listening: for the first byte on an idle connection, and for a request head. */
+/**
+ * Timeouts that apply once the server stops listening: for the first byte on an idle connection, and for a request head.
+ */
 const firstByteMs = 1_000
 const headMs = 10_000
 /**
@@ -62,7 +64,10 @@ export function drainable(server: Server, options: LingerOptions): Drain {
   }
 }
 
-/** Resolves right after the event loop has polled for I/O, when data that had arrived on open connections has been read. */
+/**
+ * Resolves right after the event loop has polled for I/O; by then, data that had arrived on open connections has been
+ * read.
+ */
 const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
@@ -118,8 +123,8 @@ function endGently(socket: Socket, end: End): void {
 }
 
 /**
- * Makes the response to each request that arrives from now on close its connection. Requests pipelined after such a request
- * are not handled; the header tells the client to send them again.
+ * Makes the server close a connection after its response to the next request that arrives on it. Requests pipelined
+ * after such a request are not handled; the header tells the client to send them again.
  */
 function closeAfterResponse(server: Server): void {
   const latest = new WeakMap<Socket, ServerResponse>()
@@ -127,7 +132,8 @@ function closeAfterResponse(server: Server): void {
   server.removeAllListeners('request').on('request', (request: IncomingMessage, response: ServerResponse) => {
     const before = latest.get(request.socket)
     if (before?.headersSent) return
-    // The response to the previous request is sent first, so it must not announce that the connection will close.
+    // The response to the previous request is sent first, so that response must not announce that the connection will
+    // close.
     if (before) before.shouldKeepAlive = true
     response.shouldKeepAlive = false
     latest.set(request.socket, response)
@@ -149,8 +155,7 @@ function endIdle({ speaking, sinceMs, end, destroyIdle }: IdleCheck): void {
   for (const socket of speaking) {
     const isUnused = socket.bytesRead === 0 && sinceMs >= firstByteMs
     if (isUnused || (!socket._httpMessage && sinceMs >= headMs)) end(socket)
-    // Only Node.js knows which connections are between two requests. Overriding `destroy` intercepts the calls that it makes
-    // on them.
+    // Only Node.js knows which connections are between two requests, so its calls to `destroy` on them are intercepted.
     socket.destroy = () => {
       end(socket)
       return socket

@@ -13,8 +13,8 @@ const maxChecks = 15
 const maxBytes = 67_108_864
 
 /**
- * Makes a server linger whenever it closes a connection on which a request is still arriving. Node.js would destroy the
- * socket through `destroySoon` as soon as the response is sent; this function replaces that method.
+ * Makes a server linger whenever it closes a connection on which a request is still arriving. Node.js would call
+ * `destroySoon` to destroy the socket as soon as the response is sent; this function replaces that method.
  */
 export function lingerOnClose(server: Server, options: LingerOptions): void {
   const install = (socket: Parsed) => {
@@ -28,9 +28,9 @@ export function lingerOnClose(server: Server, options: LingerOptions): void {
 }
 
 /**
- * Closes a connection in stages (RFC 9112 §9.6): ends the write side and discards incoming data until the client closes the
- * connection, goes silent, or exceeds the time or byte limit. If the connection were closed immediately, TCP would reset it,
- * and a client that had not yet read the response would lose it.
+ * Closes a connection in stages (RFC 9112 §9.6): ends the write side and discards incoming data until the client closes
+ * the connection, goes silent, or exceeds the time or byte limit. If the connection were closed immediately, TCP would
+ * reset it, and the client could lose a response that it had not yet read.
  */
 export function linger(socket: Socket, { later }: LingerOptions): void {
   let bytes = 0

@@ -63,13 +63,13 @@ function isWriterKnown(): boolean {
   return typeof head === 'string' && /^HTTP\/1\.1 200 OK\r\nfirst: 1\r\ncontent-length: 0\r\n.*\r\n\r\n$/s.test(head)
 }
 
-/** The response class for the server: `HeadedResponse`, or the class from Node.js if `HeadedResponse` would not work. */
+/** The server's response class: `HeadedResponse`, or the Node.js class if `HeadedResponse` would not work. */
 export const responseClass: typeof ServerResponse = isWriterKnown() ? HeadedResponse : ServerResponse
 
 /**
- * Sets raw header lines, which are sent unchanged. They must be complete and well-formed, and nothing else may set the same
- * fields. They replace the lines that the same policy set before. A typical response has a dozen such lines, and each would
- * cost more as a header field.
+ * Sets raw header lines, which are sent unchanged. They must be complete and well-formed, and nothing else may set the
+ * same fields. They replace any lines that the same policy has already set. A typical response has a dozen such lines,
+ * and setting each of them as a header field would take longer.
  */
 export function setRawHeaderLines(reply: FastifyReply, policy: Policy, lines: string): void {
   const { raw } = reply

@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify'
 /** Returns a signal that is aborted once the response has been sent completely or its connection has closed. */
 export function responseEnd({ raw }: FastifyReply): AbortSignal {
   const end = new AbortController()
-  // The connection may have closed before the handler runs.
+  // The connection may already have closed before the handler runs.
   if (raw.closed || raw.destroyed) end.abort()
   else raw.once('close', () => end.abort())
   return end.signal

@@ -34,7 +34,7 @@ export interface ServerSettings extends ErrorsOptions, HttpsOptions, CorsOptions
 /** Returns the server options: limits, timeouts, and the responses to requests that do not reach a route. */
 export function serverOptions(settings: ServerSettings) {
   const { requestTimeout, keepAliveTimeout, handshakeTimeout, ...arriving } = { ...patience, ...settings.patience }
-  // `requestIntegrity` checks for Host instead, so that requests without Host receive the usual error body.
+  // `requestIntegrity` checks for Host instead, so that responses to requests without Host have the usual error body.
   const server = {
     ...{ ...arriving, maxHeaderSize: headersLimitBytes, requireHostHeader: false },
     ServerResponse: responseClass,
@@ -49,7 +49,7 @@ export function serverOptions(settings: ServerSettings) {
     bodyLimit: bodyLimitBytes,
     requestTimeout,
     keepAliveTimeout,
-    // Requests that still arrive on open connections are handled.
+    // Requests that arrive on connections that are still open are handled.
     return503OnClosing: false,
     forceCloseConnections: 'idle' as const,
     routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },
