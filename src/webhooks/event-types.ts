@@ -87,8 +87,8 @@ export const eventPatterns = (kinds: EventKinds): string[] => [
 ]
 
 /**
- * Returns the scopes required to subscribe to a pattern. `*` requires none, because it delivers only what its owner may
- * read.
+ * Returns the scopes required to subscribe to a pattern. `*` requires none, because it delivers only events that the
+ * webhook's owner may read.
  */
 export function scopesOfPattern(kinds: EventKinds, pattern: string): string[] {
   const matching = Object.entries(kinds).filter(([name]) => name === pattern || familyOf(name) === pattern)

@@ -31,7 +31,7 @@ export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient:
 export const visibleTo = (caller: Caller) => (row: Rows) =>
   row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
 
-/** Creates a new webhook's row, and the only representation that contains its secret. */
+/** Creates the row of a new webhook, and the only representation that contains the webhook's secret. */
 export function newRegistration({ sealer, now, random }: Store, caller: Caller, body: RegistrationBody) {
   const id = newId('whk', random)
   const secret = newSecret(random)
@@ -61,8 +61,9 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
 const maxOfOwner = 1_000
 
 /**
- * Adds a webhook and an audit entry. Throws WEBHOOK_LIMIT_REACHED: each webhook makes the events it subscribes to more
- * expensive. Concurrent inserts may exceed the limit slightly; rate limits keep their number small.
+ * Adds a webhook and an audit entry. Throws WEBHOOK_LIMIT_REACHED if the owner has too many webhooks, because each
+ * webhook makes the events it subscribes to more expensive. Concurrent inserts may exceed the limit slightly; rate
+ * limits keep their number small.
  */
 export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store, actor: AuditActor): Promise<void> {
   const { ownerClient, ownerSubject } = row
@@ -129,7 +130,8 @@ export async function find(tx: Queryable, caller: Caller, id: string): Promise<W
 
 /**
  * Finds a webhook and locks it until the end of the transaction, so that nothing else changes it or records a call's
- * outcome. Throws like `find`, or PRECONDITION_FAILED: the locking statement also checks the preconditions.
+ * outcome. Throws the same errors as `find`, or PRECONDITION_FAILED, because the locking statement also checks the
+ * preconditions.
  */
 export async function hold(
   tx: Queryable,
@@ -152,7 +154,7 @@ export function refuseInactive({ status }: Webhook): void {
   if (status !== 'active') throw new Problem('WEBHOOK_NOT_ACTIVE', `The webhook is ${status}: enable it first`)
 }
 
-/** Deletes a webhook and ends its waiting deliveries; its log remains. Throws like `hold`. */
+/** Deletes a webhook and ends its waiting deliveries; its log is kept. Throws the same errors as `hold`. */
 export function remove(
   { db, queue, sealer, now }: Store & { queue: Queue },
   caller: Caller,

@@ -35,7 +35,7 @@ function successor({ sealer, now, random }: Store, before: StoredSecret, aad: st
   return { secret, columns: { secretSealed: sealer.seal(secret, aad), ...(immediate ? none : previous) } }
 }
 
-/** Replaces a webhook's secret. Throws like `hold`, or SECRET_ROTATION_IN_PROGRESS. */
+/** Replaces a webhook's secret. Throws the same errors as `hold`, or SECRET_ROTATION_IN_PROGRESS. */
 export async function rotateSecret(
   tx: Queryable,
   store: Store,
@@ -64,7 +64,7 @@ export async function rotateAccountSecret(
     .updateTable('accountSecrets')
     .where('ownerClient', '=', owner.ownerClient)
     .where('ownerSubject', '=', owner.ownerSubject)
-  // Locks the row, so that the later of two concurrent rotations sees the secret created by the earlier one.
+  // Locks the row, so that of two concurrent rotations, the later one sees the secret that the earlier one created.
   const touch = row.set((held) => ({ createdAt: held.ref('createdAt') })).returningAll()
   const before = await touch.executeTakeFirstOrThrow()
   const { secret, columns } = successor(store, before, accountAad(owner), immediate)

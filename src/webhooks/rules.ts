@@ -47,7 +47,7 @@ export const registrationErrors =
   ]
 
 /**
- * Resolves the callback's host name. Throws ACCESS_DENIED if the caller may not read the events subscribed to, or
+ * Resolves the callback's host name. Throws ACCESS_DENIED if the caller may not read the subscribed events, or
  * CALLBACK_URL_BLOCKED with the reason. For a patch, checks only the members present.
  */
 export async function checkRegistration(

@@ -53,7 +53,7 @@ export const newWebhook = (events: EventKinds) =>
     payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...documentedRules({ default: 'plain' }) })),
   })
 
-/** Makes a schema nullable as a single schema, so that a wrong type causes a single error. */
+/** Makes a schema nullable without a union, so that a wrong type causes only one error. */
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 

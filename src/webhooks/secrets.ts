@@ -72,7 +72,7 @@ const addKey = (db: Database, value: string): Promise<string> =>
 /** The columns for an encrypted secret and the previous one. */
 export type StoredSecret = Pick<Webhook, 'secretSealed' | 'previousSecretSealed' | 'previousSecretExpiresAt'>
 
-/** Returns the secrets that currently sign calls, newest first: two during a rotation. */
+/** Returns the secrets that are currently used to sign calls, newest first; during a rotation, there are two. */
 export function validSecrets(sealer: Sealer, stored: StoredSecret, aad: string, nowMs: number): string[] {
   const { secretSealed, previousSecretSealed: previous, previousSecretExpiresAt: end } = stored
   const isOver = previous === null || end === null || Date.parse(end) <= nowMs
@@ -85,7 +85,7 @@ type OfAccount = [db: Database, sealer: Sealer, owner: Owner, now: () => number,
 export const storedAccountSecret = async (...[db, sealer, owner, now, random]: OfAccount): Promise<StoredSecret> =>
   (await findSecret(db.read, owner)) ?? db.write((tx) => ensureSecret(tx, sealer, owner, now, random))
 
-/** Returns the secrets that currently sign calls to the account's one-off callback URLs, newest first. */
+/** Returns the secrets that are currently used to sign calls to the account's one-off callback URLs, newest first. */
 export async function accountSecrets(...of: OfAccount): Promise<string[]> {
   const [, sealer, owner, now] = of
   return validSecrets(sealer, await storedAccountSecret(...of), accountAad(owner), now())
@@ -94,7 +94,10 @@ export async function accountSecrets(...of: OfAccount): Promise<string[]> {
 /** Returns the account's newest secret. */
 export const accountSecret = async (...of: OfAccount): Promise<string> => (await accountSecrets(...of))[0] as string
 
-/** Returns the row of the account's secret; inserts it unless it exists or a concurrent request inserts it first. */
+/**
+ * Returns the row with the account's secret. If there is none, inserts one, unless a concurrent request inserts it
+ * first.
+ */
 export async function ensureSecret(
   tx: Queryable,
   sealer: Sealer,

@@ -17,8 +17,9 @@ import { headersAad } from './secrets.ts'
 const resetHealth = { statusReason: null, failingSince: null, failingTold: null }
 
 /**
- * Changes a webhook by a validated merge patch (RFC 7396) and returns it. Throws DUPLICATE_RESOURCE, or like `hold` and
- * `checkReadAccess`: with a new event or address, the webhook must not receive more than the request's token may read.
+ * Changes a webhook by a validated merge patch (RFC 7396) and returns it. Throws DUPLICATE_RESOURCE, and the same errors
+ * as `hold` and `checkReadAccess`: with a new event or address, the webhook must not receive events that the request's
+ * token may not read.
  */
 export function change(
   options: Store & Pick<Rules, 'events'> & { queue: Queue },

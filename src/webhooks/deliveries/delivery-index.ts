@@ -28,7 +28,7 @@ export const deliveriesBy = (
 }
 
 /**
- * Returns the index to use. Successful deliveries have none of their own, because maintaining it would slow down every
+ * Returns the index to use. There is no index of successful deliveries, because maintaining it would slow down every
  * delivery.
  */
 function indexOf({ status, event }: Chosen): string {
@@ -42,8 +42,8 @@ export const hasStatus = (status: Delivery['status']) => (row: ExpressionBuilder
   row('deliveries.status', '=', sql.lit(status))
 
 /**
- * A condition on the event type. For the few pending deliveries, whose index contains the type, `coalesce` on a
- * non-null column changes no result but keeps the planner from choosing another index.
+ * A condition on the event type. The index of pending deliveries contains the type, and few deliveries are pending;
+ * `coalesce` on a non-null column does not change the result, but keeps the planner from choosing a different index.
  */
 const isOf = (event: string, status: Chosen['status']) =>
   status === 'pending' ? sql<boolean>`coalesce(event_type, '') = ${event}` : sql<boolean>`event_type = ${event}`

@@ -28,8 +28,7 @@ interface Test {
 }
 
 /**
- * Sends an event to this webhook only, in a single attempt, even if the webhook is not active. Returns the delivery's
- * id.
+ * Sends an event to this webhook only, in a single attempt, even if the webhook is not active. Returns the delivery id.
  */
 export async function addTest(
   tx: Queryable,
@@ -78,8 +77,8 @@ export interface EnqueueManualOptions {
 }
 
 /**
- * Handles `delivery.send` jobs: adds manually requested deliveries (tests and redeliveries) to their endpoint queues
- * and wakes the dispatcher. Runs as a job, because the node that received the request may not send webhooks.
+ * Handles `delivery.send` jobs: adds manually requested deliveries (tests and redeliveries) to their endpoint queues and
+ * wakes the dispatcher. This is a job, because the node that received the request may not send webhooks.
  */
 export const enqueueManual = ({ db, onAdded }: EnqueueManualOptions): WorkTogether => {
   return async ({ payloads, finish }) => {

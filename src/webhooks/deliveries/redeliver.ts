@@ -15,8 +15,8 @@ interface Sending extends Store {
 
 /**
  * Sends one delivery again, with the same id and bytes, in new attempts. Throws RESOURCE_NOT_FOUND, WEBHOOK_NOT_ACTIVE,
- * PRECONDITION_FAILED if the precondition on the webhook fails, or PERMISSION_DENIED if the webhook's scopes no longer
- * cover the event.
+ * PRECONDITION_FAILED if the webhook does not meet the precondition, or PERMISSION_DENIED if the webhook's scopes no
+ * longer cover the event.
  */
 export async function redeliver(
   tx: Queryable,

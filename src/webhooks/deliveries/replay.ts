@@ -32,7 +32,10 @@ interface Selected {
   round: number
 }
 
-/** Maximum number of deliveries that one replay selects and examines; exceeded only if more have the same timestamp. */
+/**
+ * Maximum number of deliveries that one replay selects and examines. Only deliveries with the same timestamp can exceed
+ * it.
+ */
 const maxReplayed = 500
 const maxExamined = 1_000
 /** Maximum number of deliveries made due per transaction. */
@@ -69,7 +72,7 @@ interface ReplayOptions {
 
 /**
  * Handles `webhook.replay` jobs: makes the selected deliveries due, a few per transaction, as long as the webhook is
- * active. If the job runs again, it resends no delivery twice.
+ * active. If the job runs again, no delivery is resent twice.
  */
 export const replaySelected = ({ db, now, onAdded }: ReplayOptions): Work => {
   const step = (webhookId: string, some: readonly Selected[]) =>
@@ -106,9 +109,9 @@ async function unchanged(tx: Queryable, { engine }: Database, selected: readonly
 }
 
 /**
- * Selects the deliveries of one replay and determines where the next one begins. Deliveries with the same timestamp are
- * kept together, even beyond the limit, so that no two replays send the same delivery. With a selective filter, a
- * replay may select none of the deliveries it examined and still return where to continue.
+ * Selects the deliveries of one replay and determines where the next replay begins. Deliveries with the same timestamp
+ * are kept together, even if they exceed the limit, so that no two replays send the same delivery. With a selective
+ * filter, a replay may select none of the deliveries it examined and still return where to continue.
  */
 async function selectDeliveries(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
   const found = await endedWithin(tx, db, webhook, range, maxExamined + 1)
@@ -124,7 +127,9 @@ async function selectDeliveries(tx: Queryable, db: Database, webhook: Webhook, r
   return { selected: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
-/** Lists the deliveries of a time range in index order, oldest first, each with a flag that says whether to resend it. */
+/**
+ * Lists the deliveries of a time range in index order, oldest first, each with a flag that tells whether to resend it.
+ */
 async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, max?: number) {
   const { status, event } = range
   const chosen = { event, ...(status === 'failed' && { status }) }

@@ -119,7 +119,7 @@ const replaying: Plugin = async (app, options) => {
 
 /** Throws VALIDATION_ERROR unless both are instants and `since` is before `until`. */
 function rangeOf(since: string, until: string | undefined, nowMs: number): Pick<Range, 'since' | 'until'> {
-  // Include deliveries created in the current millisecond.
+  // Includes deliveries created in the current millisecond.
   const range = { since: instantOf(since), until: until === undefined ? iso(nowMs + 1) : instantOf(until) }
   const unread = Object.entries(range).filter(([, instant]) => instant === undefined)
   const errors = unread.map(([field]) => ({

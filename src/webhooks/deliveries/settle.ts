@@ -116,8 +116,8 @@ async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: str
 const ended = { status: 'failed', nextAttemptAt: null } as const
 
 /**
- * Points the retries of calls in flight to the new address, or prevents them if the webhook's new scopes do not cover
- * the event. There are only ever a few such calls.
+ * Sends the retries of calls in flight to the new address, or prevents them if the webhook's new scopes do not cover the
+ * event. There are never more than a few such calls.
  */
 async function settleInFlight(tx: Queryable, webhook: Webhook, completedAt: string): Promise<void> {
   const moved = tx

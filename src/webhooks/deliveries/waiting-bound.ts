@@ -14,12 +14,13 @@ export interface BoundOptions extends EventRecording {
   onDropped?: (owner: string, dropped: number) => void
 }
 
-/** Drops the oldest waiting deliveries of owners above the limit. Takes the owner of each added delivery. */
+/** Drops the oldest waiting deliveries of owners above the limit; `owners` lists the owner of each added delivery. */
 export type WaitingBound = (owners: readonly string[]) => Promise<void>
 
 const batchSize = 500
 /**
- * Maximum number of deliveries dropped per added delivery: several, so that an owner far above the limit gets back to it.
+ * Maximum number of deliveries dropped per added delivery: several, so that an owner far above the limit gets back below
+ * it.
  */
 const dropsPerAddition = 4
 const maxDropped = 5_000
@@ -28,7 +29,8 @@ const maxOwners = 10_000
 
 /**
  * Limits each owner's waiting deliveries, to within one percent. Counting scans an index, so it is not done for every
- * addition: the next count is due once half of the remaining room is used up, because other nodes may use the other half.
+ * addition: the next count is due once half of the remaining room is used up, because other nodes may be using the other
+ * half.
  */
 export function waitingBound(options: BoundOptions): WaitingBound {
   const { maxWaiting } = options
@@ -38,7 +40,7 @@ export function waitingBound(options: BoundOptions): WaitingBound {
     for (const [owner, { length }] of Map.groupBy(owners, (one) => one)) {
       const left = (rooms.get(owner) ?? 0) - length
       rooms.delete(owner)
-      // Evict the owner counted longest ago.
+      // Evict the owner that was counted longest ago.
       if (rooms.size >= maxOwners) rooms.delete(rooms.keys().next().value as string)
       rooms.set(owner, left)
       if (left >= 0) continue
@@ -55,8 +57,8 @@ const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as
   where l.owner = ${owner} and l.due_at is not null and ${engine.interruptible('d')}`
 
 /**
- * Runs a query over many rows outside the thread that serves requests. Returns no rows if the scan is refused; the next
- * addition tries again.
+ * Runs a query over many rows outside the thread that serves requests. Returns no rows if the scan is refused; the
+ * owner's next addition tries again.
  */
 async function scanRows<Row>(db: Database, query: RawBuilder<Row>, owner: string): Promise<Row[]> {
   const compiled = query.compile(db.read.withoutPlugins())
@@ -75,7 +77,7 @@ async function countWaiting({ db, maxWaiting }: BoundOptions, owner: string): Pr
   return counted?.waiting ?? 0
 }
 
-/** Marks the longest-waiting deliveries as failed, except those in flight, and notifies the owner. */
+/** Marks the deliveries that have waited longest as failed, except those in flight, and notifies the owner. */
 async function dropOldest(options: BoundOptions, owner: string, excess: number): Promise<void> {
   const { db } = options
   const oldest = sql<{ id: string }>`select d.id from ${waitingOf(db, owner)} order by d.id limit ${excess}`

@@ -69,7 +69,7 @@ interface Calling {
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 
-/** Sends a delivery to its receiver within the delivery's time limit. Rejects like `SignedCall`. */
+/** Sends a delivery to its receiver within the delivery's time limit. Rejects in the same cases as `SignedCall`. */
 export async function callReceiver({ sender, signed, onCalled }: Calling, due: Due): Promise<Outcome> {
   const request = await signed(due)
   const outcome = await sender.post(due.limitMs === null ? request : { ...request, timeoutMs: due.limitMs })

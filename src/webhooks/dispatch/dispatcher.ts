@@ -95,7 +95,7 @@ async function poll(state: State): Promise<void> {
   if (pauseMs > 0) resolveWaiters(state)
 }
 
-/** Claims as many deliveries as there are free slots; returns how long to wait before claiming again, in ms. */
+/** Claims as many deliveries as there are free slots. Returns how long to wait before claiming again, in ms. */
 async function fill(state: State): Promise<number> {
   const { db, concurrency, claims, calling } = state
   if (performance.now() >= state.reclaimAt) {
@@ -137,8 +137,8 @@ async function send(state: State, due: Due): Promise<void> {
 }
 
 /**
- * Lets calls that end within a few milliseconds of each other be recorded in one commit, whose cost hardly depends on
- * their number. Records at once if no other call is in flight.
+ * Waits a few milliseconds, so that calls that end at about the same time are recorded in one commit, which costs little
+ * more than recording one call. Records at once if no other call is in flight.
  */
 function recordSoon(state: State): void {
   if (state.recording) return
@@ -147,8 +147,8 @@ function recordSoon(state: State): void {
 }
 
 /**
- * Postpones a delivery after an internal error, such as a secret that cannot be decrypted: the error says nothing about
- * the endpoint.
+ * Postpones a delivery after an internal error, such as a secret that cannot be decrypted, because the error says
+ * nothing about the endpoint.
  */
 async function postponeUnsent(state: State, due: Due, error: unknown): Promise<void> {
   state.onError(error)

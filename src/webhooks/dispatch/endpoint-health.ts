@@ -103,7 +103,7 @@ function whyDisable(
 }
 
 /**
- * Whether to notify the owner, which happens once per failing period. A notification sent before the period began
+ * Whether to notify the owner, which happens only once per failing period. A notification sent before this period began
  * belongs to an earlier period.
  */
 const needsNotice = ({ status, failingSince, failingTold }: Webhook, nowMs: number): boolean =>
@@ -122,7 +122,7 @@ async function notifyFailing(tx: Queryable, options: HealthOptions, webhook: Web
 
 /**
  * Ends failing periods that began after this transaction read the webhooks: the queue, now locked, has failures that
- * were not there before. Skips webhooks locked by another transaction: the next failure checks the queue again.
+ * were not there before. Skips webhooks locked by another transaction, because the next failure checks the queue again.
  */
 async function endFailingPeriods(
   tx: Queryable,
@@ -154,7 +154,7 @@ async function storeFailing(tx: Queryable, { engine }: Database, changed: readon
 }
 
 /**
- * Disables a webhook, with a reason for its owner to read, and ends its deliveries. The owner can enable the webhook
+ * Disables a webhook, with a reason that its owner can read, and ends its deliveries. The owner can enable the webhook
  * again.
  */
 async function disable(tx: Queryable, options: HealthOptions, webhook: Webhook, reason: string): Promise<void> {

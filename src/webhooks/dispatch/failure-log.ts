@@ -14,7 +14,7 @@ export interface FailureLine {
   class: string | null
   /** The error code, such as ENOTFOUND or CERT_HAS_EXPIRED. */
   cause: string | null
-  /** Failed calls to this endpoint that were not logged since its previous line. */
+  /** Failed calls to this endpoint that were not logged since the endpoint's previous log line. */
   unlogged: number
 }
 
@@ -35,8 +35,9 @@ const maxEndpoints = 10_000
 const maxLinesPerMinute = 600
 
 /**
- * Logs why calls fail: an endpoint's first failure, a different cause after at least five seconds, the same cause once
- * a minute, and at most 600 lines a minute in total. A success starts the endpoint over.
+ * Logs why calls fail: an endpoint's first failure, a different cause after at least five seconds, and the same cause
+ * once a minute, with at most 600 lines a minute in total. After a success, an endpoint's next failure counts as its
+ * first.
  */
 export function failureLog({ now, warn }: FailureLogOptions): (due: Due, outcome: Outcome) => void {
   const logged = new Map<string, Logged>()
@@ -59,7 +60,7 @@ export function failureLog({ now, warn }: FailureLogOptions): (due: Due, outcome
       return
     }
     lines += 1
-    // Evict the endpoint logged longest ago.
+    // Evict the endpoint that was logged longest ago.
     logged.delete(lane)
     if (logged.size >= maxEndpoints) logged.delete(logged.keys().next().value as string)
     logged.set(lane, { cause, atMs: nowMs, unlogged: 0 })

@@ -94,7 +94,7 @@ const additionOf = (event: Event, target: Target, id: string): Addition => {
   }
 }
 
-/** Adds deliveries that are due immediately; skips those that already exist. */
+/** Adds deliveries that are due immediately; skips deliveries that already exist. */
 async function addDeliveries(
   tx: Queryable,
   db: Database,

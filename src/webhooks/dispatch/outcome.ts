@@ -11,7 +11,10 @@ export interface Outcome {
   error: string | null
   /** For the operator only: the error code, such as ECONNREFUSED; null if delivered. */
   cause: string | null
-  /** Whether calls to the address are forbidden. The owner sees the same error class as for any unreachable endpoint. */
+  /**
+   * Whether the address is one that must not be called. The owner sees the same error class as for any unreachable
+   * endpoint.
+   */
   blocked: boolean
   durationMs: number
   responseStart: string | null
@@ -84,8 +87,8 @@ function codeOf(failure: unknown): string {
 }
 
 /**
- * Returns the code of the error's cause, or else of the error itself, and for a timeout the phase in which the call
- * timed out.
+ * Returns the code of the error's cause or, if the cause has none, of the error itself. For a timeout, appends the phase
+ * in which the call timed out.
  */
 function causeOf(failure: unknown): string {
   const { cause, phase } = (failure ?? {}) as { cause?: unknown; phase?: unknown }

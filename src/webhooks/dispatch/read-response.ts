@@ -44,7 +44,7 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
     const handler: Dispatcher.DispatchHandler = {
       onRequestStart: (started) => {
         controller = started
-        // The call timed out while it waited for a connection: do not send it.
+        // The call timed out while it waited for a connection, so do not send it.
         if (over) started.abort(new Error('too late'))
       },
       onResponseStart: (_, status, headers) => {

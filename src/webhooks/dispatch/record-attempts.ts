@@ -121,8 +121,8 @@ async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly
 }
 
 /**
- * Counts consecutive failures and makes the endpoint queues available again. Returns each queue's count before and
- * after.
+ * Counts consecutive failures and makes the endpoint queues available again. Returns each queue's count before and after
+ * the update.
  */
 async function updateQueues(
   tx: Queryable,

@@ -4,10 +4,7 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import type { Owned } from '../../storage/rows/revision.ts'
 import type { Tables, Webhook } from '../../storage/tables/tables.ts'
 
-/**
- * Returns the scopes that limit a webhook's events: those of the token that registered it, as far as its client still
- * has them.
- */
+/** Returns the scopes that limit a webhook's events: those of the token that registered it that its client still has. */
 export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
   const granted = (scopes ?? '').split(' ')
   const client = await tx

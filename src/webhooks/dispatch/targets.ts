@@ -36,7 +36,7 @@ export function targetsIn(tx: Queryable, db: Database, events: readonly Event[])
     const targets = await registered(event)
     const { callbackUrl: url, ownerClient, ownerSubject } = event
     if (url === null) return targets
-    // A client that sent a callback URL expects the plain body there.
+    // A client that sent a callback URL expects the plain body at that URL.
     const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
     if (isCalled || (await delivered).has(event.id)) return targets
     return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0 }]
@@ -64,7 +64,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
   return Map.groupBy(await withLiveOwners(tx, db, rows), ownerKey)
 }
 
-/** Returns those of the owner's webhooks that subscribe to the event. */
+/** Returns the owner's webhooks that subscribe to the event. */
 async function subscribedByOwner(owners: ReturnType<typeof ofOwners>, event: Event): Promise<readonly Target[]> {
   const patterns = patternsOf(event.type)
   const registered = (await owners).get(ownerKey(event)) ?? []
@@ -82,8 +82,8 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
     .orderBy('webhooks.id')
 
 /**
- * Finds webhooks of everyone who may read the event: the registering token had the scope, and its client still has it.
- * A client that is not stored here belongs to another issuer.
+ * Finds the webhooks of everyone who may read the event: the registering token had the required scope, and its client
+ * still has it. A client that is not stored here belongs to another issuer.
  */
 async function ofAudience(tx: Queryable, db: Database, event: Event, audience: string): Promise<readonly Target[]> {
   const found = await active(tx, event)

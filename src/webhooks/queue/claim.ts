@@ -60,9 +60,9 @@ export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean =
 }
 
 /**
- * Claims as many due deliveries as there are free slots, a few per endpoint. Endpoints that respond come first, and no
- * owner gets more than its share. Skips the waiting deliveries of slow or dead endpoints, and of owners whose share is
- * used up, without reading them.
+ * Claims as many due deliveries as there are free slots, a few per endpoint. Responsive endpoints come first, and no
+ * owner gets more than its share. Skips the waiting deliveries of slow or dead endpoints, and of owners that have used
+ * up their share, without reading them.
  */
 export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: number): Promise<Due[]> {
   return db.write(async (tx) => {
@@ -92,8 +92,8 @@ export function claimDue({ db, limits, leaseMs, slots }: ClaimOptions, nowMs: nu
 }
 
 /**
- * Returns when to check each endpoint queue next, and the start times of its last calls. If another transaction has
- * locked an admitted delivery, the queue is checked again at once and the call does not count as started.
+ * Returns when to check each endpoint queue next, and the start times of its most recent calls. If another transaction
+ * has locked an admitted delivery, the queue is checked again at once, and the call does not count as started.
  */
 function armed(admitted: readonly Chosen[], claimed: readonly Due[], nowMs: number) {
   const leased = Map.groupBy(claimed, ({ lane }) => lane)

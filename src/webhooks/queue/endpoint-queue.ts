@@ -15,7 +15,7 @@ export interface EndpointLimits {
   /** Seconds before the first probe, doubled with each failure up to `maxPauseSeconds`. */
   firstPauseSeconds: number
   maxPauseSeconds: number
-  /** Time limit of most probes; the rest have the default limit. */
+  /** Time limit of most probes; the other probes have the default limit. */
   probeSeconds: number
 }
 
@@ -52,11 +52,11 @@ export interface Admission {
 const secondMs = 1_000
 
 /**
- * Decides how many calls may start now. A queue whose calls are all in flight is checked again when one of their
- * leases expires.
+ * Decides how many calls may start now. If all of a queue's calls are in flight, the queue is checked again when one of
+ * their leases expires.
  */
 export function grant(lane: QueueState, nowMs: number, limits: EndpointLimits, leaseMs: number): Admission {
-  // A clock that was set back must not block an endpoint.
+  // Setting the clock back must not block an endpoint.
   const isRecent = (at: number) => at > nowMs - secondMs && at <= nowMs
   const recent = Number.isFinite(limits.perSecond) ? lane.recent.filter(isRecent) : []
   const isOpen = lane.failures >= limits.breakAfter
@@ -99,8 +99,8 @@ export function shortLimitMs({ failures }: Pick<EndpointHealth, 'failures'>, lim
 }
 
 /**
- * Returns the endpoint queue of a delivery: one per webhook, or one per client and origin for one-off callback URLs, so
- * that a client's callbacks cannot slow down another client's calls to the same host.
+ * Returns a delivery's endpoint queue. There is one queue per webhook, and one per client and origin for one-off
+ * callback URLs, so that a client's callbacks cannot slow down another client's calls to the same host.
  */
 export const endpointQueueId = (
   { webhookId, url }: { webhookId: string | null; url: string },
@@ -108,8 +108,7 @@ export const endpointQueueId = (
 ): string => webhookId ?? `${ownerClient} ${URL.parse(url)?.origin}`
 
 /**
- * Returns the owner whose share of the slots a delivery uses: the webhook's owner, or the client for one-off callback
- * URLs.
+ * Returns the owner that a delivery's slot counts against: the webhook's owner, or the client for one-off callback URLs.
  */
 export const shareOf = (webhookId: string | null, { ownerClient, ownerSubject }: Owned): string =>
   webhookId === null ? ownerClient : `${ownerClient} ${ownerSubject}`
@@ -130,7 +129,7 @@ const ownerOf = (lane: RawBuilder<unknown>): RawBuilder<string | null> => sql`(
   select case when webhook_id is null then owner_client else owner_client || ' ' || owner_subject end from deliveries
   where deliveries.lane = ${lane} and status = 'pending' and lease_until is null order by next_attempt_at, id limit 1)`
 
-/** Resets the circuit breaker of a webhook's endpoint; its queues are checked as soon as a delivery is due. */
+/** Resets the circuit breaker of a webhook's endpoint; the webhook's queues are checked as soon as a delivery is due. */
 export async function resetEndpointQueues(tx: Queryable, db: Database, webhookId: string): Promise<void> {
   const { rows } = await sql<OwnerDue>`
     update delivery_lanes set failures = 0, open_until = null, rank = 1, due_at = ${firstWaiting} where lane in (

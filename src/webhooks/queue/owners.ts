@@ -30,7 +30,7 @@ export async function armOwners(tx: Queryable, { engine }: Database, due: readon
     where delivery_owners.due_at is null or delivery_owners.due_at > excluded.due_at`.execute(tx)
 }
 
-/** Excludes owners whose share is used up, so that their waiting deliveries are not read. */
+/** Excludes owners that have used up their share, so that their waiting deliveries are not read. */
 function hasShare({ engine }: Database, slots: Slots, rank: Rank): RawBuilder<unknown> {
   const owners = withoutShare(slots, rank)
   if (owners.length === 0) return sql``
@@ -52,8 +52,8 @@ export async function dueOwners(
 }
 
 /**
- * Sets when to check these owners next: when the first of their queues is due. The owners must be locked already.
- * Owners that were just served go behind those still waiting.
+ * Sets when to check these owners next: when their first queue is due. The owners must already be locked. Owners that
+ * were just served go behind those still waiting.
  */
 export async function settleOwners(
   tx: Queryable,
@@ -92,8 +92,8 @@ const overdueMs = 60_000
 const maxRevived = 200
 
 /**
- * Makes owners due if their queues are overdue but their own rows do not say so, because a node running an earlier
- * release scheduled the queues. Returns the number of queues checked.
+ * Makes owners due if they have overdue queues that are not reflected in the owner's own row, because a node running an
+ * earlier release scheduled those queues. Returns the number of queues checked.
  */
 export async function reviveOwners(db: Database, now: () => number): Promise<number> {
   const { rows } = await sql<OwnerDue>`

@@ -18,7 +18,7 @@ export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
   return releaseWhere(db, sql`lease_until is not null`, nowMs)
 }
 
-/** Releases claims that this sender will not finish; calls that end later change nothing. */
+/** Releases claims that this sender will not finish; calls that end later have no effect. */
 export function release(db: Database, claims: readonly Held[], nowMs: number): Promise<number> {
   if (claims.length === 0) return Promise.resolve(0)
   const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))

@@ -51,7 +51,7 @@ export const roomFor = ({ free }: Slots, rank: Rank): number =>
   Math.max(0, Math.min(...(poolsOf[rank] ?? []).map((pool) => free[pool] ?? 0)))
 
 /**
- * Whether an owner may take a slot: only if more slots are free than the owner occupies, so that other owners always
+ * Whether an owner may take a slot. There must be more free slots than the owner occupies, so that other owners always
  * find one.
  */
 export function mayTake({ free, held }: Slots, owner: string, rank: Rank): boolean {
@@ -59,13 +59,14 @@ export function mayTake({ free, held }: Slots, owner: string, rank: Rank): boole
   return (poolsOf[rank] ?? []).every((pool) => (counts?.[pool] ?? 0) < (free[pool] ?? 0))
 }
 
-/** Returns the owners whose share is used up for this rank. */
+/** Returns the owners that have used up their share for this rank. */
 export const withoutShare = (slots: Slots, rank: Rank): string[] =>
   [...slots.held.keys()].filter((owner) => !mayTake(slots, owner, rank))
 
 /**
- * Shares out slots by max-min fairness: the next free slot always goes to the owner with the fewest, until every owner
- * has what it wants or occupies as many slots as are free. Returns the number each owner gets, and the slots left.
+ * Distributes slots by max-min fairness: the next free slot always goes to the owner with the fewest, until every owner
+ * has as many as it can use or occupies as many slots as are free. Returns the number of slots that each owner gets, and
+ * the slots left.
  */
 export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, number>) {
   const granted = new Map<string, number>()
@@ -76,7 +77,8 @@ export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, numb
     const again = byCount.get(count + 1) ?? []
     for (const owner of byCount.get(count) ?? []) {
       const given = granted.get(owner) ?? 0
-      // Once refused, an owner stays refused: from then on, fewer slots are free, and the owner occupies just as many.
+      // Once an owner is refused a slot, it stays refused: it still occupies as many slots, and the number of free slots
+      // only falls.
       if (given >= (wanted.get(owner) ?? 0) || !mayTake(left, owner, rank)) continue
       take(left, owner, rank)
       granted.set(owner, given + 1)
