@@ -12,8 +12,9 @@ export interface Audit {
   /** Queues an entry that has no transaction of its own; the entry is written within a second, in a batch with others. */
   note: (entry: AuditEntry) => void
   /**
-   * Records events that anyone can trigger: the first event of each kind in a minute becomes an entry, and the rest
-   * become one count at the end of the minute. Beyond 60 kinds, only the number of events is recorded.
+   * Records events that anyone can trigger. The first event of each kind in a minute becomes an entry; further events of
+   * that kind become a count, which is recorded at the end of the minute. Beyond 60 kinds, only the number of events is
+   * recorded.
    */
   tally: (entry: AuditEntry) => void
   /** Like `tally`, for events that a client may repeat often; beyond 1,000 kinds, each event becomes an entry. */
@@ -39,7 +40,7 @@ const entriesPerBatch = 500
 /** Maximum number of entries in memory while the database is unavailable; further entries are dropped and counted. */
 const maxQueued = 10_000
 
-/** Opens the audit log. */
+/** Creates the interface to the audit log. */
 export function openAudit(sources: AuditSources): Audit {
   const { sealer, now } = sources
   const { note, write } = batches(sources, () => [tallies.tick(), repetitions.tick()].includes(true))
@@ -94,8 +95,8 @@ function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean
 }
 
 /**
- * Counts events per minute. Beyond `kinds` kinds, events go to `beyond`; if `beyond` is null, only their number is
- * recorded.
+ * Counts events per minute. Once there are `kinds` kinds, events of other kinds go to `beyond`; if `beyond` is null,
+ * only their number is recorded.
  */
 function counted(note: Audit['note'], now: () => number, kinds: number, beyond: Audit['note'] | null) {
   const seen = new Map<string, { entry: AuditEntry; more: number }>()

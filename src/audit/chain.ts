@@ -21,7 +21,7 @@ export type AuditActor = Pick<AuditEntry, 'clientId' | 'subject' | 'address' | '
 /** The operator at the command line, who needs no token. */
 export const operator: AuditActor = { subject: 'command line' }
 
-/** The service itself, acting on a schedule or according to its settings. */
+/** The service itself, acting on a schedule or because of a setting. */
 export const theService: AuditActor = { subject: 'service' }
 
 /** Returns the audit entry for a password set by its owner or by someone else. */
@@ -127,7 +127,7 @@ export function chainHash(sealer: Digest, row: Unchained, previous: string): str
   return sealer.digest(JSON.stringify(content), 'audit')
 }
 
-/** A chain position that was recorded elsewhere and proves that the log up to that position is unchanged. */
+/** A chain position that was recorded elsewhere and shows that the log up to that position is unchanged. */
 export interface Anchor {
   sequence: number
   hash: string
@@ -140,7 +140,7 @@ const batch = 1_000
 
 /** Verifies the chain from its first entry to its head, and that the chain contains the anchor. */
 export async function verifyAudit({ read }: Database, sealer: Digest, anchor?: Anchor): Promise<AuditVerdict> {
-  // Read the head first, so that entries added during the check come after it and are ignored.
+  // Read the head first: entries added during the check come after it and are ignored.
   const head = await read.selectFrom('auditHead').selectAll().executeTakeFirstOrThrow()
   const broken = (sequence: number, reason: string): AuditVerdict => ({ whole: false, sequence, reason })
   let position: Anchor = { sequence: 0, hash: '' }

@@ -22,7 +22,8 @@ export interface AuditFilter {
 }
 
 /**
- * Filter combinations with an index in log order; other combinations, and time ranges, may scan any number of entries.
+ * Filter combinations that have an index in log order; other combinations, and time ranges, may scan any number of
+ * entries.
  */
 const indexed = new Set(['', 'event', 'clientId', 'subject', 'target', 'event clientId'])
 
