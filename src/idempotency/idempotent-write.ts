@@ -33,7 +33,7 @@ export interface ResponseStore {
 export interface Claim {
   /**
    * Runs the unit of work and stores its response in the same transaction. If another request has already used the key,
-   * returns the stored response to that request instead.
+   * returns the response stored for that request instead.
    */
   run: <A extends WriteResponse | StoredProblem>(
     tx: unknown,
@@ -50,8 +50,8 @@ declare module 'fastify' {
 }
 
 /**
- * Performs the write of a POST. The unit of work produces the effect and the response in one transaction, which also stores
- * the response if the request has an Idempotency-Key. The reply is not modified before the commit.
+ * Performs the write of a POST. The unit of work produces the effect and the response in one transaction, which also
+ * stores the response if the request has an Idempotency-Key. The reply is not changed before the commit.
  */
 export async function idempotentWrite<Tx, Body extends object>(
   request: Pick<FastifyRequest, 'claim'>,

@@ -15,7 +15,7 @@ export const idempotency = fastifyPlugin<{ answers: ResponseStore }>(
     app.decorateRequest('claim', null)
     app.addHook('onRoute', (route) => {
       if (!acceptsKeys(route)) return
-      // This precedes body validation (422), because a malformed key makes the request malformed (400).
+      // This runs before body validation (422), because a malformed key makes the request malformed (400).
       route.preValidation = [checkKey, ...[route.preValidation ?? []].flat()]
       route.handler = withKey(route.handler, answers, running)
     })
@@ -80,9 +80,9 @@ async function respondWithKey(
 }
 
 /**
- * Returns whether an error is stored. A conflict is the outcome of a valid request, so it is stored. After any other error,
- * or an error with Retry-After, the key remains available: nothing was started, and a corrected request may use the same
- * key.
+ * Returns whether an error is stored. A conflict is the outcome of a valid request, so it is stored. After any other
+ * error, or an error with Retry-After, the key can be used again: nothing was started, and a corrected request may use
+ * the same key.
  */
 const isFinal = (error: unknown): error is Problem =>
   error instanceof Problem && error.status === 409 && error.headers?.['retry-after'] === undefined

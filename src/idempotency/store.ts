@@ -14,7 +14,7 @@ export interface ReplayStore {
   digest: (value: unknown) => string
   find: (id: string) => Promise<StoredResponse | undefined>
   /**
-   * Claims an id in the transaction that will store the response: returns undefined if the id was unused, otherwise the
+   * Claims an id in the transaction that will store the response. Returns undefined if the id was unused, otherwise the
    * stored response. If another transaction has claimed the id, waits for that transaction; if the wait takes too long,
    * returns `busy`, and the caller must roll back.
    */
