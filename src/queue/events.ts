@@ -10,8 +10,8 @@ export interface EventKind {
   /** The sample body's JSON Schema. */
   schema: object
   /**
-   * Who may receive the event besides the owner of its subject: `any` webhook, webhooks whose client has this scope, or no
-   * one else (null).
+   * Who may receive the event besides the owner of its subject: any webhook (`any`), webhooks of clients that have this
+   * scope, or no one else (null).
    */
   audience: string | null
 }
@@ -26,10 +26,11 @@ export interface NewEvent {
   ownerClient: string
   ownerSubject: string
   /**
-   * Who receives the event: all webhooks (`any`), webhooks whose client has this scope, or only the owner's (the default).
+   * Who receives the event: all webhooks (`any`), webhooks of clients that have this scope, or only the owner's webhooks
+   * (the default).
    */
   audience?: string | null
-  /** A webhook that does not receive the event, because the event is about that webhook. */
+  /** The webhook that the event is about, which does not receive it. */
   exceptWebhook?: string
   /** Stored once as JSON text; the same bytes are signed and sent on each attempt. */
   body: object
@@ -57,7 +58,7 @@ export const familyOf = (type: string): string => `${type.slice(0, type.indexOf(
 export const patternsOf = (type: string): string[] => [type, familyOf(type), '*']
 
 /**
- * Returns an SQL expression that says whether any active webhook subscribes to this event type. Used inside a larger
+ * Returns an SQL expression that tells whether any active webhook subscribes to this event type. Inside a larger
  * statement, it costs an index lookup but no round trip.
  */
 export const isSubscribed = (type: string): RawBuilder<boolean> =>

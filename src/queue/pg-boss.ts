@@ -41,7 +41,7 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     close: async () => {
       await listening?.close()
       await boss.stop({ graceful: false })
-      // The pool ends before the server has closed the connections: ignore errors that they still report.
+      // The pool ends before the server has closed the connections, so ignore errors that the connections still report.
       boss.off('error', onError).on('error', () => {})
     },
   }
@@ -88,7 +88,7 @@ async function add(
 async function ensureQueue(boss: PgBoss, name: string): Promise<void> {
   const options = {
     heartbeatSeconds: leaseSeconds,
-    // Workers decide when to give up, depending on the task or delivery.
+    // Practically unlimited, because workers decide when to give up, depending on the task or delivery.
     retryLimit: 10_000,
     retryDelay: 0,
     expireInSeconds: 3_600,

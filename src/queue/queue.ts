@@ -1,9 +1,9 @@
 import type { Queryable } from '../storage/database.ts'
 
-/** The job queues, with the maximum concurrency per node and, across all nodes, per group. */
+/** The job queues, with the maximum concurrency per node and the maximum per group across all nodes. */
 export const queues = {
   'report.generate': { concurrency: 5, perGroup: 5 },
-  // Processed in batches of all due jobs, up to this many, in one transaction.
+  // All due jobs, up to this many, are processed as a batch in one transaction.
   'event.fan-out': { concurrency: 512, perGroup: null },
   'delivery.send': { concurrency: 128, perGroup: null },
   'webhook.settle': { concurrency: 1, perGroup: null },
@@ -12,13 +12,13 @@ export const queues = {
 
 export type QueueName = keyof typeof queues
 
-/** A job's position among the due jobs: lower turns go first, and no group runs more jobs than its limit. */
+/** Determines a job's position among the due jobs: lower turns go first, and no group runs more jobs than its limit. */
 export interface QueuePosition {
   group: string
   turn: number
 }
 
-/** A claim on a job: `fence` grows with each claim, so only the latest holder can finish the job. */
+/** A claim on a job. `fence` increases with each claim, so only the latest holder can finish the job. */
 export interface Lease {
   id: string
   queue: QueueName
@@ -28,7 +28,7 @@ export interface Lease {
   attempt: number
 }
 
-/** The queue operations that each engine implements; everything above them is shared. */
+/** The queue operations that each engine implements. All other code is shared. */
 export interface JobStore {
   add: (tx: Queryable, queue: QueueName, payload: object, runAt: number, position?: QueuePosition) => Promise<void>
   claim: (queue: QueueName, limit: number) => Promise<Lease[]>

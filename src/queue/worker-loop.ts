@@ -101,7 +101,7 @@ async function fill(loop: Loop): Promise<number> {
   const leases = await store.claim(queue, free)
   const { atOnce } = loop.run
   for (let at = 0; at < leases.length; at += atOnce) start(loop, leases.slice(at, at + atOnce))
-  // All slots are full: as soon as one is free, the loop polls again.
+  // All slots are full; the loop polls again as soon as one is free.
   if (leases.length === free) return store.idlePollMs
   const due = await store.nextDue(queue)
   // Due jobs that were not claimed exceed their group's limit and wait until another job in the group ends.
@@ -151,7 +151,7 @@ async function giveUp({ store, queue, random, onError }: LoopOptions, lease: Lea
 async function heartbeat({ store, queue, running, onError }: Loop): Promise<void> {
   for (const { lease, abort } of [...running.values()]) {
     const held = await store.extend(lease).catch((error) => {
-      // A failed heartbeat is harmless: a later one detects a lost lease, or else the fencing token does at the end.
+      // A failed heartbeat is harmless: if the lease was lost, a later heartbeat or the fencing token detects that.
       onError(error, queue)
       return true
     })
