@@ -1,10 +1,13 @@
 import type { Database } from './database.ts'
 
-/** A node logs a warning when its clock differs from the database's clock by more than this many milliseconds. */
+/** A node logs a warning if its clock differs from the database's clock by more than this many milliseconds. */
 const toleratedMs = 5_000
-/** A node whose clock is further off than this is not ready: tokens are accepted for at most 30 s after they expire. */
+/**
+ * A node is not ready if its clock is off by more than this, because tokens are accepted for at most 30 s after they
+ * expire.
+ */
 const usableMs = 30_000
-/** Minimum time between two notices, so that a clock near the threshold does not flood the log. */
+/** Minimum time between two warnings, so that a clock near the threshold does not flood the log. */
 const noticeMs = 60_000
 
 /** Severity of the difference between this machine's clock and the database's clock. */
@@ -51,9 +54,9 @@ export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () 
 }
 
 /**
- * Creates a node's clock: this machine's clock, corrected by each `measure`. The database reads its own clock at an unknown
- * moment during the round trip, so a measurement yields only an interval. The correction changes only if it is outside that
- * interval, and only as far as needed, so that a slow response is not mistaken for a wrong clock.
+ * Creates a node's clock: this machine's clock, corrected by each `measure`. The database reads its own clock at an
+ * unknown moment during the round trip, so a measurement yields only an interval. If the correction is outside that
+ * interval, it changes by the smallest amount needed, so that a slow response is not mistaken for a wrong clock.
  */
 export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOptions): SharedClock {
   const time = databaseTime(db)
@@ -92,7 +95,9 @@ function notices(monotonic: () => number, onDrift: ClockOptions['onDrift']) {
   }
 }
 
-/** A clock that is still ahead after this time is trusted again: every token issued before the jump has expired. */
+/**
+ * A clock that is still ahead after this time is trusted again, because every token issued before the jump has expired.
+ */
 const trustedAgainMs = 25 * 3_600_000
 
 /** The database's clock has advanced further than the monotonic clock. */
@@ -104,9 +109,9 @@ export class ClockJumped extends Error {
 }
 
 /**
- * Creates the clock used to remove expired rows: the database's clock, which may advance between two calls only by the time
- * that really passed. If it jumps ahead by mistake, no row is removed early, and none is lost when it is set back.
- * `onError` receives one `ClockJumped` per jump. Rejects if the database does not respond.
+ * Creates the clock for removing expired rows: the database's clock, which may advance between two calls only by the
+ * time that has actually passed. If the database's clock jumps ahead by mistake and is later set back, no row is removed
+ * early or lost. `onError` receives one `ClockJumped` per jump. Rejects if the database does not respond.
  */
 export function sweepClock(
   db: ClockOptions['db'],

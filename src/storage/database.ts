@@ -16,7 +16,10 @@ export interface Prepared<Row> {
   in: (tx: Queryable, values: readonly unknown[]) => Promise<{ rows: Row[]; changed: number }>
 }
 
-/** An INSERT into any resource table; typed as `products`, whose bookkeeping columns all resource tables share. */
+/**
+ * An INSERT into any resource table. It is typed as `products`, because all resource tables have the same bookkeeping
+ * columns.
+ */
 export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
 
 /** A one-row INSERT, compiled once; returns the generated id and the result of an expression evaluated after the insert. */

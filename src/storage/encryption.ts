@@ -12,7 +12,7 @@ export interface Sealer {
   digest: (secret: string, location: string) => string
 }
 
-/** A secret cannot be decrypted; the message includes its location. */
+/** Thrown if a secret cannot be decrypted; the message includes the secret's location. */
 export class Unsealable extends Error {
   /** Exits with code 2, as for any configuration error: if this occurs at startup, the master key is wrong. */
   readonly exitCode = 2
@@ -28,7 +28,8 @@ const tagBytes = 16
 
 /** Creates a sealer from a 32-byte master key. Encryption and digests have separate keys, derived with HKDF (RFC 5869). */
 export function sealer(masterKey: Uint8Array, random: (size: number) => Uint8Array): Sealer {
-  // KeyObjects: raw bytes would be validated and copied on each use, which takes several times as long as the cipher.
+  // KeyObjects, because raw bytes would be validated and copied on each use, which takes several times as long as the
+  // cipher.
   const derive = (purpose: string) =>
     createSecretKey(Buffer.from(hkdfSync('sha256', masterKey, '', `plinth ${purpose}`, 32)))
   const sealKey = derive('seal v1')

@@ -3,16 +3,16 @@ import type { ColumnDefinitionBuilder, RawBuilder } from 'kysely'
 /** Cell type in a long read. Decimals, instants, dates and JSON are text; booleans are stored as 1 or 0. */
 export type CellType = 'integer' | 'number' | 'decimal' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
 
-/** Another foreign key for an existing column. */
+/** A change to the foreign key of an existing column. */
 export interface ForeignKeyChange {
   table: string
   column: string
-  /** The name of the constraint, and whether the column has it already. */
+  /** The name of the constraint, and whether the column already has it. */
   constraint: string
   exists: boolean
-  /** The table to whose ids the column shall refer; null for none. */
+  /** The table whose ids the column will reference; null to remove the foreign key. */
   references: string | null
-  /** Drop and create the indexes of the column. */
+  /** Statements that drop and recreate the column's indexes. */
   dropIndexes: readonly string[]
   createIndexes: readonly string[]
 }
@@ -27,62 +27,76 @@ export interface Engine {
   keyType: RawBuilder<unknown>
   /** The database's current time (not the transaction's start time), in milliseconds since the epoch. */
   now: RawBuilder<number>
-  /** Statements to run before a migration: they lift the time limits and let only one process migrate at a time. */
+  /** Statements to run before a migration: they remove the time limits and let only one process migrate at a time. */
   beforeMigration: readonly string[]
   /**
    * Run after a migration: if `known` returns a row, the planner has statistics, and `gather` refreshes them. Either all
-   * indexes or none must have statistics, because the planner prefers indexes without them.
+   * indexes or none must have statistics, because the planner prefers indexes without statistics.
    */
   statistics: { known: RawBuilder<unknown>; gather: readonly string[] }
   /**
-   * Follows a table name in `from` and forces the use of this index. Without ANALYZE, SQLite has no row counts and cannot
-   * tell similar indexes apart; PostgreSQL chooses by its statistics.
+   * Follows a table name in `from` and forces the use of this index. Without ANALYZE, SQLite has no row counts and
+   * cannot choose between similar indexes; PostgreSQL uses its statistics.
    */
   indexedBy: (index: string) => RawBuilder<unknown>
-  /** The columns of a table with their types. No rows if the table does not exist. */
+  /** The columns of a table with their types; no rows if the table does not exist. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
-  /** The indexes of a table, without those on expressions; `columns` are comma-separated. */
+  /** The indexes of a table, except indexes on expressions; `columns` is a comma-separated list. */
   indexesOf: (table: string) => RawBuilder<{ name: string; columns: string; unique: boolean | number }>
-  /** The foreign keys of a table that have one column, and the tables that they refer to. */
+  /** The single-column foreign keys of a table, and the tables that they reference. */
   foreignKeysOf: (table: string) => RawBuilder<{ column: string; table: string }>
-  /** Statements that give an existing column another foreign key, or none. */
+  /** Statements that change or remove the foreign key of an existing column. */
   changeForeignKey: (change: ForeignKeyChange) => readonly string[]
   /** Statements that make a table append-only: its rows can be inserted and read, but neither updated nor deleted. */
   appendOnly: (table: string) => readonly string[]
-  /** The elements of a JSON array (given as text) as rows with one column, `value`; `value ->> 0` works on both engines. */
+  /**
+   * The elements of a JSON array (given as text) as rows with one column, `value`; `value ->> 0` works on both engines.
+   */
   jsonRows: (json: string) => RawBuilder<{ value: string }>
-  /** True for an integer among those of a JSON array (given as text); found by the index of the column. */
+  /**
+   * True if the column's value is one of the integers in a JSON array (given as text). Uses the column's index.
+   */
   isAmong: (column: RawBuilder<unknown>, json: string) => RawBuilder<boolean>
   /** Aggregates an expression over all rows into the text of a JSON array; null or an empty array if there are no rows. */
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
-  /** Expressions that pass the cells of a row to the engine's own CSV writer; undefined if that writer cannot be used. */
+  /**
+   * Expressions that pass the cells of a row to the engine's own CSV writer; undefined if that writer cannot be used.
+   */
   csvFields: (cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) => RawBuilder<unknown>[] | undefined
-  /** A row as one CSV record, and the text in it that must still be checked; undefined if this would not be faster. */
+  /**
+   * A row as a CSV record, and the part of its text that must still be checked; undefined if this would not be faster.
+   */
   csvRecord: (
     cells: readonly { cell: RawBuilder<unknown>; type: CellType }[],
   ) => { record: RawBuilder<unknown>; checked: RawBuilder<unknown> } | undefined
   /**
-   * Follow a select and lock its rows until the transaction ends; `lockFreeRows` skips rows locked by other transactions.
+   * Locking clauses that follow a select; the locks last until the transaction ends. `lockFreeRows` skips rows that
+   * other transactions have locked.
    */
   lockRows: RawBuilder<unknown>
   lockFreeRows: RawBuilder<unknown>
-  /** Follows a select: the rows stay until the end of the transaction, though other columns than the key may change. */
+  /**
+   * Follows a select. Until the transaction ends, the rows cannot be deleted and their keys cannot change; other columns
+   * can.
+   */
   lockKeys: RawBuilder<unknown>
-  /** Follows a select: nobody changes these rows, or adds rows that refer to them, until the end of the transaction. */
+  /** Follows a select. Until the transaction ends, no one can change these rows or add rows that reference them. */
   lockForRemoval: RawBuilder<unknown>
-  /** Statements that speed up writes to a table, at the risk that it is empty after a database crash. */
+  /** Statements that speed up writes to a table; after a database crash, the table may be empty. */
   unlogged: (table: string) => readonly string[]
   /** True for errors caused by a duplicate value in a unique index. */
   isDuplicate: (error: unknown) => boolean
-  /** The columns of the unique index that has a duplicate; none if the error does not name them. */
+  /** The columns of the unique index that has a duplicate; empty if the error does not name them. */
   duplicateColumns: (error: unknown) => string[]
-  /** True for errors which mean that the database is currently full, locked or unreachable. */
+  /** True for errors that mean that the database is currently full, locked or unreachable. */
   isUnavailable: (error: unknown) => boolean
   /** Statements that create the prerequisites of text indexes, and the error message if they fail. */
   textSearch: { statements: readonly string[]; errorMessage: string }
-  /** A condition that is always true; it makes scans of this table interruptible, so that they stop at their time limit. */
+  /**
+   * A condition that is always true. It makes scans of this table interruptible, so that they stop at their time limit.
+   */
   interruptible: (table: string) => RawBuilder<boolean>
-  /** True for errors which mean that another transaction held a row lock for too long. */
+  /** True for errors that mean that another transaction held a row lock for too long. */
   isLockTimeout: (error: unknown) => boolean
 }
 

@@ -26,7 +26,7 @@ import { reconcile } from './resource-tables/resource-tables.ts'
 
 type Migration = (db: Kysely<unknown>, engine: Engine) => Promise<void>
 
-/** In execution order. Each migration runs once. Never change a released migration; add a new one instead. */
+/** In execution order; each migration runs once. Never change a released migration; add a new one instead. */
 const migrations: [name: string, run: Migration][] = [
   ['0001-resources', resources],
   ['0002-tasks', tasks],
@@ -56,15 +56,15 @@ class PlanOnly extends Error {}
 export interface MigrateOptions {
   /** The tables declared by the served definition; missing tables are created. */
   tables?: readonly ResourceTable[]
-  /** Dry run: executes everything and rolls it back. */
+  /** Dry run: executes everything, then rolls it back. */
   plan?: boolean
   now?: () => number
 }
 
 /**
- * Brings the schema up to date in one transaction under a lock. Returns the names of the migrations that ran, followed by
- * the statements executed for declared tables. Throws, and changes nothing, if the database was migrated by a newer release
- * or if an existing table does not match its declaration (`TableMismatch`).
+ * Migrates the schema to this release in one transaction under a lock. Returns the names of the migrations that ran,
+ * followed by the statements executed for declared tables. Throws, and changes nothing, if the database was migrated by
+ * a newer release or if an existing table does not match its declaration (`TableMismatch`).
  */
 export async function migrate(database: Database, { tables = [], plan = false, now = Date.now }: MigrateOptions = {}) {
   let done: string[] = []

@@ -13,7 +13,7 @@ export interface OpenOptions {
   setTimer?: SetTimer
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
-  /** How many rows the text index of a SQLite file may lag behind; default: thousands. */
+  /** How far the text index of a SQLite file may lag behind; by default, 10,000 new rows and 1,000 changes. */
   unindexed?: Unindexed
 }
 

@@ -21,9 +21,9 @@ const dayMs = 86_400_000
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 
 /**
- * Counts each client's requests in memory and adds them to the current day's row (UTC) every few seconds. The counts are only
- * statistics: a killed process loses those since the last flush, and some requests before midnight may count for the next
- * day.
+ * Counts each client's requests in memory and adds them to the current day's row (UTC) every few seconds. The counts are
+ * only statistics: if the process is killed, the counts since the last flush are lost, and some requests before midnight
+ * may count for the next day.
  */
 export function requestCounter({ db, now, onError }: RequestCounterOptions): RequestCounter {
   const { add, flush, close } = batched<number>({
@@ -61,7 +61,7 @@ export async function expireRequestCounts(db: Database, now: () => number): Prom
 
 /** Collects values by key in memory and writes them together. */
 export interface Batched<Value> {
-  /** Merges a value with the value collected so far for the same key. */
+  /** Merges a value with the values already collected for the same key. */
   add: (key: string, value: Value) => void
   /** Writes the collected values and continues collecting. */
   flush: () => Promise<void>
@@ -78,8 +78,8 @@ export interface BatchedOptions<Value> {
 const flushEveryMs = 5_000
 
 /**
- * Collects values and writes them every few seconds; values from a failed write are included in the next write. A killed
- * process loses the values collected since the last write, so use this for statistics only.
+ * Collects values and writes them every few seconds; values from a failed write are included in the next write. If the
+ * process is killed, the values collected since the last write are lost, so use this only for statistics.
  */
 export function batched<Value>({ write, merge, onError }: BatchedOptions<Value>): Batched<Value> {
   let values = new Map<string, Value>()

@@ -5,8 +5,8 @@ import type { Database, Queryable } from './database.ts'
 export const maxSwept = 500
 
 /**
- * Calls `remove` repeatedly, each time in a new transaction, until it removes fewer rows than the maximum; other writes can
- * run in between. Returns the total number of removed rows.
+ * Calls `remove` repeatedly, each time in a new transaction, until it removes fewer rows than the maximum. Other writes
+ * can run between these transactions. Returns the total number of removed rows.
  */
 export async function inSteps(
   { write }: Database,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, existsSync, linkSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 
-/** Writes and syncs a file atomically. With `replace: false` an existing file is kept, so the first writer wins. */
+/** Writes and syncs a file atomically. With `replace: false`, an existing file is kept, so the first writer wins. */
 export function writeFileAtomically(file: string, text: string, options: { mode: number; replace: boolean }): void {
   const temporary = `${file}.${randomUUID()}.tmp`
   try {

@@ -41,7 +41,10 @@ async function apiKeys(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema.createIndex('api_keys_age').on('api_keys').columns(['created_at', 'id']).execute()
 }
 
-/** Audit entries are append-only. The single row of `audit_head` numbers them, and locking it puts them in order. */
+/**
+ * Audit entries are append-only. The single row of `audit_head` stores the latest number; locking it puts entries in
+ * order.
+ */
 async function audit(db: Kysely<unknown>, engine: Engine): Promise<void> {
   await db.schema
     .createTable('audit_entries')

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Adds secret rotation, redelivery, replay, test deliveries, and events that a particular webhook does not receive. */
+/** Adds secret rotation, redelivery, replay, test deliveries, and a way to exclude a webhook from an event. */
 export async function webhookOperations(db: Kysely<unknown>): Promise<void> {
   const { schema } = db
   for (const table of ['webhooks', 'account_secrets']) {

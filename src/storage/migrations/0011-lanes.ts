@@ -31,7 +31,7 @@ export async function lanes(db: Kysely<unknown>): Promise<void> {
     sql`create index deliveries_waiting on deliveries (lane, next_attempt_at, id)
       where status = 'pending' and lease_until is null`,
     sql`create index deliveries_leased on deliveries (lane, lease_until) where lease_until is not null`,
-    // Smaller, and not updated while a delivery waits.
+    // Smaller than the previous index, and not updated while a delivery waits.
     sql`drop index deliveries_ended`,
     sql`create index deliveries_ended on deliveries (completed_at) where completed_at is not null`,
     sql`drop index deliveries_webhook`,

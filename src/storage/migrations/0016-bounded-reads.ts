@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Gives every list an index that covers both its filter and its order, and every sweep an index that starts with the rows
- * that are due, so that the cost of a request does not grow with the number of rows a client owns.
+ * Gives every list an index that covers both its filter and its order, and every sweep an index that starts with the
+ * rows that are due. The cost of a request then does not grow with the number of rows that a client owns.
  */
 export async function boundedReads(db: Kysely<unknown>): Promise<void> {
   await deliveries(db)
@@ -47,7 +47,7 @@ async function deliveries(db: Kysely<unknown>): Promise<void> {
     sql`create index deliveries_failed on deliveries (webhook_id, created_at, id) where status = 'failed'`,
     sql`create index deliveries_failed_event on deliveries (webhook_id, event_type, created_at, id)
       where status = 'failed'`,
-    // Few deliveries are pending at a time; those of one type are found in the index, without reading rows.
+    // Few deliveries are pending at a time; the index finds those of one type without reading rows.
     sql`create index deliveries_pending on deliveries (webhook_id, created_at, id, event_type)
       where status = 'pending'`,
   ]

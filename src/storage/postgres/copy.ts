@@ -24,17 +24,17 @@ export interface Block {
   bytes: Buffer
 }
 
-/** The line ending of each row: the server's line feed, or a CRLF in its place. */
+/** How each row ends: with the server's line feed, or with a CRLF that replaces it. */
 export type LineEnd = '\n' | '\r\n'
 
 /**
- * Runs `copy … to stdout`; each call to the returned function resolves with the next block of rows. Reads the connection's
- * bytes directly until the copy ends, because `pg` emits an event for each row, which takes longer than processing the row.
- * All other messages are passed to `pg` unchanged.
+ * Runs `copy … to stdout`; each call to the returned function resolves with the next block of rows. Reads the
+ * connection's bytes directly until the copy ends, because `pg` would emit an event for each row, which takes longer
+ * than processing the row. All other messages are passed to `pg` unchanged.
  */
 export function startCopy(client: pg.Client, text: string, lineEnd: LineEnd): () => Promise<Block | undefined> {
   const blocks: Block[] = []
-  // Reused: with a new buffer per block, memory would grow faster than the garbage collector frees it.
+  // Reused, because with a new buffer per block, memory would grow faster than the garbage collector could free it.
   const spareBuffers: Buffer[] = []
   let current: Block | undefined
   let ended = false
@@ -106,8 +106,8 @@ function takeOver(socket: Socket, lineEnd: LineEnd, onBlock: (block: Block) => B
 }
 
 /**
- * Received bytes: complete rows up to `rowsEnd`, then a gap, then the start of the next message from `messageStart` to
- * `filled`.
+ * Received bytes: complete rows up to `rowsEnd`, then a gap, then the start of the next message between `messageStart`
+ * and `filled`.
  */
 interface PendingBytes {
   bytes: Buffer

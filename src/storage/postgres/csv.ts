@@ -4,8 +4,8 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * Returns expressions for which COPY writes the same CSV as the service: quotes only where needed, and empty fields for null.
- * Undefined for a single text column, in which COPY would quote `\.`.
+ * Returns expressions for which COPY writes the same CSV as the service: quotes only where needed, and empty fields for
+ * null. Returns undefined for a single text column, because COPY would quote `\.` in it.
  */
 export function csvFields(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.length === 1 && cells[0]?.type === 'string') return undefined
@@ -18,8 +18,8 @@ const text: Field = (cell) => sql`cast(${cell} as text)`
 const formulaStarts = sql.raw(Array.from('\t\r+-=@', (start) => start.charCodeAt(0)).join(', '))
 
 /**
- * Prefixes formulas with an apostrophe, and replaces empty text, which COPY would quote, with null. Text that starts with a
- * letter needs only one comparison.
+ * Prefixes formulas with an apostrophe, and replaces empty text, which COPY would quote, with null. Text that starts with
+ * a letter needs only one comparison.
  */
 const withoutFormula: Field = (cell) => sql`case
   when ${text(cell)} collate "C" >= 'A' then ${text(cell)}

@@ -30,11 +30,14 @@ export interface PostgresOptions {
   setTimer: SetTimer
 }
 
-/** Maximum numbers of connections for admission checks and for scans. Scans use only their own and so delay nothing else. */
+/**
+ * Maximum numbers of connections for admission checks and for scans. Scans use only their own connections and so delay
+ * nothing else.
+ */
 const reservedSize = 5
 const scanSize = 4
 const scansPerAccount = 1
-/** Limits a scan to one core of the server; parallel workers would slow down reads bounded by an index. */
+/** Limits a scan to one core of the server, because parallel workers would slow down index-bounded reads. */
 const scanOptions = '-c max_parallel_workers_per_gather=0'
 
 /** Opens the connection pools; rejects if the server cannot be reached. */
@@ -96,7 +99,8 @@ const cancellableRunner =
       }
     }
     const stop = () => {
-      // If cancelling is impossible, for example behind a pooler, the server's statement timeout applies.
+      // If the statement cannot be cancelled, for example behind a connection pooler, the server's statement timeout
+      // applies.
       cancelled = cancel().catch(() => {})
     }
     signal.addEventListener('abort', stop)
@@ -151,8 +155,8 @@ function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): vo
 const hasNul = (value: unknown) => typeof value === 'string' && value.includes('\0')
 
 /**
- * Replaces values in conditions that contain U+0000 with null, which matches no row, because PostgreSQL cannot store U+0000
- * in text and rejects it in parameters. Leaves values to be written unchanged, so that the server rejects them.
+ * In conditions, replaces values that contain U+0000 with null, which matches no row, because PostgreSQL cannot store
+ * U+0000 in text and rejects it in parameters. Leaves values to be written unchanged, so that the server rejects them.
  */
 function withoutNul(text: string, values: unknown[]): unknown[] {
   if (!values.some(hasNul)) return values

@@ -3,11 +3,14 @@ import { type Engine, errorField } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvFields } from './csv.ts'
 
-/** Classes 08 (connection), 53 (resources), 57P (shutdown); codes such as 55P03 (lock) and 57014 (timeout); socket errors. */
+/**
+ * Classes 08 (connection), 53 (resources) and 57P (shutdown); codes such as 55P03 (lock) and 57014 (timeout); socket
+ * errors.
+ */
 const postgresUnavailable =
   /^(08|53|57P)|^(55P03|57014|25006|40001|40P01)$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
 
-/** Arbitrary number, the same on every node. */
+/** An arbitrary number, identical on every node. */
 const migrationLock = 5_470_112
 
 export const postgres: Engine = {
@@ -54,7 +57,8 @@ export const postgres: Engine = {
      for each statement execute function ${table}_append_only()`,
   ],
   jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
-  // The planner expects few elements of an array, and takes the index; of a subquery it would expect a hundred.
+  // The planner expects an array to have few elements and uses the index; for a subquery, it would expect a hundred
+  // rows.
   isAmong: (column, json) => sql`${column} = any(cast(translate(${json}, '[]', '{}') as bigint[]))`,
   jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
   csvFields,
@@ -72,7 +76,7 @@ export const postgres: Engine = {
       'Text search needs the PostgreSQL extension pg_trgm, which is missing and could not be created. ' +
       'As a superuser or the owner of the database, run: create extension pg_trgm',
   },
-  // PostgreSQL has a statement timeout.
+  // PostgreSQL uses its statement timeout instead.
   interruptible: () => sql`true`,
   isUnavailable: (error) =>
     error instanceof ScanRefused ||

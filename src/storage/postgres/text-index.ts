@@ -12,12 +12,13 @@ export interface TextIndexesOptions {
 }
 
 const cancelEveryMs = 100
-/** Arbitrary number, the same on every node. */
+/** An arbitrary number, identical on every node. */
 const indexingLock = 5_470_113
 
 /**
- * Creates missing trigram indexes on searched PostgreSQL tables, in the background and without blocking writes (`create index
- * concurrently`). Until an index exists, searches of its table read every row. Returns a function that stops the work.
+ * Creates missing trigram indexes on searched PostgreSQL tables, in the background and without blocking writes (`create
+ * index concurrently`). Until a table has its index, each search of the table reads every row. Returns a function that
+ * stops the work.
  */
 export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): () => Promise<void> {
   const searched = tables.filter(({ search }) => search.length > 0)

@@ -3,14 +3,16 @@ import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import type { ResourceColumn, ResourceTable, SqlType, UniqueTuple } from './resource-columns.ts'
 
-/** The column that searches, sorts and unique indexes use: the case-folded companion if the field has one. */
+/**
+ * Returns the column used to search, sort and enforce uniqueness: the case-folded companion column if the field has one.
+ */
 export const comparedColumn = ({ name, folded }: Pick<ResourceColumn, 'name' | 'folded'>) =>
   folded ? `${name}_key` : name
 
 const sqlTypeOf = ({ sql }: ResourceColumn, engine: Engine): Exclude<SqlType, 'key'> | RawBuilder<unknown> =>
   sql === 'key' ? engine.keyType : sql
 
-/** The type of a field's column, with its foreign key if it has one. */
+/** Returns the type of a field's column, including its foreign key if it has one. */
 function definitionOf(engine: Engine, table: string, column: ResourceColumn): ReturnType<typeof sqlTypeOf> {
   const { name, references } = column
   if (references === undefined) return sqlTypeOf(column, engine)
@@ -18,10 +20,10 @@ function definitionOf(engine: Engine, table: string, column: ResourceColumn): Re
   return sqlText`${sqlText.raw(column.sql)} constraint ${constraint} references ${sqlText.ref(references)} ("id")`
 }
 
-/** The name of a column's foreign key. */
+/** Returns the name of a column's foreign key. */
 export const constraintName = (table: string, column: string) => `${table}_${column}_ref`
 
-/** The statements that create a table with its indexes. Required fields are enforced by the service, not by SQL. */
+/** Returns the statements that create a table and its indexes. The service enforces required fields; SQL does not. */
 export function createTableStatements(tx: Queryable, engine: Engine, table: ResourceTable): string[] {
   let create = tx
     .withoutPlugins()
@@ -41,7 +43,7 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
   return [create.compile().sql, ...indexes, ...tuples, ...times]
 }
 
-/** The statement that adds a field's column. */
+/** Returns the statement that adds a field's column. */
 export const addColumnStatement = (tx: Queryable, engine: Engine, table: string, column: ResourceColumn): string =>
   tx
     .withoutPlugins()
@@ -49,21 +51,24 @@ export const addColumnStatement = (tx: Queryable, engine: Engine, table: string,
     .addColumn(column.name, definitionOf(engine, table, column))
     .compile().sql
 
-/** The statement that adds the case-folded companion column of a field. */
+/** Returns the statement that adds a field's case-folded companion column. */
 export const addKeyColumnStatement = (tx: Queryable, engine: Engine, table: string, { name }: ResourceColumn): string =>
   tx.withoutPlugins().schema.alterTable(table).addColumn(`${name}_key`, engine.keyType).compile().sql
 
 const createIndexStatement = (table: string, name: string) =>
   `create index "${table}_${name}" on "${table}" ("${name}", "id")`
 
-/** The statement for the index of a column, if it needs one: a unique index, or one for keyset pagination. */
+/** Returns the statement for a column's index, if it needs one: a unique index, or an index for keyset pagination. */
 export function indexStatements(table: string, column: ResourceColumn): string[] {
   const name = comparedColumn(column)
   if (column.unique) return [`create unique index "${table}_${name}" on "${table}" ("${name}")`]
   return column.indexed ? [createIndexStatement(table, name)] : []
 }
 
-/** The statement for the index of fields that are unique together. Both engines treat rows with a null as distinct. */
+/**
+ * Returns the statement for the index on fields that are unique together. Both engines treat rows with a null as
+ * distinct.
+ */
 export const uniqueTupleStatement = (
   table: string,
   { index, columns }: Pick<UniqueTuple, 'index' | 'columns'>,
@@ -72,8 +77,8 @@ export const uniqueTupleStatement = (
 export const dropIndexStatement = (index: string): string => `drop index if exists "${index}"`
 
 /**
- * The statements that rename a column, so that its data stays in the table but the service no longer uses it; `tuples` are
- * the unique indexes over several columns that include it.
+ * Returns the statements that rename a column, so that its data is kept but the service no longer uses it. `tuples` are
+ * the unique multi-column indexes that include the column.
  */
 export function renameColumnStatements(
   table: string,
@@ -90,7 +95,9 @@ export function renameColumnStatements(
   ]
 }
 
-/** The statements that move the values of a reference to a column without a foreign key, which would still be enforced. */
+/**
+ * Returns the statements that copy a reference to a column without a foreign key; renaming would keep the key enforced.
+ */
 const copyColumnStatements = (table: string, name: string): string[] => [
   `alter table "${table}" add column "${name}_old" bigint`,
   `update "${table}" set "${name}_old" = "${name}"`,

@@ -5,7 +5,7 @@ import { constraintName, dropIndexStatement, indexStatements, uniqueTupleStateme
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import { countOf, type ExistingTable, mismatch, rowCount, type TableChanges } from './schema-diff.ts'
 
-/** Adds what gives the existing columns of a table the declared foreign keys to its other changes. */
+/** Extends a table's changes with statements that give existing columns their declared foreign keys. */
 export async function diffReferences(
   tx: Queryable,
   engine: Engine,
@@ -19,7 +19,7 @@ export async function diffReferences(
     const { name, references } = column
     const actual = existing.references.get(name)
     const wasDeclared = existing.recorded.get(name)?.references !== undefined
-    // A foreign key that the service did not create stays.
+    // Keep any foreign key that the service did not create.
     if (!existing.types.has(name) || actual === references || (references === undefined && !wasDeclared)) continue
     const problem = await missingTargets(tx, engine, table, column)
     if (problem === undefined) {
@@ -48,11 +48,11 @@ function changeStatements(
   })
 }
 
-/** Returns the mismatch if rows refer to rows that do not exist. */
+/** Returns a mismatch if the column refers to rows that do not exist. */
 async function missingTargets(tx: Queryable, engine: Engine, table: ResourceTable, column: ResourceColumn) {
   const { name, references } = column
   if (references === undefined) return undefined
-  // After another mismatch the table referred to may not have been created; that mismatch is reported first.
+  // If another table has a mismatch, the referenced table may not exist yet; that mismatch is reported first.
   if ((await engine.columnsOf(references).execute(tx)).rows.length === 0) return undefined
   const missing = `"${name}" is not null and "${name}" not in (select "id" from "${references}")`
   const rows = await countOf(tx, table.name, sql.raw(missing))

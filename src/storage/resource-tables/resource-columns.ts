@@ -1,41 +1,41 @@
-/** The SQL type of a column, the same on both engines; a `key` is text that sorts by its bytes. */
+/** The SQL type of a column, the same on both engines; a `key` is text that is sorted bytewise. */
 export type SqlType = 'text' | 'key' | 'bigint' | 'double precision' | 'smallint'
 
 /** The column that stores one field of a declared resource. */
 export interface ResourceColumn {
   /** The SQL name. */
   name: string
-  /** The column type as declared; recorded, so that a later start detects a change. */
+  /** The declared column type; recorded, so that a later start detects a change. */
   kind: string
   sql: SqlType
   required: boolean
-  /** True if a companion column `…_key` holds the case-folded text (see `caseFold`). */
+  /** True if a companion column `…_key` contains the case-folded text (see `caseFold`). */
   folded: boolean
   unique: boolean
   /** True if lists can be filtered or sorted by the field. */
   indexed: boolean
-  /** True if the companion column holds an empty string instead of null in rows without a value. */
+  /** True if the companion column contains an empty string instead of null in rows without a value. */
   blank?: boolean
-  /** The value stored in rows that have none; never set for a unique column. */
+  /** The value stored in rows that have no value; never set for a unique column. */
   default?: string | number
-  /** The table to whose ids the values refer: a foreign key. */
+  /** The table whose ids the column references with a foreign key. */
   references?: string
-  /** The names of the unique indexes over several columns that include this one. */
+  /** The names of the unique multi-column indexes that include this column. */
   together?: readonly string[]
 }
 
-/** Fields whose values are unique together. */
+/** Fields that must be unique in combination. */
 export interface UniqueTuple {
-  /** The name of its index. */
+  /** The name of the index. */
   index: string
   fields: readonly string[]
-  /** The columns of its index: those that `comparedColumn` returns. */
+  /** The columns of the index, as returned by `comparedColumn`. */
   columns: readonly string[]
 }
 
-/** The table of a declared resource. */
+/** The table for a declared resource. */
 export interface ResourceTable {
-  /** The path of the resource, for error messages. */
+  /** The resource's path, for error messages. */
   path: string
   name: string
   columns: readonly ResourceColumn[]
@@ -47,6 +47,6 @@ export interface ResourceTable {
 /** The columns of a declared resource's table, as recorded by the last migration. */
 export interface ResourceTablesTable {
   name: string
-  /** The JSON text of its `ResourceColumn`s. */
+  /** The table's `ResourceColumn`s as JSON text. */
   columns: string
 }

@@ -16,16 +16,19 @@ import {
 } from './schema-diff.ts'
 import { diffTuples } from './unique-tuples.ts'
 
-/** A table does not match its declaration; the message lists each mismatch with its remedy. Nothing was changed. */
+/**
+ * Thrown if a table does not match its declaration. The message lists each mismatch with its remedy; nothing was
+ * changed.
+ */
 export class TableMismatch extends Error {
   override name = 'TableMismatch'
   readonly exitCode = 2
 }
 
 /**
- * Brings the tables in line with their declarations, and returns the statements that were run. Makes only safe changes: new
- * tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else and never
- * drops rows. A row that receives a default gets a new revision with `now` as its time of change.
+ * Changes the tables to match their declarations and returns the executed statements. Makes only safe changes: adds
+ * tables, indexes, and columns that are optional or have a default. Throws `TableMismatch` for any other difference, and
+ * never deletes rows. A row that receives a default gets a new revision, with `now` as its modification time.
  */
 export async function reconcile(
   tx: Queryable,
@@ -49,7 +52,8 @@ export async function reconcile(
         : await diffReferences(tx, engine, table, existing, await diffTable(tx, engine, table, existing))
     if (existing.types.size > 0) await diffTuples(tx, table, existing, changes)
     mismatches.push(...changes.mismatches)
-    // After a mismatch everything is rolled back: only check the remaining tables, to report all mismatches at once.
+    // After a mismatch, everything is rolled back. Only check the remaining tables, so that all mismatches are reported
+    // at once.
     if (mismatches.length > 0) continue
     executed.push(...(await apply(tx, engine, table, changes, now)), ...(await fillBlanks(tx, table)))
     await saveRecord(tx, table.name, declared)
@@ -60,7 +64,7 @@ export async function reconcile(
 
 const noChanges: TableChanges = { statements: [], defaults: [], fills: [], mismatches: [] }
 
-/** Applies the changes of one table; returns the statements, and a comment for each column that was filled. */
+/** Applies the changes to one table. Returns the statements, and a comment for each column that was filled. */
 async function apply(
   tx: Queryable,
   engine: Engine,
@@ -91,7 +95,7 @@ async function fillDefault(tx: Queryable, table: string, column: ResourceColumn,
   const value = column.default
   const key = column.folded ? { [`${column.name}_key`]: caseFold(String(value)) } : {}
   const set = { [column.name]: value, ...key, ...nextRevision(table, now) }
-  // Cast to a table whose type has the columns that every resource table has.
+  // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const query = tx
     .updateTable(table as 'products')
     .set(set)
@@ -100,8 +104,8 @@ async function fillDefault(tx: Queryable, table: string, column: ResourceColumn,
 }
 
 /**
- * Sets the companion column of rows without a value to an empty string, by which they sort. Runs at every start, because a
- * node of an earlier release may have written such rows since the last one.
+ * Sets the companion column of rows without a value to an empty string, which determines their sort position. Runs at
+ * every start, because a node of an earlier release may have written such rows since the last start.
  */
 async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Promise<string[]> {
   const filled: string[] = []
@@ -114,7 +118,7 @@ async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Prom
   return filled
 }
 
-/** What is recorded about a table, so that a later start can detect changes of its declaration. */
+/** Returns what is recorded about a table, so that a later start can detect changes to the declaration. */
 const recordOf = ({ columns }: ResourceTable): RecordedColumn[] => columns.map(({ sql: _, ...column }) => column)
 
 async function recordedColumns(tx: Queryable, { name }: ResourceTable): Promise<string | undefined> {
@@ -150,7 +154,7 @@ async function readTable(tx: Queryable, engine: Engine, { name }: ResourceTable,
 
 const pageRows = 500
 
-/** Fills the companion column of every row. Neither engine can do in SQL what `caseFold` does. */
+/** Fills the companion column in every row. Neither engine can do the work of `caseFold` in SQL. */
 async function fillKeys(tx: Queryable, table: string, column: string): Promise<void> {
   const [tableRef, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
   for (let after = 0; ; ) {

@@ -18,23 +18,23 @@ export type RecordedColumn = Omit<ResourceColumn, 'sql'>
 export interface ExistingTable {
   /** SQL type by column name. */
   types: ReadonlyMap<string, string>
-  /** Columns that are the first of an index for lists. */
+  /** Columns that come first in an index used for lists. */
   indexed: ReadonlySet<string>
   /** Columns that have a unique index of their own. */
   unique: ReadonlySet<string>
-  /** The tables that columns refer to, by column. */
+  /** The referenced tables, by column. */
   references: ReadonlyMap<string, string>
-  /** The columns of each unique index over several, by its name. */
+  /** The columns of each unique multi-column index, by index name. */
   tuples: ReadonlyMap<string, readonly string[]>
   recorded: ReadonlyMap<string, RecordedColumn>
 }
 
-/** How to bring a table in line with its declaration. */
+/** The changes that make a table match its declaration. */
 export interface TableChanges {
   statements: string[]
-  /** Columns whose rows without a value receive the default after the statements have run. */
+  /** Columns that receive their default, in rows without a value, after the statements have run. */
   defaults: ResourceColumn[]
-  /** Names of columns whose new companion column must then be filled. */
+  /** Names of columns with a new companion column that must be filled afterwards. */
   fills: string[]
   /** Error messages for differences that only the operator can resolve. */
   mismatches: string[]
@@ -70,13 +70,13 @@ export async function diffTable(
   return changes
 }
 
-/** The number of rows that meet a condition. */
+/** Counts the rows that meet a condition. */
 export async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sql>): Promise<number> {
   const query = sql<{ count: number }>`select count(*) as count from ${sql.ref(table)} where ${where}`
   return Number((await query.execute(tx)).rows[0]?.count)
 }
 
-/** A new field: safe if it is optional, has a default, or the table is empty. */
+/** Adds a column for a new field. This is safe if the field is optional or has a default, or if the table is empty. */
 function addColumn({ tx, engine, table, isEmpty }: Comparison, column: ResourceColumn, changes: TableChanges): void {
   const { statements, mismatches } = changes
   const addition = addColumnStatement(tx, engine, table.name, column)
@@ -97,7 +97,7 @@ function addColumn({ tx, engine, table, isEmpty }: Comparison, column: ResourceC
   statements.push(...indexStatements(table.name, column))
 }
 
-/** A field whose column already exists. */
+/** Compares an existing column with its field. */
 async function compareColumn(comparison: Comparison, column: ResourceColumn, changes: TableChanges): Promise<void> {
   const { tx, engine, table, existing, isEmpty } = comparison
   const before = existing.recorded.get(column.name)
@@ -118,7 +118,7 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!indexes.has(comparedColumn(column))) changes.statements.push(...indexStatements(table.name, column))
 }
 
-/** `text` and `exact` differ only in how they are compared, `integer` and `reference` in the foreign key. */
+/** `text` and `exact` differ only in how they are compared; `integer` and `reference` differ only in the foreign key. */
 const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
@@ -162,7 +162,7 @@ function undeclaredColumn({ table, existing }: Comparison, column: RecordedColum
   return mismatch(table, column.name, what, 'Declare it again, or rename the column:', steps)
 }
 
-/** The names of the unique indexes over several columns that include a column. */
+/** Returns the names of the unique multi-column indexes that include a column. */
 const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
   [...tuples].filter(([, columns]) => columns.includes(comparedColumn(column))).map(([index]) => index)
 
@@ -175,8 +175,8 @@ export const mismatch = (
 ): string =>
   [`${path}: the field ${camel(field)} ${what}. ${advice}`, ...steps.map((step) => `    ${step};`)].join('\n')
 
-/** `1 row`, `2 rows`. */
+/** Returns text such as `1 row` or `2 rows`. */
 export const rowCount = (rows: number): string => `${rows} ${rows === 1 ? 'row' : 'rows'}`
 
-/** The field of a column. */
+/** Converts a column name to a field name. */
 export const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())

@@ -6,8 +6,8 @@ import type { ResourceColumn, ResourceTable, UniqueTuple } from './resource-colu
 import { camel, countOf, type ExistingTable, rowCount, type TableChanges } from './schema-diff.ts'
 
 /**
- * Compares the unique indexes over several columns with the declaration, and adds the difference to the changes of the
- * table: an index is created if no row can violate it, because the table is empty or one of the columns is new.
+ * Compares a table's unique multi-column indexes with its declaration and adds the differences to the table's changes.
+ * An index is created only if no row can violate it: the table is empty, or one of the columns is new.
  */
 export async function diffTuples(
   tx: Queryable,
@@ -16,7 +16,7 @@ export async function diffTuples(
   changes: TableChanges,
 ): Promise<void> {
   const { tuples = [], name } = table
-  // With other mismatches the columns are not those that the index needs.
+  // If there are other mismatches, the table may not have the columns that the index needs.
   const hasColumns = changes.mismatches.length === 0
   for (const tuple of tuples) {
     if (!hasColumns || [...existing.tuples.values()].some((columns) => sameColumns(columns, tuple.columns))) continue
@@ -35,10 +35,12 @@ export async function diffTuples(
   }
 }
 
-/** No column name begins with an underscore, so no other index of the table has such a name. */
+/** The prefix is unambiguous, because no column name begins with an underscore. */
 const tupleIndexPrefix = (table: string) => `${table}__`
 
-/** The name of the unique index over several columns: a digest, because PostgreSQL truncates names at 63 bytes. */
+/**
+ * Returns the name of a unique multi-column index. Contains a digest, because PostgreSQL truncates names to 63 bytes.
+ */
 export const tupleIndexName = (table: string, columns: readonly string[]): string =>
   tupleIndexPrefix(table) + createHash('sha256').update(columns.toSorted().join()).digest('hex').slice(0, 8)
 
@@ -48,7 +50,7 @@ const sameColumns = (some: readonly string[], others: readonly string[]) =>
 const columnsOf = ({ columns }: ResourceTable, tuple: UniqueTuple): ResourceColumn[] =>
   columns.filter((column) => tuple.columns.includes(comparedColumn(column)))
 
-/** True if every row has null in one of the columns, because it is added without a default. */
+/** True if one of the columns is new and has no default, so that it is null in every row. */
 const hasNewColumn = (table: ResourceTable, { types }: ExistingTable, tuple: UniqueTuple): boolean =>
   columnsOf(table, tuple).some((column) => !types.has(column.name) && column.default === undefined)
 
@@ -59,7 +61,8 @@ async function missingIndex(tx: Queryable, table: ResourceTable, existing: Exist
     return mismatch(table, tuple.fields, what, 'Declare them as filters first, then as unique.', [])
   }
   const shared = await sharedRows(tx, name, tuple, columnsOf(table, tuple))
-  // Rows without a value had an empty string while lists were sorted by the field; an index would treat them as equal.
+  // While the field was used to sort lists, rows without a value had an empty string; an index would treat them as
+  // equal.
   const cleared = columnsOf(table, tuple)
     .filter((column) => existing.recorded.get(column.name)?.blank)
     .map((column) => `update "${name}" set "${column.name}_key" = null where "${column.name}" is null`)
@@ -72,7 +75,7 @@ async function missingIndex(tx: Queryable, table: ResourceTable, existing: Exist
   return mismatch(table, tuple.fields, what, 'Change those values, then create the index:', steps)
 }
 
-/** The number of rows whose values in a tuple are those of another row. */
+/** Counts the rows that have the same values in a tuple as another row. */
 async function sharedRows(tx: Queryable, table: string, { columns }: UniqueTuple, values: ResourceColumn[]) {
   const present = values.map(({ name }) => sql`${sql.ref(name)} is not null`)
   const keys = columns.map((column) => sql.ref(column))

@@ -1,21 +1,24 @@
 type Values = Record<string, unknown>
 
-/** Converts between a value and the form in which its column stores it, such as a boolean as 1 or 0. */
+/** Converts between a value and its stored form, such as a boolean and 1 or 0. */
 export interface Codec {
   encode: (value: unknown) => unknown
   decode: (stored: unknown) => unknown
-  /** True for 64-bit integers, which the drivers bind as bigint and must read as text to keep every digit. */
+  /** True for 64-bit integers, which drivers bind as bigint and must read as text to preserve every digit. */
   isWide?: true
 }
 
-/** A decimal as a 64-bit integer: its digits without the decimal point. Values have exactly `scale` decimal places. */
+/**
+ * Stores a decimal as a 64-bit integer: its digits without the decimal point. Values have exactly `scale` decimal
+ * places.
+ */
 export const decimalCodec = (scale: number): Codec => ({
   isWide: true,
   encode: (value) => wideInteger(String(value)),
   decode: (stored) => withPoint(String(stored), scale),
 })
 
-/** The integer that stores a decimal. */
+/** Returns the integer that stores a decimal. */
 export const wideInteger = (decimal: string): bigint => BigInt(decimal.replace('.', ''))
 
 function withPoint(integer: string, scale: number): string {
@@ -25,14 +28,14 @@ function withPoint(integer: string, scale: number): string {
   return `${sign}${padded.slice(0, -scale)}.${padded.slice(-scale)}`
 }
 
-/** SQL that turns the stored integer of a decimal into its text, the same on both engines; null stays null. */
+/** Returns SQL that converts a decimal's stored integer to text, the same on both engines; null stays null. */
 export const decimalText = (column: string, scale: number): string =>
   scale === 0
     ? `cast(${column} as text)`
     : `case when ${column} < 0 then '-' else '' end || cast(abs(${column}) / ${10n ** BigInt(scale)} as text) || '.' ||
       substr(cast(abs(${column}) % ${10n ** BigInt(scale)} + ${10n ** BigInt(scale)} as text), 2)`
 
-/** Encodes into a copy, decodes in place. Null stays null; without codecs rows are returned unchanged. */
+/** Encodes into a copy and decodes in place. Null stays null; without codecs, rows are returned unchanged. */
 export function rowCodec(codecs: Readonly<Record<string, Codec>>) {
   const entries = Object.entries(codecs)
   const encode = (values: Values): Values => {

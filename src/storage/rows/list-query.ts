@@ -17,7 +17,7 @@ import {
 } from './page-query.ts'
 import { testSql } from './row-test.ts'
 
-/** A row's id and revision; the marks of its rows tell whether a page has changed. */
+/** A row's id and revision. Comparing the marks of a page's rows shows whether the page has changed. */
 export interface Mark {
   id: number
   revision: number
@@ -27,19 +27,19 @@ export interface Mark {
 export type RequesterOf = () => ScanRequester
 
 /**
- * The lists of a table. A page that an index bounds costs the same wherever it starts, and is read immediately. All other
+ * Reads lists from a table. An index-bounded page costs the same wherever it starts, and is read immediately. All other
  * pages, and all counts, are scans (`Database.scan`).
  */
 export interface Lists<Row> {
   page: (query: ListQuery, requesterOf: RequesterOf) => Row[] | Promise<Row[]>
-  /** The ids and revisions of the same page, at a third of the cost. */
+  /** Returns the ids and revisions of the same page, at a third of the cost. */
   marks: (query: ListQuery, requesterOf: RequesterOf) => Mark[] | Promise<Mark[]>
   count: (rows: Selection, requesterOf: RequesterOf) => Promise<number>
   /** See `Database.generation`. */
   generation: Database['generation']
 }
 
-/** The rows that a list selects, in whatever order. */
+/** The rows that a list selects, regardless of their order. */
 export type Selection = Pick<ListQuery, 'filters' | 'where'>
 
 interface Statement {
@@ -50,13 +50,19 @@ interface Statement {
 
 type Run = (query: ListQuery, requesterOf: RequesterOf) => unknown[] | Promise<unknown[]>
 
-/** More statements than any list needs for its index-bounded pages; limited because each stays prepared on the server. */
+/**
+ * More statements than any list needs for its index-bounded pages; limited because the server keeps each of them
+ * prepared.
+ */
 const maxShapes = 200
 /** Sorting this many index entries takes one or two milliseconds. */
 const fewRows = 20_000
 const allRows = 2_147_483_647
 
-/** Lists with the `listed` fields. For pages that an index bounds, each filter, order and direction is compiled once. */
+/**
+ * Creates lists with the `listed` fields. For index-bounded pages, each combination of filter, order and direction is
+ * compiled once.
+ */
 export function listsOf<Row>(db: Database, source: PageSource, listed: readonly string[]): Lists<Row> {
   const count = counter(db, source)
   const reader = (columns: readonly string[]): Run => {
@@ -72,8 +78,9 @@ export function listsOf<Row>(db: Database, source: PageSource, listed: readonly 
 }
 
 /**
- * True if an index holds the rows of the page contiguously and in order: all rows ordered by one field, or the rows with
- * one value ordered by id. Every field to filter or sort by has an index that ends with the id (`resource-tables/ddl.ts`).
+ * True if an index contains the page's rows contiguously and in order: all rows ordered by one field, or the rows with
+ * one value ordered by id. Every field used to filter or sort has an index that ends with the id
+ * (`resource-tables/ddl.ts`).
  */
 export function isBounded({ filters, where, order }: ListQuery): boolean {
   if (where !== undefined) return false
@@ -133,8 +140,8 @@ function counter(db: Database, source: PageSource): Count {
 }
 
 /**
- * Plans a scan: reads by id if the text index found few candidates; otherwise uses `plan`. Appends the search text, and
- * the values of `where`, to `values`.
+ * Plans a scan: reads by id if the text index found few candidates; otherwise uses `plan`. Appends the search text and
+ * the values of `where` to `values`.
  */
 async function scanPlan(
   db: Database,
@@ -157,7 +164,7 @@ async function scanPlan(
   return { plan: 'found', conditions: [sql<boolean>`id in (${ids})`, ...passing(true), interruptible] }
 }
 
-/** Replaces the parameters of a statement, which are positions, with the values at these positions. */
+/** Replaces a statement's parameters, which are positions in `values`, with the values at these positions. */
 const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, values: readonly unknown[]): Compilable<Row> => ({
   compile: () =>
     CompiledQuery.raw(
@@ -166,7 +173,7 @@ const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, values: readon
     ) as CompiledQuery<Row>,
 })
 
-/** The range filters on one field, if an index would find their rows but another one is needed for the order by id. */
+/** Returns the range filters on one field if they need a different index from the order by id. */
 function divertingRange({ filters, order }: ListQuery): Filter[] {
   if (order.length > 1 || filters.some(({ op }) => op === '=')) return []
   const first = filters.find(({ op }) => isRange(op))

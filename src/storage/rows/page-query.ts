@@ -8,7 +8,7 @@ export interface Sort {
 }
 
 export type Filter =
-  /** A text for a companion column is case-folded, unless it is `stored`: it is then as the column has it. */
+  /** Text for a companion column is case-folded, unless `stored` is set because the text already has its stored form. */
   | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number; stored?: true }
   /** Matches text anywhere in one of these fields, which have case-folded companion columns. */
   | { field: readonly string[]; op: 'contains'; value: string }
@@ -16,36 +16,36 @@ export type Filter =
 /** One page of a list. */
 export interface ListQuery {
   filters: readonly Filter[]
-  /** A test that the rows must pass as well; no index bounds such a page. */
+  /** An additional condition on the rows; such a page is not index-bounded. */
   where?: RowTest
   /** A total order, from `orderOf`. */
   order: readonly Sort[]
-  /** The values of the order's fields in the row to continue after; those of folded fields are case-folded. */
+  /** The sort values of the row after which the page starts; text of folded fields is case-folded. */
   after: readonly (string | number)[] | null
   /** True to read towards the start of the list. */
   backwards: boolean
   limit: number
 }
 
-/** Makes an order total: the id decides between otherwise equal rows, in the direction of the field before it. */
+/** Makes an order total: if rows are otherwise equal, the id decides, in the direction of the preceding field. */
 export function orderOf(sort: readonly Sort[]): Sort[] {
   const id = sort.findIndex(({ field }) => field === 'id')
   if (id >= 0) return sort.slice(0, id + 1)
   return [...sort, { field: 'id', descending: sort.at(-1)?.descending ?? false }]
 }
 
-/** The table that a page is read from. */
+/** The table from which a page is read. */
 export interface PageSource {
   table: string
   /** Fields with a case-folded companion column. */
   folded: readonly string[]
-  /** Fields stored as 64-bit integers (`Codec.isWide`); filters and positions have their decimal text. */
+  /** Fields stored as 64-bit integers (`Codec.isWide`); filters and positions contain their decimal text. */
   wide: readonly string[]
 }
 
 /**
- * How to choose an index if a range filter and the order by id need different ones: `sort` the rows of the range if there
- * are few, or `walk` by id until enough rows match. `found` reads the few rows whose ids are known; `free` leaves the
+ * How to choose an index if a range filter and the order by id need different indexes: `sort` the rows of the range if
+ * there are few, or `walk` by id until enough rows match. `found` reads a few rows by their known ids; `free` leaves the
  * choice to the engine.
  */
 export type Plan = 'free' | 'sort' | 'walk' | 'found'
@@ -53,7 +53,7 @@ export type Plan = 'free' | 'sort' | 'walk' | 'found'
 export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? caseFold(value) : value)
 
-/** A key for the statement of a page: it covers everything except the values. */
+/** Returns a cache key for the statement of a page, which covers everything except the values. */
 export function planKey({ filters, order, after, backwards }: ListQuery): string {
   let key = `${backwards} ${after !== null}`
   for (const { field, op } of filters) key += ` ${field}${op}`
@@ -61,7 +61,7 @@ export function planKey({ filters, order, after, backwards }: ListQuery): string
   return key
 }
 
-/** The values of a page, in the order to which the parameters of its statement refer by position. */
+/** Returns the values of a page; the statement's parameters are positions in this list. */
 export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, wide }: PageSource): unknown[] {
   const bound = (field: string | undefined, value: unknown) =>
     wide.includes(field as string) ? wideInteger(String(value)) : value
@@ -75,7 +75,7 @@ export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, 
   return values
 }
 
-/** A LIKE pattern that matches the text anywhere, with its wildcards escaped. */
+/** Returns a LIKE pattern that matches the text anywhere, with wildcards in the text escaped. */
 const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
 
 /** How a scan is executed. */
@@ -85,7 +85,7 @@ export interface ScanPlan {
   conditions: readonly RawBuilder<boolean>[]
 }
 
-/** The statement of a page. Its parameters are positions in the values of `valuesOf`. */
+/** Returns the statement for a page. Its parameters are positions in the values that `valuesOf` returns. */
 export function pageSql(
   columns: readonly string[],
   query: ListQuery,
@@ -104,7 +104,7 @@ export function pageSql(
   const selected = sql.join(columns.map((field) => sql`${readColumn(field, source.wide)} as ${sql.ref(field)}`))
   const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(ordering)} limit ${limitExpression(limit)}`
   if (plan !== 'sort') return sql`select ${selected} ${page}`
-  // The ids are sorted within the index, and only the rows of the page are looked up.
+  // The ids are read from the index and sorted; only the rows of the page are then read from the table.
   const direction = sql.raw((order[0]?.descending ?? false) !== backwards ? 'desc' : 'asc')
   return sql`select ${selected} from ${table} where id in (select id ${page}) order by id ${direction}`
 }
@@ -116,22 +116,24 @@ export function countSql(filters: readonly Filter[], source: PageSource, { plan,
   return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
 }
 
-/** A column. If hidden, it is wrapped in `coalesce`, which keeps its value but prevents the use of its index. */
+/**
+ * Returns a column. A hidden column is wrapped in `coalesce`, which keeps its value but prevents the use of its index.
+ */
 function columnOf(field: string, { table, folded, wide }: PageSource, isHidden = false): RawBuilder<unknown> {
-  // The bare name of a wide field would mean its text, which the statement selects under the same name.
+  // Without the table name, the name of a wide field would refer to its text, which is selected under the same name.
   const name = snake(folded.includes(field) ? `${field}Key` : field)
   const column = wide.includes(field) ? sql.ref(`${table}.${name}`) : sql.ref(name)
   return isHidden ? sql`coalesce(${column}, ${column})` : column
 }
 
-/** The column of a field as it is read. */
+/** Returns the expression that reads a field's column. */
 export const readColumn = (field: string, wide: readonly string[]): RawBuilder<unknown> =>
   wide.includes(field) ? sql`cast(${sql.ref(snake(field))} as text)` : sql.ref(snake(field))
 
 const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
   conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
 
-/** One condition per filter; its parameter is the position of the filter. */
+/** Returns one condition per filter; its parameter is the position of the filter. */
 function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan): RawBuilder<unknown>[] {
   return filters.map((filter, at) => {
     if (filter.op !== 'contains') {
@@ -147,8 +149,8 @@ function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan
 export const isRange = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
 
 /**
- * The condition for rows after a given row. If all directions agree it is one row comparison, for which both engines use an
- * index; otherwise the first field bounds the search, and the others decide where it is equal.
+ * Returns the condition for rows after a given row. If all directions are the same, it is a single row comparison, for
+ * which both engines use an index. Otherwise, the first field bounds the search, and the other fields break ties.
  */
 function afterRow(
   order: readonly Sort[],
@@ -173,12 +175,12 @@ function afterRow(
 }
 
 /**
- * The expression for a LIMIT. With a bare parameter SQLite plans for its value, and prepares the statement again for each
- * one, which takes longer than reading a page; with a sum it does not.
+ * Returns the expression for a LIMIT. SQLite would plan for the value of a bare parameter and prepare the statement
+ * again for each new value, which takes longer than reading a page. A sum avoids this.
  */
 export const limitExpression = (rows: number): RawBuilder<number> => sql<number>`${rows} + 0`
 
-/** Normalizes case and Unicode form (NFKC), for text to search, sort or keep unique. */
+/** Normalizes case and Unicode form (NFKC) of text that is searched, sorted or unique. */
 export const caseFold = (text: string): string =>
   ascii.test(text) ? text.toLowerCase() : text.normalize('NFKC').toLowerCase().normalize('NFKC')
 

@@ -2,12 +2,12 @@ import type { RawBuilder } from 'kysely'
 import { isUnmodifiedSince } from './revision.ts'
 import { type RowTest, testSql } from './row-test.ts'
 
-/** The precondition of a change; becomes part of the UPDATE or DELETE itself. */
+/** The precondition of a change, which becomes part of the UPDATE or DELETE statement itself. */
 export interface RowPrecondition {
   matches?: 'any' | readonly number[]
   differs?: 'any' | readonly number[]
   unmodifiedSince?: string
-  /** A test that the row must pass. */
+  /** A condition that the row must meet. */
   passes?: RowTest | undefined
 }
 

@@ -5,17 +5,20 @@ import { idOrNone } from '../ids.ts'
 import { limitExpression, snake } from './page-query.ts'
 import { type RowPrecondition, wherePrecondition } from './precondition.ts'
 
-/** True for rows whose column has one of these ids: one statement, and one plan, for any number of them. */
+/**
+ * Returns a condition that is true if a column's value is one of these ids. The statement and its plan are the same for
+ * any number of ids.
+ */
 export const isOneOf = (engine: Engine, column: string, ids: readonly number[]): RawBuilder<boolean> =>
   engine.isAmong(sql.ref(column), JSON.stringify(ids))
 
-/** True if a row exists; it then stays until the end of the transaction. */
+/** Returns whether a row exists, and locks it so that it continues to exist until the transaction ends. */
 export async function existsLocked(tx: Queryable, engine: Engine, table: string, id: number): Promise<boolean> {
   const query = sql`select id from ${sql.ref(table)} where id = ${idOrNone(id)} ${engine.lockKeys}`
   return (await query.execute(tx)).rows.length > 0
 }
 
-/** A row to lock until the end of the transaction. */
+/** A row to lock until the transaction ends. */
 interface Locked {
   table: string
   fields: readonly string[]
@@ -24,12 +27,12 @@ interface Locked {
   lock: RawBuilder<unknown>
 }
 
-/** These fields of a row, which is locked; undefined if there is none or it does not meet the precondition. */
+/** Locks a row and returns these fields of it; undefined if the row does not exist or does not meet the precondition. */
 export function lockedRow(
   tx: Queryable,
   { table, fields, id, precondition, lock }: Locked,
 ): Promise<Record<string, unknown> | undefined> {
-  // Typed as `products`, whose bookkeeping columns every resource table has.
+  // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const query = tx
     .selectFrom(table as 'products')
     .select(fields as never)
@@ -37,7 +40,7 @@ export function lockedRow(
   return wherePrecondition(query, precondition).modifyEnd(lock).executeTakeFirst()
 }
 
-/** Rows whose field has one of these ids, except some. */
+/** Rows with a field that refers to one of these ids, excluding the rows in `except`. */
 export interface Referring {
   table: string
   field: string
@@ -49,8 +52,8 @@ const referring = (engine: Engine, { table, field, ids, except }: Referring) => 
   from ${sql.ref(table)} where ${isOneOf(engine, snake(field), ids)} and not ${isOneOf(engine, 'id', except)}`
 
 /**
- * Locks at most `limit` rows that refer to others, and returns their ids. Until the transaction ends, no other transaction
- * can change these rows or refer to them.
+ * Locks at most `limit` referring rows and returns their ids. Until the transaction ends, no other transaction can
+ * change these rows or add references to them.
  */
 export async function lockReferring(tx: Queryable, engine: Engine, rows: Referring, limit: number): Promise<number[]> {
   const query = sql<{ id: number }>`
@@ -58,17 +61,20 @@ export async function lockReferring(tx: Queryable, engine: Engine, rows: Referri
   return (await query.execute(tx)).rows.map(({ id }) => id).sort((left, right) => left - right)
 }
 
-/** The number of rows that refer to others, up to `limit`. */
+/** Counts the referring rows, up to `limit`. */
 export async function countReferring(tx: Queryable, engine: Engine, rows: Referring, limit: number): Promise<number> {
   const found = sql`select 1 as one ${referring(engine, rows)} limit ${limitExpression(limit)}`
   const query = sql<{ count: number }>`select count(*) as count from (${found}) as counted`
   return Number((await query.execute(tx)).rows[0]?.count)
 }
 
-/** Fields, each with the column as it is read. */
+/** Fields, each with the expression that reads its column. */
 export type Columns = readonly (readonly [field: string, column: RawBuilder<unknown>])[]
 
-/** Returns the function that reads the rows whose field has one of some ids, in no order: sorting would read all of them. */
+/**
+ * Returns a function that reads the rows with one of the given ids in a field, unsorted, because sorting would read all
+ * of them.
+ */
 export function relatedReader(db: Database, table: string, columns: Columns, field: string) {
   const selected = sql.join(columns.map(([name, column]) => sql`${column} as ${sql.ref(name)}`))
   const query = sql`

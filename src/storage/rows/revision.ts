@@ -4,18 +4,18 @@ import { type Generated, type RawBuilder, sql } from 'kysely'
 export interface Revisioned {
   /** Incremented by each change; the strong ETag contains it. */
   revision: number
-  /** 1 if an earlier revision has the same second, so that the date cannot tell them apart (RFC 9110 §8.8.2.2). */
+  /** 1 if an earlier revision is from the same second, so that the date cannot distinguish them (RFC 9110 §8.8.2.2). */
   sharesSecond: Generated<number>
   createdAt: string
   updatedAt: string
 }
 
-/** The bookkeeping columns of a new row. */
+/** Returns the bookkeeping columns of a new row. */
 export const firstRevision = (at: string) => ({ revision: 1, sharesSecond: 0, createdAt: at, updatedAt: at })
 
-/** The bookkeeping columns that every update sets. No other code increments a revision. */
+/** Returns the bookkeeping columns that every update sets. No other code increments a revision. */
 export function nextRevision(table: string, updatedAt: string) {
-  // Qualified with the table: in an upsert the column name alone would be ambiguous.
+  // Qualified with the table, because in an upsert, the column name alone would be ambiguous.
   const before = (column: string): RawBuilder<unknown> => sql.ref(`${table}.${column}`)
   return {
     revision: sql<number>`${before('revision')} + 1`,
@@ -24,7 +24,9 @@ export function nextRevision(table: string, updatedAt: string) {
   }
 }
 
-/** True for rows unchanged since this second (fixed-width ISO text) whose date belongs to a single revision. */
+/**
+ * True for rows that have not changed since this second (fixed-width ISO text), if no other revision has the same date.
+ */
 export const isUnmodifiedSince = (second: string) => sql<boolean>`
   (updated_at < ${second} or (${secondOf(sql`updated_at`)} = ${second.slice(0, 19)} and shares_second = 0))`
 

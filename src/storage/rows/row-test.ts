@@ -1,19 +1,21 @@
 import { type RawBuilder, sql } from 'kysely'
 import { wideInteger } from './column-codec.ts'
 
-/** A value as its column stores it; text may be case-folded, and decimals are text with the scale of their column. */
+/**
+ * A value in its column's stored form; text may be case-folded, and decimals are text with the scale of their column.
+ */
 export type StoredValue = string | number
 
 /** The column that a test compares. */
 export interface TestedColumn {
   field: string
-  /** The SQL name of the column with the value. */
+  /** The SQL name of the column that contains the value. */
   column: string
-  /** The SQL name of the companion column, if text is compared without regard to case and Unicode form. */
+  /** The SQL name of the companion column if comparisons ignore case and Unicode form. */
   keyColumn?: string
-  /** True if the companion column is an empty string, not null, in rows without a value. */
+  /** True if the companion column contains an empty string instead of null in rows without a value. */
   isBlank?: true
-  /** True if the compared column sorts text by its bytes, so that its index finds a prefix. */
+  /** True if the compared column is sorted bytewise, so that its index can find a prefix. */
   sortsByBytes?: true
   /** True if the column is narrower than the values compared with it. */
   isNarrow?: true
@@ -23,7 +25,9 @@ export interface TestedColumn {
 
 export type TestOperator = '=' | '<>' | '>' | '>=' | '<' | '<=' | 'in' | 'prefix' | 'absent' | 'present'
 
-/** Compares one column: `absent` and `present` with no value, `in` with any number of values, all others with one. */
+/**
+ * Compares one column: `absent` and `present` take no value, `in` takes any number of values, and all others take one.
+ */
 export interface ColumnTest {
   on: TestedColumn
   op: TestOperator
@@ -31,8 +35,8 @@ export interface ColumnTest {
 }
 
 /**
- * A test of rows, as data: the checked form of a condition. Every test is true or false for every row, never unknown; a row
- * without a value passes only `<>` and `absent`. An empty `any` passes no row, an empty `all` every row.
+ * A row condition as data, after validation. For every row, it is either true or false, never unknown; a row without a
+ * value passes only `<>` and `absent`. An empty `any` passes no rows; an empty `all` passes every row.
  */
 export type RowTest = { any: readonly RowTest[] } | { all: readonly RowTest[] } | ColumnTest
 
@@ -42,13 +46,13 @@ export const passesAll: RowTest = { all: [] }
 export interface TestSqlOptions {
   /** The name or alias of the table; none by default. */
   table?: string | undefined
-  /** Returns what stands for a value in the statement; by default a parameter with the value. */
+  /** Returns the expression for a value in the statement; by default, a parameter with the value. */
   bind?: (value: StoredValue | bigint) => unknown
-  /** True to prevent the use of the columns' indexes. */
+  /** True to prevent the use of column indexes. */
   isHidden?: boolean
 }
 
-/** The test as an SQL expression, with the same result on both engines. */
+/** Returns the test as an SQL expression, with the same result on both engines. */
 export function testSql(test: RowTest, options: TestSqlOptions = {}): RawBuilder<boolean> {
   if ('on' in test) return columnSql(test, options)
   const [tests, word] = 'any' in test ? [test.any, ' or '] : [test.all, ' and ']
@@ -76,11 +80,13 @@ function columnSql({ on, op, values }: ColumnTest, options: TestSqlOptions): Raw
       : op === 'prefix'
         ? prefixSql(compared, String(value), on, bound)
         : sql<boolean>`${compared} ${sql.raw(op)} ${bound(value)}`
-  // A row without a value must not equal the empty text that its companion column holds.
+  // A row without a value must not match the empty string in its companion column.
   return on.keyColumn !== undefined && on.isBlank ? sql`(${comparison} and ${stored} is not null)` : comparison
 }
 
-/** Text that begins with a prefix: a range of bytes where the column sorts by them, otherwise a comparison of its start. */
+/**
+ * Matches text that begins with a prefix: by a range if the column is sorted bytewise, otherwise by comparing its start.
+ */
 function prefixSql(
   column: RawBuilder<unknown>,
   prefix: string,
@@ -98,7 +104,7 @@ function prefixSql(
 const maxCodePoint = 0x10_ff_ff
 const [firstSurrogate, afterSurrogates] = [0xd8_00, 0xe0_00]
 
-/** The first text, by code points, after all texts with this prefix; undefined if there is none. */
+/** Returns the first text, by code points, after all texts with this prefix; undefined if there is none. */
 export function endOfPrefix(prefix: string): string | undefined {
   const points = [...prefix].map((character) => character.codePointAt(0) as number)
   while (points.at(-1) === maxCodePoint) points.pop()
@@ -108,7 +114,7 @@ export function endOfPrefix(prefix: string): string | undefined {
   return String.fromCodePoint(...points, next)
 }
 
-/** True if a row passes; `valueIn` returns its value in the form in which the test compares it. */
+/** Returns whether a row passes; `valueIn` returns a value of the row in the form that the test compares. */
 export function passes(test: RowTest, valueIn: (column: TestedColumn) => StoredValue | null): boolean {
   if ('any' in test) return test.any.some((part) => passes(part, valueIn))
   if ('all' in test) return test.all.every((part) => passes(part, valueIn))
@@ -123,7 +129,9 @@ export function passes(test: RowTest, valueIn: (column: TestedColumn) => StoredV
 type Comparable = StoredValue | bigint
 type Comparison = (value: Comparable, values: readonly Comparable[]) => boolean
 
-/** Ordered values are numbers, or texts of digits and ASCII signs, which JavaScript and the databases order alike. */
+/**
+ * Ordered comparisons use numbers, or text of digits and ASCII signs, which JavaScript and both databases order alike.
+ */
 const comparisons: Record<Exclude<TestOperator, 'absent' | 'present'>, Comparison> = {
   '=': (value, [other]) => value === other,
   '<>': (value, [other]) => value !== other,

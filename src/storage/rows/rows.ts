@@ -8,11 +8,11 @@ import { type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { type Columns, isOneOf, relatedReader } from './related-rows.ts'
 import { firstRevision, nextRevision } from './revision.ts'
 
-/** A row of a served resource: these columns and its own fields. */
+/** A row of a served resource: these columns and the resource's own fields. */
 export interface Row {
   id: number
   revision: number
-  /** Absent in lists, which have no validator by date. */
+  /** Absent in lists, because they have no Last-Modified date. */
   sharesSecond?: number
   createdAt: string
   updatedAt: string
@@ -29,13 +29,15 @@ export interface RowsOptions {
   blank?: readonly string[]
   /** The fields of a row in list pages; all fields by default. */
   listed?: readonly string[] | undefined
-  /** Codecs of fields that are stored in another form than clients see. */
+  /** Codecs for fields with a stored form that differs from the form that clients see. */
   codecs?: Readonly<Record<string, Codec>>
-  /** SQL that each change evaluates: whether its event has a subscriber; by default there is none. */
+  /**
+   * SQL that each change evaluates to find out whether its event has a subscriber; by default, there are no subscribers.
+   */
   subscribed?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
 }
 
-/** A row after a change, and whether the event has a subscriber. */
+/** A row after a change, and whether the change's event has a subscriber. */
 export interface Changed {
   row: Row
   subscribed: boolean
@@ -45,7 +47,7 @@ export interface Changed {
 export interface Rows extends Lists<Row> {
   find: (id: number) => Row | undefined | Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
-  /** Returns undefined if there is no such row or it does not meet the precondition. */
+  /** Returns undefined if the row does not exist or does not meet the precondition. */
   update: (
     tx: Queryable,
     id: number,
@@ -54,9 +56,9 @@ export interface Rows extends Lists<Row> {
     now: string,
   ) => Promise<Changed | undefined>
   remove: (tx: Queryable, id: number, precondition: RowPrecondition) => Promise<{ subscribed: boolean } | undefined>
-  /** At most `limit` rows with one of these values in a field that holds ids, with the fields of a list page, in no order. */
+  /** Returns at most `limit` rows with one of these ids in a field, with the fields of a list page, unsorted. */
   related: (field: string, ids: readonly number[], limit: number) => Row[] | Promise<Row[]>
-  /** Changes or deletes all rows with these ids. */
+  /** `updateAll` changes and `removeAll` deletes all rows with these ids. */
   updateAll: (tx: Queryable, ids: readonly number[], values: object, now: string) => Promise<Changed[]>
   removeAll: (tx: Queryable, ids: readonly number[]) => Promise<{ id: number; subscribed: boolean }[]>
 }
@@ -67,7 +69,7 @@ export function rowsOf(
   db: Database,
   { table, fields, folded, blank = [], listed, codecs = {}, subscribed = noSubscribers }: RowsOptions,
 ): Rows {
-  // Typed as `products`, whose bookkeeping columns every resource table has.
+  // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const name = table as 'products'
   const listedByDefault = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const readFields = [...listedByDefault, 'sharesSecond']
@@ -110,7 +112,7 @@ type Decode = (row: Row) => Row | undefined
 interface ChangerOptions {
   db: Database
   table: string
-  /** The fields of the row that a change returns. */
+  /** The fields that a change returns. */
   returned: readonly unknown[]
   folded: readonly string[]
   keyOf: KeyOf
@@ -119,7 +121,7 @@ interface ChangerOptions {
   subscribed: NonNullable<RowsOptions['subscribed']>
 }
 
-/** The methods that change rows that exist. */
+/** Creates the methods that update existing rows. */
 function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll'> {
   const { db, table, returned, folded, keyOf, encode, decode, subscribed } = options
   const updateOf = (tx: Queryable, values: object, now: string) => {
@@ -145,7 +147,7 @@ function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll'> {
   }
 }
 
-/** Reads related rows; the statement of each field is compiled on first use. */
+/** Creates the reader of related rows; the statement for each field is compiled on first use. */
 function decodedReader(db: Database, table: string, columns: Columns, decode: Decode): Rows['related'] {
   const readers = new Map<string, ReturnType<typeof relatedReader>>()
   return (field, ids, limit) => {
@@ -157,7 +159,7 @@ function decodedReader(db: Database, table: string, columns: Columns, decode: De
 
 type WithSubscribed = Row & { subscribed: boolean | number }
 type Encode = (values: Record<string, unknown>) => Record<string, unknown>
-/** The case-folded text of a field's value, as stored in its companion column. */
+/** Returns the case-folded text of a field's value, as stored in the companion column. */
 type KeyOf = (field: string, value: unknown) => unknown
 
 /** Compiles the INSERT once, because inserts must be fast. */

@@ -3,13 +3,13 @@ interface Account<Entry> {
   waiting: Entry[]
 }
 
-/** Schedules accounts round-robin, regardless of how many entries each of them has waiting. */
+/** Schedules accounts round-robin, regardless of how many entries each account has waiting. */
 export interface ScanTurns<Entry> {
-  /** Number of waiting entries, in total and of one account. */
+  /** Number of waiting entries, in total and for one account. */
   waiting: () => number
   waitingOf: (account: string) => number
   join: (account: string, entry: Entry) => void
-  /** Removes an entry that is waiting; otherwise does nothing. */
+  /** Removes a waiting entry; does nothing if the entry is not waiting. */
   leave: (account: string, entry: Entry) => void
   /** Takes the next entry, which counts as running until `ended` is called; undefined if none may start. */
   next: () => { account: string; entry: Entry } | undefined

@@ -16,7 +16,7 @@ export interface ScanRequester {
  */
 export type Scan = <Row>(query: Compilable<Row>, requester: ScanRequester) => Promise<Row[]>
 
-/** A scan was rejected or stopped. Over HTTP this is 503 with Retry-After. */
+/** Thrown if a scan was rejected or stopped. Over HTTP, this is a 503 with Retry-After. */
 export class ScanRefused extends Error {
   override name = 'ScanRefused'
 }

@@ -9,8 +9,8 @@ export interface Statement {
 }
 
 /**
- * A query over any number of rows as plain data, which can be sent to a thread, in two forms: as a single statement and in
- * keyset pages. Each engine uses the faster form (see `openSnapshot`).
+ * A query over any number of rows, as plain data that can be sent to a thread. It has two forms, a single statement and
+ * keyset pages; each engine uses the faster form (see `openSnapshot`).
  */
 export interface LongRead {
   whole: Statement
@@ -20,8 +20,8 @@ export interface LongRead {
   /** The single statement with its cells prepared for CSV, for engines that have a CSV writer. */
   csv?: Statement
   /**
-   * Pages returned as a single row: the number of rows, the last row's key, the CSV records, and the text to check before
-   * the records can be used. Present if this is faster than reading rows and there is only one sort term.
+   * Pages returned as a single row: the number of rows, the last row's key, the CSV records, and the text to check
+   * before the records can be used. Present only if this is faster than reading rows and there is only one sort term.
    */
   csvPages?: { first: Statement; next: Statement }
   /** The type of each column; key cells that are not columns come after the columns in each row. */
@@ -31,13 +31,13 @@ export interface LongRead {
   pageRows: number
 }
 
-/** A sort term: its SQL and direction. The terms together identify a row; no term is ever null. */
+/** A sort term: its SQL and direction. All terms together identify a row; no term is ever null. */
 export interface OrderTerm {
   term: RawBuilder<unknown>
   descending: boolean
-  /** The position of the cell that already contains this value, so that it is not read twice. */
+  /** The position of the cell that already contains this value, so that the value is not read twice. */
   cell?: number
-  /** True for a 64-bit integer, whose key is read as text to keep every digit. */
+  /** True for a 64-bit integer; its key is read as text to preserve every digit. */
   isWide?: boolean
 }
 
@@ -114,8 +114,8 @@ const keyTerm = ({ term, isWide }: OrderTerm) => (isWide ? sql`cast(${term} as t
 const direction = (descending: boolean) => (descending ? sql`desc` : sql`asc`)
 
 /**
- * Returns the condition for rows after the key. If all terms have the same direction, it is a row comparison, which both
- * engines can seek in an index; otherwise it compares term by term.
+ * Returns the condition for rows after the key. If all terms have the same direction, it is a row comparison, for which
+ * both engines can use an index; otherwise, it compares term by term.
  */
 function afterKey(order: readonly OrderTerm[]): RawBuilder<unknown> {
   const key = (at: number) => (order[at]?.isWide ? sql`cast(${{ key: at }} as bigint)` : sql`${{ key: at }}`)

@@ -6,7 +6,7 @@ export interface CsvBlock {
   records: Uint8Array | string
 }
 
-/** A read-only database snapshot on its own connection; used for long reads in a thread. */
+/** A read-only database snapshot on its own connection, used for long reads in a thread. */
 export interface Snapshot {
   /** Compiles every statement of a read without running it; rejects with the database's error if one is invalid. */
   prepare: (read: LongRead) => Promise<void>
@@ -16,8 +16,8 @@ export interface Snapshot {
   pages: (read: LongRead) => AsyncIterable<unknown[][]>
   /**
    * Yields the rows in order, as CSV records written by the database: null is an empty field, and text that spreadsheet
-   * programs would treat as a formula is prefixed with `'`. Pages whose records might differ from the CSV that the service
-   * writes are yielded as rows. Returns undefined if the database cannot write such records.
+   * programs would treat as a formula is prefixed with `'`. A page is yielded as rows if its records might differ from
+   * the CSV that the service writes. Returns undefined if the database cannot write such records.
    */
   csv?: (read: LongRead) => AsyncIterable<CsvBlock | unknown[][]> | undefined
   close: () => Promise<void>

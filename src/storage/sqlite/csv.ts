@@ -4,9 +4,9 @@ import type { CellType } from '../engine.ts'
 type Field = (cell: RawBuilder<unknown>) => RawBuilder<unknown>
 
 /**
- * Returns a row as a CSV record, and the text to check (see `sqliteSnapshot`). The expressions quote only cells with commas:
- * checking a whole page's text for other characters costs less than checking each cell. Undefined for JSON, which is full of
- * quotation marks.
+ * Returns a row as a CSV record, and the text to check (see `sqliteSnapshot`). The expressions quote only cells with
+ * commas, because checking a whole page's text for other characters costs less than checking each cell. Returns
+ * undefined for JSON, which is full of quotation marks.
  */
 export function csvRecord(cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) {
   if (cells.some(({ type }) => type === 'json')) return undefined

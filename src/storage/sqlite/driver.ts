@@ -24,8 +24,8 @@ export interface SqliteHandle {
 const maxStatements = 400
 
 /**
- * Opens a file with WAL, `synchronous=FULL` (acknowledged writes survive power loss) and foreign keys. Waits at most 100 ms
- * for a lock held by another process, because waiting blocks this thread.
+ * Opens a file with WAL, `synchronous=FULL` (acknowledged writes survive power loss) and foreign keys. Waits at most 100
+ * ms for a lock held by another process, because waiting blocks this thread.
  */
 export function openSqliteFile(path: string, options: { readOnly?: boolean } = {}): SqliteHandle {
   const db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 100 })

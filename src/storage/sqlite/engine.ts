@@ -33,7 +33,7 @@ export const sqlite: Engine = {
     from pragma_index_list(${table}) as list join pragma_index_info(list.name) as info
     group by list.name having count(*) = count(info.name)`,
   foreignKeysOf: (table) => sql`select "from" as "column", "table" from pragma_foreign_key_list(${table})`,
-  // SQLite cannot alter the constraints of a column, so a new column takes its place.
+  // SQLite cannot change a column's constraints, so a new column replaces it.
   changeForeignKey: ({ table, column, constraint, references, dropIndexes, createIndexes }) => [
     `alter table "${table}" add column "${column}_new" bigint${
       references === null ? '' : ` constraint "${constraint}" references "${references}" ("id")`

@@ -13,13 +13,13 @@ export class DatabaseInUse extends Error {
 const sqliteBusy = 5
 
 /**
- * Locks a SQLite file for one serving process and returns a function that unlocks it; null for PostgreSQL, which any number
- * of processes may share. If the file is already locked, throws `DatabaseInUse` with the id and start time of the process
- * that holds the lock.
+ * Locks a SQLite file for one serving process and returns a function that unlocks it; null for PostgreSQL, which any
+ * number of processes may share. If the file is already locked, throws `DatabaseInUse` with the id and start time of the
+ * process that holds the lock.
  *
- * Uses SQLite's own lock on a small file next to the database, so that other commands can still open the database itself.
- * The kernel releases the lock no matter how the process ends. Nothing else in the process may open the lock file: closing it
- * would release the lock (POSIX fcntl).
+ * Uses SQLite's own lock on a small file next to the database, so that other commands can still open the database
+ * itself. The kernel releases the lock however the process ends. Nothing else in the process may open the lock file,
+ * because closing it would release the lock (POSIX fcntl).
  */
 export function lockSqlite(url: string, now: () => number): (() => void) | null {
   const filePath = sqlitePath(url)

@@ -28,7 +28,7 @@ export interface SqliteOptions {
   setTimer: SetTimer
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
-  /** How many rows the text index may lag behind; default: thousands. */
+  /** How far the text index may lag behind; by default, 10,000 new rows and 1,000 changes. */
   unindexed?: Unindexed
 }
 

@@ -6,12 +6,12 @@ import { type SqliteTextIndexOptions, textIndexBuilder, type Unindexed } from '.
 import { type Candidates, type Searched, type TextIndex, trigramQuery } from '../text-index/text-index.ts'
 
 export const unindexedAtMost: Unindexed = { newRows: 10_000, changed: 1_000 }
-/** With more candidates, rows are read in sort order instead, because enough matches for a page are soon found. */
+/** With more candidates, rows are read in sort order instead, because a page then soon has enough matches. */
 const fewCandidates = 5_000
 const retryMs = 60_000
 
 interface State extends Unindexed {
-  /** Null before the first build, and after the table was dropped together with its triggers. */
+  /** Null before the first build, and after the table was dropped along with its triggers. */
   token: string | null
 }
 
@@ -91,8 +91,8 @@ const indexedTo = ({ table, columns }: Searched) => sql`
     where own.name = ${sql.lit(table)} and its.name = own.name and its.columns = ${sql.lit(columns.join())})`
 
 /**
- * Selects the ids of candidates; all rows if the index does not belong to the database. SQLite reads the database file before
- * the index file.
+ * Selects the ids of candidates, or of all rows if the index does not belong to the database. SQLite reads the database
+ * file before the index file.
  */
 function idsOf(searched: Searched, match: RawBuilder<unknown>) {
   const { table } = searched

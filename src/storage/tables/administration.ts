@@ -1,12 +1,12 @@
 import type { Selectable } from 'kysely'
 import type { Revisioned } from '../rows/revision.ts'
 
-/** API keys, which select the rate limits that apply to a request but do not authenticate it. */
+/** API keys, which determine the rate limits that apply to a request but do not authenticate it. */
 export interface ApiKeysTable extends Revisioned {
   id: string
   name: string
   keyHash: string
-  /** The first characters of the key, for recognition by operators. */
+  /** The first characters of the key, by which operators can recognize it. */
   hint: string
   rate: string | null
   quota: number | null

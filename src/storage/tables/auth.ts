@@ -52,7 +52,7 @@ interface LoginTriesTable {
   blockedUntil: string | null
 }
 
-/** Records of the authorization server: sessions, grants, codes, tokens and so on. */
+/** Authorization server records: sessions, grants, codes, tokens and so on. */
 export interface AuthRecordsTable {
   kind: string
   id: string
@@ -60,7 +60,7 @@ export interface AuthRecordsTable {
   grantId: string | null
   uid: string | null
   userCode: string | null
-  /** The user that the record belongs to; it is deleted with the user. */
+  /** The user that the record belongs to; the record is deleted with the user. */
   userId: number | null
   consumedAt: string | null
   expiresAt: string | null

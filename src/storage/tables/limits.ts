@@ -11,6 +11,6 @@ export interface QuotaUsesTable {
   /** `2026-11` */
   period: string
   used: number
-  /** How much of the most recent request for quota was granted. */
+  /** How much of the most recent quota request was granted. */
   granted: number
 }

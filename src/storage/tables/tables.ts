@@ -86,7 +86,10 @@ export interface DeliveriesTable {
   eventId: string
   /** The event's type. */
   eventType: Generated<string>
-  /** The webhook's `stops` when the delivery was last scheduled; if the count has increased since, it is not sent. */
+  /**
+   * The webhook's `stops` when the delivery was last scheduled; if the count has increased since, the delivery is not
+   * sent.
+   */
   stops: Generated<number>
   webhookId: string | null
   /** The webhook's owner, kept after the webhook is deleted; for one-off callback URLs, the event's owner. */
@@ -107,7 +110,7 @@ export interface DeliveriesTable {
   completedAt: string | null
   /** Why there was no further attempt, if no response explains it. */
   reason: ColumnType<string | null, string | null | undefined, string | null>
-  /** The endpoint queue that the delivery waits in: see `DeliveryLanesTable`. */
+  /** The endpoint queue in which the delivery waits: see `DeliveryLanesTable`. */
   lane: Generated<string>
   /** When the current sender's lease expires. */
   leaseUntil: ColumnType<string | null, string | null | undefined, string | null>
@@ -126,13 +129,18 @@ export interface DeliveryLanesTable {
   openUntil: ColumnType<string | null, string | null | undefined, string | null>
   /** Start times of the calls in the last second: a JSON array of epoch ms. */
   recent: Generated<string>
-  /** The owner whose sending slots the queue's calls use: client and subject, or the client for one-off callback URLs. */
+  /**
+   * The owner whose sending slots the queue's calls occupy: client and subject, or the client for one-off callback URLs.
+   */
   owner: Generated<string>
   /** 0 if the last call succeeded, 1 before the first call, 2 if the last call failed. */
   rank: Generated<number>
 }
 
-/** The endpoint queues of one owner and rank; none of them is due before `dueAt`, which is null if no delivery is waiting. */
+/**
+ * The endpoint queues of one owner and rank. None of them is due before `dueAt`, which is null if no delivery is
+ * waiting.
+ */
 export interface DeliveryOwnersTable {
   owner: string
   rank: number

@@ -33,7 +33,7 @@ export interface TasksTable extends Owned, Revisioned {
   versionPrefix: string
   /** The task that this task retries. */
   retryOf: string | null
-  /** 1 if the requester had the scope `admin`, so that the report may include data owned by others. */
+  /** 1 if the requester had the `admin` scope, so that the report may include other owners' data. */
   asAdmin: Generated<number>
   /** Position among the waiting tasks of all clients (fair queueing). */
   turn: Generated<number>

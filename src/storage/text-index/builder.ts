@@ -14,7 +14,7 @@ export interface SqliteTextIndexOptions extends Pick<Database, 'read' | 'write' 
   onError: (error: unknown) => void
 }
 
-/** How many unindexed new and changed rows searches read; if there are more, the index is updated. */
+/** How many unindexed rows, new and changed, searches may read; if there are more, the index is updated. */
 export interface Unindexed {
   newRows: number
   changed: number
@@ -62,8 +62,8 @@ export function textIndexBuilder({ path, write, newToken }: SqliteTextIndexOptio
 }
 
 /**
- * Runs one step. Stores the step's token in the database before the thread commits the step: if that commit fails, the tokens
- * differ, and the index is rebuilt.
+ * Runs one step. Stores the step's token in the database before the thread commits the step. If that commit fails, the
+ * tokens differ, and the index is rebuilt.
  */
 async function step(
   worker: Worker,
@@ -94,7 +94,10 @@ function send(worker: Worker, message: ToIndexThread): Promise<FromIndexThread> 
   return promise.finally(() => worker.off('message', resolve).off('error', reject).off('exit', ended))
 }
 
-/** Creates the triggers that record changes, before rows are read. If the triggers were missing, invalidates the index. */
+/**
+ * Creates the triggers that record changes, before any rows are read. If the triggers were missing, invalidates the
+ * index.
+ */
 async function ensureTriggers(tx: Queryable, { table }: Searched, token: string): Promise<void> {
   const { rows } = await sql`select 1 from sqlite_schema where type = 'trigger'
     and name in (${`${table}_search_updated`}, ${`${table}_search_deleted`})`.execute(tx)
