@@ -6,7 +6,7 @@ interface Listed {
   createdAt: string
 }
 
-/** Returns one page of unrevoked clients or API keys, newest first; `of` is the list's name in page cursors. */
+/** Returns one page of unrevoked clients or API keys, newest first; `of` identifies the list in its page cursors. */
 export function unrevokedPage<Row extends Listed>(
   db: Database,
   table: 'clients' | 'apiKeys',

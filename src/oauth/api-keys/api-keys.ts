@@ -177,7 +177,7 @@ async function change(
   })
 }
 
-/** Locks the row for the rest of the transaction with an update that changes nothing. */
+/** Locks the row for the rest of the transaction, using a no-op update. */
 async function locked(tx: Queryable, id: string): Promise<ApiKey | undefined> {
   const touch = tx.updateTable('apiKeys').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

@@ -106,7 +106,7 @@ async function change(
   })
 }
 
-/** Locks the row for the rest of the transaction with an update that changes nothing. */
+/** Locks the row for the rest of the transaction, using a no-op update. */
 async function locked(tx: Queryable, id: string): Promise<Client | undefined> {
   const touch = tx.updateTable('clients').set((row) => ({ revision: row.ref('revision') }))
   return touch.where('id', '=', id).where('revokedAt', 'is', null).returningAll().executeTakeFirst()

@@ -56,7 +56,7 @@ export function validateClient(client: ClientSettings & { id: string; secret: st
   throwIfAny([...identity, ...settingErrors(client, secret === null, known)])
 }
 
-/** Validates the changed settings of an existing client, whose type (public or confidential) is fixed. */
+/** Validates the changed settings of an existing client. Its type (public or confidential) cannot change. */
 export function validateClientSettings(settings: ClientSettings, isPublic: boolean, known: Scopes): void {
   throwIfAny(settingErrors(settings, isPublic, known))
 }

@@ -48,8 +48,8 @@ export async function storedCookieKeys({ read }: Database): Promise<string | und
 }
 
 /**
- * Locks the keys for the rest of the transaction, using an update of the settings row that changes nothing. If there is
- * no row yet, inserts the given cookie keys.
+ * Locks the keys for the rest of the transaction, using a no-op update of the settings row. If there is no row yet,
+ * inserts the given cookie keys.
  */
 export async function lockKeys(tx: Queryable, cookieKeys: string): Promise<void> {
   await tx

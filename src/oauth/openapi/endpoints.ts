@@ -36,7 +36,7 @@ export interface OauthPaths {
   jwks: string
 }
 
-/** Returns the OpenAPI operations for the authorization server, whose routes declare no schemas. */
+/** Returns the OpenAPI operations for the authorization server, because its routes declare no schemas. */
 export function oauthOperations(at: OauthPaths): HandwrittenOperations {
   return {
     schemas: oauthSchemas,

@@ -1,7 +1,7 @@
 import { type AccessTokenClaims, type ReadAccessToken, signedBy } from './access-tokens.ts'
 import type { TrustedIssuerKeys } from './trusted-issuer-keys.ts'
 
-/** Another OpenID Connect issuer whose access tokens are accepted. */
+/** An external OpenID Connect issuer; this service accepts its access tokens. */
 export interface TrustedIssuer {
   issuer: string
   keys: TrustedIssuerKeys

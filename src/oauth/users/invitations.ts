@@ -44,7 +44,7 @@ const tokenBytes = 32
 const keyOf = (token: string) => hash('sha256', token, 'base64url')
 
 /**
- * Manages invitations, whose tokens have 256 random bits, are valid for half an hour and are stored as SHA-256
+ * Manages invitations. Their tokens have 256 random bits, are valid for half an hour and are stored as SHA-256 hashes
  * (T-AUTH-04).
  */
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
