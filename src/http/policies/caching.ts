@@ -61,8 +61,8 @@ function vary(reply: FastifyReply): string {
 }
 
 /**
- * Returns a function that returns the Cache-Control and Expires lines for a request. The response expires after one minute;
- * the lines are rebuilt once a second.
+ * Creates a function that returns the Cache-Control and Expires lines for a request. The response expires after one
+ * minute; the lines are rebuilt once a second.
  */
 function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   let second = 0

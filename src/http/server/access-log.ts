@@ -4,7 +4,7 @@ import { routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The time at which the request headers had arrived, in ms on the monotonic clock. */
+    /** When all request headers had been received, in ms on the monotonic clock. */
     arrivedAt: number
   }
 }
