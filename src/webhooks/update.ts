@@ -75,7 +75,7 @@ function valuesOf(
 }
 
 /**
- * Returns the scopes of a webhook whose event or address changed: those of the token that changed it, as for a new
+ * Returns a webhook's scopes after its event or address changed: those of the token that made the change, as for a new
  * registration. An administrator cannot add scopes to another owner's webhook.
  */
 function scopesAfter(before: Webhook, event: string, caller: Caller, events: Rules['events']): string {

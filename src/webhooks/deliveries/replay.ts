@@ -72,7 +72,7 @@ interface ReplayOptions {
 
 /**
  * Handles `webhook.replay` jobs: makes the selected deliveries due, a few per transaction, as long as the webhook is
- * active. If the job runs again, no delivery is resent twice.
+ * active. If the job runs again, it does not resend deliveries that it has already resent.
  */
 export const replaySelected = ({ db, now, onAdded }: ReplayOptions): Work => {
   const step = (webhookId: string, some: readonly Selected[]) =>

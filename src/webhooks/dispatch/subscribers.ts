@@ -4,7 +4,9 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import type { Owned } from '../../storage/rows/revision.ts'
 import type { Tables, Webhook } from '../../storage/tables/tables.ts'
 
-/** Returns the scopes that limit a webhook's events: those of the token that registered it that its client still has. */
+/**
+ * Returns the scopes that limit a webhook's events: those of the registering token, except any that its client has lost.
+ */
 export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
   const granted = (scopes ?? '').split(' ')
   const client = await tx
