@@ -100,7 +100,7 @@ function notices(monotonic: () => number, onDrift: ClockOptions['onDrift']) {
  */
 const trustedAgainMs = 25 * 3_600_000
 
-/** The database's clock has advanced further than the monotonic clock. */
+/** Reported if the database's clock has advanced further than the monotonic clock. */
 export class ClockJumped extends Error {
   override name = 'ClockJumped'
   constructor(aheadMs: number) {

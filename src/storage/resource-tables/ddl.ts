@@ -96,7 +96,7 @@ export function renameColumnStatements(
 }
 
 /**
- * Returns the statements that copy a reference to a column without a foreign key; renaming would keep the key enforced.
+ * Returns the statements that copy a reference to a column without a foreign key; a renamed column would keep its key.
  */
 const copyColumnStatements = (table: string, name: string): string[] => [
   `alter table "${table}" add column "${name}_old" bigint`,

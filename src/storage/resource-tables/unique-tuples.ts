@@ -75,7 +75,7 @@ async function missingIndex(tx: Queryable, table: ResourceTable, existing: Exist
   return mismatch(table, tuple.fields, what, 'Change those values, then create the index:', steps)
 }
 
-/** Counts the rows that have the same values in a tuple as another row. */
+/** Counts the rows that share their values in a tuple with another row. */
 async function sharedRows(tx: Queryable, table: string, { columns }: UniqueTuple, values: ResourceColumn[]) {
   const present = values.map(({ name }) => sql`${sql.ref(name)} is not null`)
   const keys = columns.map((column) => sql.ref(column))

@@ -72,8 +72,7 @@ export async function countReferring(tx: Queryable, engine: Engine, rows: Referr
 export type Columns = readonly (readonly [field: string, column: RawBuilder<unknown>])[]
 
 /**
- * Returns a function that reads the rows with one of the given ids in a field, unsorted, because sorting would read all
- * of them.
+ * Returns a function that reads rows by the ids in a field, unsorted, because sorting would require reading all of them.
  */
 export function relatedReader(db: Database, table: string, columns: Columns, field: string) {
   const selected = sql.join(columns.map(([name, column]) => sql`${column} as ${sql.ref(name)}`))

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { createPrivateFile } from '../files/atomic-file.ts'
 import { sqlitePath } from './path.ts'
 
-/** Another process is serving the same SQLite file. */
+/** Thrown if another process is serving the same SQLite file. */
 export class DatabaseInUse extends Error {
   override name = 'DatabaseInUse'
   readonly exitCode = 2

@@ -74,7 +74,9 @@ export interface EventsTable extends Owned {
   body: string
   /** One-off callback URL from the request that caused the event; called in addition to the registered webhooks. */
   callbackUrl: string | null
-  /** Recipients besides the event's owner: none (null), every webhook (`any`), or webhooks whose client has this scope. */
+  /**
+   * Recipients besides the event's owner: none (null), every webhook (`any`), or webhooks of clients with this scope.
+   */
   audience: string | null
   /** The webhook that the event is about; it does not receive the event. */
   exceptWebhook: string | null
@@ -86,10 +88,7 @@ export interface DeliveriesTable {
   eventId: string
   /** The event's type. */
   eventType: Generated<string>
-  /**
-   * The webhook's `stops` when the delivery was last scheduled; if the count has increased since, the delivery is not
-   * sent.
-   */
+  /** The webhook's `stops` when the delivery was last scheduled; if it has increased since, the delivery is not sent. */
   stops: Generated<number>
   webhookId: string | null
   /** The webhook's owner, kept after the webhook is deleted; for one-off callback URLs, the event's owner. */
@@ -125,22 +124,17 @@ export interface DeliveryLanesTable {
   dueAt: string | null
   /** Failed attempts since the last success. */
   failures: Generated<number>
-  /** No calls before this instant, after too many failures (circuit breaker). */
+  /** After too many failures, no calls are made before this instant (circuit breaker). */
   openUntil: ColumnType<string | null, string | null | undefined, string | null>
   /** Start times of the calls in the last second: a JSON array of epoch ms. */
   recent: Generated<string>
-  /**
-   * The owner whose sending slots the queue's calls occupy: client and subject, or the client for one-off callback URLs.
-   */
+  /** The owner whose slots the queue's calls occupy: client and subject, or the client for one-off callback URLs. */
   owner: Generated<string>
   /** 0 if the last call succeeded, 1 before the first call, 2 if the last call failed. */
   rank: Generated<number>
 }
 
-/**
- * The endpoint queues of one owner and rank. None of them is due before `dueAt`, which is null if no delivery is
- * waiting.
- */
+/** The endpoint queues of one owner and rank. None is due before `dueAt`; if no delivery is waiting, `dueAt` is null. */
 export interface DeliveryOwnersTable {
   owner: string
   rank: number
