@@ -70,7 +70,7 @@ export interface Batch extends Pick<Job, 'signal' | 'finish'> {
 /** Processes many jobs at once; if it fails, each job is retried alone. */
 export type WorkTogether = (batch: Batch) => Promise<void>
 
-/** The lease expired and another worker may hold the job, so this worker's changes must be rolled back. */
+/** Thrown if the lease expired. Another worker may hold the job, so this worker's changes must be rolled back. */
 export class LeaseLost extends Error {
   override name = 'LeaseLost'
 }
