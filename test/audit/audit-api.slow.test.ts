@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       assert.equal((await newest('key.created')).address, '198.51.100.7')
     })
 
-    it('filters by event, client, subject, target and time', async () => {
+    it('200 with the entries for an event, client, subject, target or period', async () => {
       service.clock.now += 3_600_000
       const since = new Date(service.clock.now).toISOString()
       const { id } = (await add('Filtered')).json()
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     assert.deepEqual(entries[1].details, { event: '*', host: '127.0.0.1:9' })
   })
 
-  it('records credentials sent over plain HTTP, without their values, in the service and the redirect listener', async () => {
+  it('records that credentials were sent over plain HTTP, but not their values, in the service and the redirect listener', async () => {
     const headers = { 'x-forwarded-proto': 'http', authorization: 'Bearer s3cret' }
     assert.equal((await service.send({ url: '/users', headers })).statusCode, 301)
     await service.audit.flush()
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
     assert.deepEqual(reported, [{ address: '127.0.0.1', header: 'x-api-key' }])
   })
 
-  it('records granted, rejected and revoked tokens, without any secret or token', async () => {
+  it('records each granted, rejected and revoked token, but never the token itself or a secret', async () => {
     const audit = openAudit({ db, sealer, now: Date.now, onError: assert.fail as never })
     const server = await served(db, { audit })
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }

@@ -42,7 +42,7 @@ forEachEngine((engine) => {
   }
 
   describe('the audit log (S-17)', () => {
-    it('numbers entries from 1 without gaps, and writes each in the transaction that it describes', async () => {
+    it('numbers entries from 1 without gaps, and writes each entry in the transaction that it describes', async () => {
       const record = auditRecorder(sealer, () => start)
       await db.write((tx) => record(tx, { event: 'key.created', target: 'a', details: { name: 'x' } }))
       const undone = db.write(async (tx) => {
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('forms one valid chain from 80 transactions in two concurrent processes', async () => {
+    it('forms one valid chain when two processes run 80 transactions concurrently', async () => {
       const other = await openDatabase(db.url)
       const record = auditRecorder(sealer, () => start)
       const one = (database: Database, n: number) =>
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyAudit(db, sealer)).whole)
     })
 
-    it('records the first refusal of each kind at once, and the others in that minute as a count', async () => {
+    it('records the first refusal of each kind at once, and counts further refusals in the same minute', async () => {
       const { tally, flush, clock } = buffer()
       const denied = { event: 'access.denied', clientId: 'cli_x', target: 'GET /users' } as const
       for (let n = 0; n < 500; n++) tally({ ...denied, requestId: `r${n}` })
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('records at most 60 kinds of refusals per minute, and counts the rest of 10,000 refusals', async () => {
+    it('records at most 60 kinds of refusals per minute, and counts the rest', async () => {
       const { tally, flush } = buffer()
       for (let n = 0; n < 10_000; n++) tally({ event: 'credential.plaintext', address: `192.0.2.${n}` })
       await flush()
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.event, found.at(-1)?.details], ['audit.overflow', '{"entries":9940}'])
     })
 
-    it('counts a client’s repeated events, and records each of 1,100 kinds', async () => {
+    it('records the first event of each of 1,100 clients, and counts repeated events', async () => {
       const { repeated, flush } = buffer()
       const granted = (n: number) => ({ event: 'token.granted', clientId: `cli_${n}` }) as const
       for (let n = 0; n < 1_100; n++) repeated({ ...granted(n), requestId: `r${n}` })
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.deepEqual([found.at(-1)?.clientId, found.at(-1)?.details], ['cli_0', '{"more":20}'])
     })
 
-    it('queues up to 10,000 entries while the database is unavailable, and records how many more were dropped', async () => {
+    it('queues up to 10,000 entries while the database is unavailable, and records how many it dropped', async () => {
       let away = true
       const failing: Database = { ...db, write: (unit) => (away ? Promise.reject(new Error('away')) : db.write(unit)) }
       const { note, flush } = buffer(failing)
