@@ -16,7 +16,7 @@ const controls = /[^\P{Cc}\n]/u
 const env = { TMPDIR: folder, XDG_CACHE_HOME: join(tmpdir(), 'plinth-cache') }
 const baseOf = (stdout: string) => /Service {4}started at (\S+), with its own data folder$/m.exec(stdout)?.[1]
 
-/** Asserts that the service no longer listens and that its data is removed. */
+/** Asserts that the service has stopped listening and that its data has been removed. */
 async function assertNothingLingers(stdout: string): Promise<void> {
   await assert.rejects(visit(folder, `${baseOf(stdout)?.replace('https:', 'http:')}/livez`), { code: 'ECONNREFUSED' })
   assert.deepEqual(readdirSync(folder), [])

@@ -5,7 +5,7 @@ import { eventually } from '../support/service.ts'
 import { ended, killAll, newPlace, plinth, requestToken, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env: place, remove } = await newPlace()
-// The test requests tokens repeatedly until they are signed with another key.
+// One test requests tokens repeatedly until one of them is signed with the new key.
 const env = { ...place, PLINTH_RATE_LIMIT_TOKEN: 'off' }
 after(() => {
   killAll()

@@ -14,7 +14,7 @@ const notice = async (command: string, agent: string): Promise<string> => {
 }
 
 describe('npm install with an old Node.js', () => {
-  it('prints once which Node.js version the project uses', async () => {
+  it('prints a single line with the Node.js version that the project uses', async () => {
     for (const command of ['ci', 'install']) {
       const output = await notice(command, 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false')
       assert.match(
@@ -24,13 +24,13 @@ describe('npm install with an old Node.js', () => {
     }
   })
 
-  it('prints nothing if Node.js is recent enough, or for any other command', async () => {
+  it('prints nothing if Node.js is recent enough or the command is not an install', async () => {
     assert.equal(await notice('ci', 'npm/11.6.2 node/v24.11.0 linux x64 workspaces/false'), '')
     assert.equal(await notice('pack', 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false'), '')
     assert.equal(await notice('ci', ''), '')
   })
 
-  it('disables npm’s warnings: one per package, and one before each npx', () => {
+  it('prints no npm warnings, because .npmrc disables them', () => {
     assert.match(readFileSync(join(project, '.npmrc'), 'utf8'), /^loglevel=error$/m)
   })
 })

@@ -39,7 +39,7 @@ describe('a second `plinth serve` on the same SQLite file', () => {
     if (copy.error === undefined) assert.equal(copy.status, 0)
     assert.equal((await visit(dataDir, `https://localhost:${port}/readyz`)).status, 200)
 
-    // Nothing needs cleaning up, so an orderly stop is not necessary.
+    // A lock left by a killed process must not prevent the next start.
     first.child.kill('SIGKILL')
     await first.ended
     const second = await serving(dataDir, port, env)
@@ -67,7 +67,7 @@ onSqlite((engine) => {
       await place.remove()
     })
     const inAnHour = new Date(Date.now() + 3_600_000).toISOString()
-    /** Extends the leases beyond the end of this test, so that only a start that takes them over can release them. */
+    /** Extends the leases beyond the end of the test: they are released only if the next start takes them over. */
     const lengthen = () =>
       db.write(async (tx) => {
         for (const table of ['jobs', 'deliveries'] as const) {

@@ -113,7 +113,7 @@ describe('plinth serve <definition>', () => {
     })
   })
 
-  it('uses the same definition as the documentation', () => {
+  it('is tested with the definition shown in the documentation', () => {
     const [doc = '', readme = ''] = ['docs/resources.md', 'README.md'].map((name) =>
       readFileSync(join(project, name), 'utf8'),
     )
@@ -217,7 +217,7 @@ describe('plinth serve <definition> with a custom report', () => {
 })
 
 describe('plinth migrate <definition>', () => {
-  it('plans and migrates; exit code 2 for a change that requires a decision by the owner', async () => {
+  it('plans and migrates; exit code 2 for a change that the operator must decide on', async () => {
     const place = await newPlace()
     const migrate = async (...args: string[]) => ended(plinth(['migrate', ...args], place.env))
     const first = written('first.ts', notes('title: Title, count: Type.Optional(Type.Integer())', "sorts: ['title']"))

@@ -26,7 +26,7 @@ after(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-/** npm must run with the Node.js of this test, and use its registry, which may be configured only for this process. */
+/** npm must run with this test's Node.js and registry; the registry may be configured only for this process. */
 const registry = process.env.npm_config_registry
 const path = { PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) }
 const tools = { ...env, ...path, ...(registry && { npm_config_registry: registry }) }
@@ -110,7 +110,7 @@ async function served(): Promise<void> {
   const rows = (await send('GET', resultUrl)).json()
   assert.deepEqual([rows.length, rows[0].topic, rows[1].title], [2, 'shop', 'Other'])
   assert.ok((await send('GET', '/openapi.json')).json().paths['/notes/{id}'].patch)
-  // npx does not forward signals; the service stops when its parent, npx, exits.
+  // npx does not forward the signal; the service stops because its parent process, npx, exits.
   service.child.kill('SIGTERM')
   await ended(service)
 }

@@ -7,7 +7,7 @@ import { answering, ended, killAll, newPlace, plinth, project, type Running, req
 
 const page = readFileSync(join(project, 'docs', 'operations.md'), 'utf8')
 const section = /^## Production from nothing\n(.*?)^## /ms.exec(page)?.[1] ?? ''
-/** The commands in this section of the page that prepare the service. */
+/** The setup commands in this section of the page. */
 const commands = [...section.matchAll(/^npx plinth (.+)$/gm)].map(([, words]) => words as string)
 
 describe('the production setup in docs/operations.md', () => {
@@ -55,7 +55,7 @@ describe('the production setup in docs/operations.md', () => {
     assert.deepEqual([response.status, response.json().scope], [200, 'products:write reports:read reports:write'])
   })
 
-  it('has no client for the API reference; the page explains how to register one', async () => {
+  it('has no client for the API reference, which explains how to register one', async () => {
     const { text } = await get('/docs/start.js')
     assert.match(text, /"clientId": null/)
     assert.match(text, /plinth clients create/)

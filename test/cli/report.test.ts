@@ -74,7 +74,7 @@ describe('plinth report', () => {
     assert.deepEqual([nobody.code, /--client-id/.test(nobody.stderr)], [1, true])
   })
 
-  it('exit code 1 and the reason when cancelling a finished report', async () => {
+  it('exit code 1 and the reason for cancelling a finished report', async () => {
     const [task] = JSON.parse((await run('list', '--json')).stdout)
     const { code, stderr } = await run('cancel', task.taskId)
     assert.equal(code, 1)

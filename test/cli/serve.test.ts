@@ -48,7 +48,7 @@ const refusesConnections = (dataDir: string, base: string) =>
   )
 
 describe('plinth serve', () => {
-  it('starts more libuv threads for slow DNS lookups, unless UV_THREADPOOL_SIZE is set', async () => {
+  it('starts additional libuv threads for slow DNS lookups, unless UV_THREADPOOL_SIZE is set', async () => {
     const program = 'process.on("exit",()=>console.error(process.env.UV_THREADPOOL_SIZE))'
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(program)}` }
     const threads = async (more = {}) => (await ended(plinth(['--version'], { ...env, ...more }))).stderr.trim()
@@ -137,7 +137,7 @@ describe('plinth serve', () => {
     assert.match(stderr, /^plinth: \S+ cannot be decrypted: PLINTH_MASTER_KEY is not the master key/)
   })
 
-  it('finishes in-flight requests on SIGTERM, accepts no new requests, and exits with 0', async () => {
+  it('finishes in-flight requests on SIGTERM, accepts no new requests, and exits with code 0', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, {
       ...env,
@@ -202,7 +202,7 @@ describe('plinth serve', () => {
     const npm = start('npm', ['start'], env, project)
     await answering(npm, dataDir, port)
     npm.child.kill('SIGTERM')
-    // Resolves only after every descendant of npm has closed the output.
+    // Resolves only after all descendants of npm have closed the output.
     await ended(npm)
     assert.ok(await refusesConnections(dataDir, base))
   })
@@ -258,7 +258,7 @@ describe('plinth serve', () => {
     })
   }
 
-  it('exit code 2 and, for every invalid setting, its value and what was expected', async () => {
+  it('exit code 2, listing the actual and the expected value of every invalid setting', async () => {
     const { env } = await place()
     const wrong = { PLINTH_PORT: 'https', PLINTH_PUBLIC_READ: 'yes', PLINTH_MASTER_KEY: 'hunter2' }
     const commands = ['serve', 'migrate', 'settings']
@@ -272,7 +272,7 @@ describe('plinth serve', () => {
     }
   })
 
-  it('warns about an unknown setting and suggests the nearest known one', async () => {
+  it('warns about an unknown setting and suggests the most similar known setting', async () => {
     const { dataDir, port, env } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_PROT: '1' })
     assert.equal(

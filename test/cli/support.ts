@@ -16,7 +16,7 @@ export { eventually }
 export const project = fileURLToPath(new URL('../..', import.meta.url))
 const plinthFile = join(project, 'bin', 'plinth.js')
 
-/** The outcome of a process after all descendants that share its output have exited. */
+/** The outcome of a process, once all descendants that share its output have exited. */
 export interface Ended {
   code: number | null
   signal: NodeJS.Signals | null
@@ -49,7 +49,7 @@ export function start(command: string, args: string[], env: Environment, cwd = t
   let stderr = ''
   child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
   child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
-  // 'close' fires only after every process with these pipes, including grandchildren, has exited.
+  // 'close' fires only after every process that has these pipes open, including grandchildren, has exited.
   const ended = once(child, 'close').then(([code, signal]) => {
     started.delete(child)
     return { code, signal, stdout, stderr }
@@ -61,7 +61,7 @@ export function start(command: string, args: string[], env: Environment, cwd = t
 export const plinth = (args: string[], env: Environment = {}, cwd?: string): Running =>
   start(process.execPath, [plinthFile, ...args], env, cwd)
 
-/** Waits for `plinth` to exit; fails after a timeout longer than any command here needs. */
+/** Waits for `plinth` to exit; fails after a timeout that is longer than any command in these tests takes. */
 export const ended = async (running: Running): Promise<Ended> => {
   const limitMs = 20_000
   const { promise: late, reject } = Promise.withResolvers<never>()
@@ -113,7 +113,7 @@ export async function visit(dataDir: string, url: string, { method = 'GET', head
   }
 }
 
-/** Starts `plinth serve` and resolves when it responds. */
+/** Starts `plinth serve`, and resolves when it responds to requests. */
 export async function serving(dataDir: string, port: number, env: Environment): Promise<Running> {
   const running = plinth(['serve'], env)
   await answering(running, dataDir, port)
@@ -145,7 +145,7 @@ export function basic(id: string, secret: string): string {
   return `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`).toString('base64')}`
 }
 
-/** Requests a token with client credentials; returns the whole response, which may be an error. */
+/** Requests a token with client credentials; returns the whole response, even if it is an error. */
 export const requestToken = (dataDir: string, port: number, id: string, secret: string) =>
   visit(dataDir, `https://localhost:${port}/oauth/token`, {
     method: 'POST',

@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.deepEqual([code, await call('GET', '/users?email=x@example.com')], [1, []])
     })
 
-    it('records --admin in the audit log as the role', async () => {
+    it('records the role admin in the audit log for --admin', async () => {
       const email = 'admin@example.com'
       const { code } = await users(['set-password', email, '--name', 'Admin', '--admin'], `${password}\n`)
       assert.equal(code, 0)

@@ -120,7 +120,7 @@ describe('plinth clients create', () => {
     assert.deepEqual([firstParty, trusted], [false, false])
   })
 
-  it('--trusted creates a client for the password grant, which other clients may not use', async () => {
+  it('--trusted creates a client that may use the password grant; other clients may not', async () => {
     const { code } = await ended(plinth(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'], env))
     assert.equal(code, 0)
     const refused = await ended(

@@ -59,7 +59,7 @@ describe('docs/using-the-api.md', { skip: missing() }, () => {
     const script = commands.map(({ text }) => `${text}\nprintf '${separator}'\n`).join('')
     const CA = join(dataDir, 'certificates', 'authority.crt')
     const variables = { BASE: `https://localhost:${port}`, CA, CLIENT_ID, CLIENT_SECRET }
-    // Blocking here does not delay the service, which is a separate process.
+    // Blocking this process does not delay the service, which is a separate process.
     const run = spawnSync('bash', ['-c', script], { env: { ...process.env, ...variables }, encoding: 'utf8' })
     assert.deepEqual([run.status, run.stderr], [0, ''])
     outputs = run.stdout.replaceAll('\r', '').split(separator)

@@ -54,8 +54,8 @@ describe('plinth webhooks', () => {
     const [{ headers, bytes }] = calls as [(typeof calls)[0]]
     assert.deepEqual([headers['webhook-event'], headers['content-type']], ['report.completed', 'application/json'])
     assert.match(String(headers['user-agent']), /^Plinth\//)
-    // Forwarded byte for byte: the signature still verifies with the secret, which only the listener and the service
-    // know.
+    // The call was forwarded byte for byte: its signature still verifies with the secret, which only the listener
+    // and the service know.
     assert.throws(() => new Webhook('whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA').verify(bytes, headers as never))
     assert.equal(JSON.parse(bytes.toString()).status, 'completed')
     assert.match(listening.stdout(), /Z {2}report\.completed {2}msg_\S{31} {2}→ 200 in \d+ ms\n/)
@@ -83,7 +83,7 @@ describe('plinth webhooks', () => {
         ['listen', '--events', 'report.begun'],
         /422: Some fields break a rule \(event must be one of report\.completed/,
       ],
-      // The previous test has also removed its webhook.
+      // The webhook of the previous test has also been removed.
       nobodyHears,
     ] as const) {
       const { code, stderr } = await run(...args)
