@@ -23,13 +23,13 @@ const settingOf = (env: Partial<Environment>, key: string): unknown =>
   key.split('.').reduce<unknown>((value, name) => (value as Record<string, unknown>)[name], readConfig(env))
 
 interface Row {
-  /** The setting's group and name in code. */
+  /** The group and the name of the setting in the code. */
   key: string
   development: unknown
   /** The default in production, if different. */
   production?: unknown
   valid: [text: string, value: unknown][]
-  /** Invalid values, each with the expectation that the message states. */
+  /** Invalid values, each with the expected value that the message must state. */
   invalid: [text: string, expected: RegExp][]
 }
 
@@ -332,7 +332,7 @@ describe('readConfig', () => {
       assert.deepEqual(settingOf({ PLINTH_PROFILE: 'production' }, key), production)
       assert.deepEqual(settingOf({ [name]: '  ' }, key), development, 'blank is unset')
       for (const [text, value] of valid) {
-        // An issuer whose origin differs from the service's would contradict other settings.
+        // An issuer with an origin different from the service's would contradict other settings.
         const base = name === 'PLINTH_AUTH_URL' ? { PLINTH_BASE_URL: text } : {}
         assert.deepEqual(settingOf({ ...base, [name]: text }, key), value)
       }
@@ -400,7 +400,7 @@ describe('readConfig', () => {
     PLINTH_MASTER_KEY: ['0'.repeat(64), '0123456789abcdef'.repeat(4), `${'A'.repeat(43)}=`],
   }
   for (const [name, values] of Object.entries(guessable)) {
-    it(`${name}: reported if easy to guess, never if random`, () => {
+    it(`${name}: reported if easy to guess, but never if random`, () => {
       const others = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: random('hex') }
       const told = (value: string) => guessableSecrets(readConfig({ ...others, [name]: value }))
       for (const value of values) assert.deepEqual(told(value), [name], value)
@@ -427,7 +427,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('rejects an issuer whose origin differs from the service’s', () => {
+  it('rejects an issuer with an origin different from the service’s', () => {
     const elsewhere = { PLINTH_BASE_URL: 'https://api.example.com', PLINTH_AUTH_URL: 'https://id.example.com' }
     const refusal = 'PLINTH_AUTH_URL=https://id.example.com is not valid: expected the origin of PLINTH_BASE_URL'
     assert.equal(message(elsewhere), refusal)
