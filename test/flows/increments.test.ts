@@ -10,7 +10,9 @@ forEachEngine((engine) => {
   describe(`${clients} clients that each make ${increments} attempts to increment one counter (P7, T-RACE-01)`, () => {
     const service = appOn(engine)
 
-    it('200 exactly as often as the counter grew, 412 for every other attempt', { timeout: 120_000 }, async () => {
+    it('200 exactly as often as the counter was incremented, 412 for every other attempt', {
+      timeout: 120_000,
+    }, async () => {
       const created = await service.send({ method: 'POST', url: '/products', payload: { name: 'Counter', price: 0 } })
       const url = created.headers.location as string
       const read = async () => {
@@ -42,7 +44,7 @@ forEachEngine((engine) => {
       assert.ok(lost > 0, 'nobody lost, so nobody raced')
       assert.equal(price, set.length)
       assert.equal(tag, `"${set.length + 1}"`)
-      // No two clients have set the same value.
+      // No two clients may have set the same value.
       assert.equal(new Set(set).size, set.length)
     })
   })

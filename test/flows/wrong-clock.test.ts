@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       })
       after(stopped)
 
-      it('503 at /readyz with nothing but the reason, and 200 at /livez', async () => {
+      it('503 at /readyz with only the reason, but 200 at /livez', async () => {
         const ready = await probe(node, '/readyz')
         assert.equal(ready.status, 503)
         assert.equal(ready.headers['retry-after'], '2')
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
         assert.equal(node.output().match(/clock of this machine/g)?.length, 1)
       })
 
-      it('401 for a token valid only according to the node’s own clock: the database’s clock decides', async () => {
+      it('401 for a token that is valid only by the node’s own clock, because the database’s clock decides', async () => {
         const response = await node.call('GET', '/api/reports')
         const code = minutesAhead > 0 ? 'AUTH_TOKEN_INVALID' : 'AUTH_TOKEN_EXPIRED'
         assert.deepEqual([response.status, response.json().errorCode], [401, code])
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
   describe('a node whose clock is set back by 20 minutes', () => {
     after(stopped)
 
-    it('401 for a token if another process has revoked its client', async () => {
+    it('401 for a token whose client was revoked by another process', async () => {
       const node = await started(0)
       const status = async () => (await node.call('GET', '/api/reports')).status
       assert.equal(await status(), 200)

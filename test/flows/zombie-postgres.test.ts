@@ -12,15 +12,15 @@ import { eventually, realService } from '../support/service.ts'
 const rows = 40_000
 const rounds = Number(process.env.ZOMBIES ?? 1)
 
-/** Expires the lease of the only running report, as half a minute without a heartbeat would. */
+/** Expires the only running report's lease, as happens after half a minute without a heartbeat. */
 async function age(db: Database): Promise<void> {
   await sql`update pgboss.job set heartbeat_on = now() - interval '10 minutes' where state = 'active'`.execute(db.read)
 }
 
-/** Two nodes: one is suspended past its lease and resumed, and cannot finish its job (F-ZOMBIE, P3). */
+/** Two nodes: one is suspended until its lease has expired, then resumed, and must not finish its job (F-ZOMBIE, P3). */
 onPostgres((engine) => {
   describe('a worker that resumes after being suspended past its lease', () => {
-    it('finishes nothing: there is one result, one event, and no file of its own', {
+    it('finishes nothing: there is only one result and one event, and its own file is removed', {
       timeout: 120_000 * rounds,
     }, async () => {
       const place = await engine.place()
@@ -35,7 +35,7 @@ onPostgres((engine) => {
           const body = { reportType: 'products', format: 'xlsx' }
           const id = (await first.call('POST', '/api/reports', { body })).json().taskId
           const read = () => db.read.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-          // The file exists, so the thread is working: suspend the whole process now.
+          // The file exists, so the thread is working: now suspend the whole process.
           await eventually('the first works on it', async () => readdirSync(results).includes(`.${id}-1.part`))
           first.child().kill('SIGSTOP')
           assert.equal((await read()).status, 'in_progress')
