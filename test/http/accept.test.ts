@@ -30,7 +30,7 @@ describe('quality (RFC 9110 §12.5.1)', () => {
 })
 
 describe('acceptsExactly', () => {
-  it('is true only for the exact media type, not for a wildcard or a weight of 0', () => {
+  it('returns true only for the exact media type, not for a wildcard or a weight of 0', () => {
     assert.equal(acceptsExactly('text/html, application/json;q=0.1', 'application/json'), true)
     for (const accept of ['*/*', 'application/*', 'application/json;q=0', 'application/json5', '']) {
       assert.equal(acceptsExactly(accept, 'application/json'), false, accept)

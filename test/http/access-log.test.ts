@@ -17,7 +17,7 @@ describe('the access log', () => {
   beforeEach(() => mounted.lines.splice(0))
   after(() => mounted.app.close())
 
-  it('has one line per response, which describes the request, the caller and the result', async () => {
+  it('has one line per response, with the request, the caller and the result', async () => {
     await send(mounted, { url: '/things/7', token: 'reader', headers: { 'x-request-id': 'trace-0001' } })
     assert.equal(mounted.lines.length, 1)
     const { ms, ...line } = mounted.lines[0] as (typeof mounted.lines)[0]
@@ -66,7 +66,7 @@ describe('the access log', () => {
     assert.doesNotMatch(JSON.stringify(mounted.lines), /hunter2|\?|Bearer/)
   })
 
-  it('includes rejected and redirected requests, without a client', async () => {
+  it('includes rejected and redirected requests, with no client', async () => {
     await send(mounted, { method: 'POST', url: '/things', token: 'expired' })
     await send(mounted, { method: 'POST', url: '/things', token: 'writer' })
     await send(mounted, { url: '/nothing?x=1' })
@@ -89,7 +89,7 @@ describe('an access log line', () => {
     ...{ address: '127.0.0.1', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
   }
 
-  it('is one line of JSON, regardless of the previous line and the client input', () => {
+  it('is one line of JSON, regardless of the previous line and of client input', () => {
     const textOf = accessTexts()
     const paths = ['/things', '/a"b', '/a\\b', '/a\nb', '/\u007f', '/caf\u00e9', '/\ud83d\ude00', '/\u2028']
     const senders: Partial<AccessLine>[] = [

@@ -8,8 +8,7 @@ onSqlite((engine) => {
   const service = appOn(engine)
 
   /**
-   * Asserts that the error body matches the contract and that the common headers are present, regardless of where the error
-   * occurred.
+   * Asserts that the error body matches the contract and that the common headers are present, wherever the error occurred.
    */
   const isProblem = (answer: { headers: Record<string, unknown>; body: string }, status: number, code: string) => {
     assert.match(String(answer.headers['content-type']), /^application\/problem\+json/)

@@ -82,13 +82,13 @@ describe('the authenticate policy', () => {
     assert.deepEqual(asked, [])
   })
 
-  it('leads to a 500 if the verification itself fails, because the token is not at fault', async () => {
+  it('leads to a 500 if verification itself fails, because the token may be valid', async () => {
     const answer = await send(mounted, { url: '/who', token: 'down' })
     assert.equal(answer.statusCode, 500)
     assert.match(String(mounted.faults.at(-1)), /the store is down/)
   })
 
-  it('leads to a 500 if a route reads its caller without requiring a token', async () => {
+  it('leads to a 500 if a route that does not require a token reads the caller', async () => {
     assert.equal((await send(mounted, { url: '/required', token: 'reader' })).json().client, 'cli_reader')
     assert.equal((await send(mounted, { url: '/required' })).statusCode, 500)
   })

@@ -87,13 +87,13 @@ describe('authorize', () => {
     assert.equal(answer.headers['cache-control'], 'no-store')
   })
 
-  it('404 and 405 instead of 401, because an unknown path or method requires no token', async () => {
+  it('404 or 405 instead of 401 without a token, because an unknown path or method requires none', async () => {
     assert.equal((await ask('GET', '/nothing', 'forged')).statusCode, 404)
     assert.equal((await ask('DELETE', '/things')).statusCode, 405)
     assert.equal((await ask('OPTIONS', '/own')).statusCode, 204)
   })
 
-  it('403 based on the actual method: X-HTTP-Method-Override is ignored (T-API-02)', async () => {
+  it('403 for the actual method, because X-HTTP-Method-Override is ignored (T-API-02)', async () => {
     const headers = { 'x-http-method-override': 'GET' }
     const answer = await send(mounted, { method: 'POST', url: '/things', token: 'reader', headers })
     assert.equal(answer.statusCode, 403)

@@ -15,7 +15,7 @@ const patchType = 'application/merge-patch+json'
 
 describe('request bodies', () => {
   let mounted: Mounted
-  /** Bodies that reached a handler, each of which must have passed validation. */
+  /** The bodies that reached a handler; each must have passed validation. */
   const reached: unknown[] = []
   before(async () => {
     const routes: Parameters<typeof mount>[1] = (app) => {
@@ -122,13 +122,13 @@ describe('request bodies', () => {
       }
     })
 
-    it('415 for other JSON media types, which have different semantics', async () => {
+    it('415 for other JSON-based media types, which have different semantics', async () => {
       for (const name of ['vnd.plinth.v1', 'ld', 'problem', 'json-patch', 'hal']) {
         assert.equal((await post(pen, `application/${name}+json`)).statusCode, 415, name)
       }
     })
 
-    it('415 with a list of the accepted media types (RFC 9110 §15.5.16)', async () => {
+    it('415 with the accepted media types or codings in the headers (RFC 9110 §15.5.16)', async () => {
       assert.equal((await post(pen, 'text/plain')).headers.accept, json)
       const coded = await post(pen, json, { 'content-encoding': 'gzip' })
       assert.deepEqual([coded.headers['accept-encoding'], coded.headers.accept], ['identity', undefined])
@@ -203,7 +203,7 @@ describe('request bodies', () => {
       for (const text of [' ', '\r\n\t ', '\ufeff']) assert.deepEqual(await code(text), [400, 'INVALID_INPUT'])
     })
 
-    it('200 with a byte order mark, which is skipped (RFC 8259 §8.1)', async () => {
+    it('200 for a body with a byte order mark, which is skipped (RFC 8259 §8.1)', async () => {
       assert.deepEqual(await code(`\ufeff${pen}`), [200, undefined])
       assert.deepEqual(await code(`\ufeff\ufeff${pen}`), [400, 'INVALID_INPUT'])
     })
@@ -423,7 +423,7 @@ describe('request bodies', () => {
       assert.equal(answer.json().errorCode, 'PAYLOAD_TOO_LARGE')
     })
 
-    it('413 based on the number of bytes, not characters', async () => {
+    it('413 for too many bytes, regardless of the number of characters', async () => {
       const body = JSON.stringify({ name: 'Pen', price: 1, extra: 'ä'.repeat(bodyLimit / 2) })
       assert.ok(body.length < bodyLimit)
       assert.equal((await post(body)).statusCode, 413)
@@ -431,7 +431,7 @@ describe('request bodies', () => {
 
     const head = ['POST /things HTTP/1.1', 'Host: a', 'X-Forwarded-Proto: https', `Content-Type: ${json}`]
 
-    it('413 based on Content-Length, before the body arrives (T-HTTP-08)', async () => {
+    it('413 for too large a Content-Length, before the body arrives (T-HTTP-08)', async () => {
       const answer = await sendRaw(mounted, [...head, 'Connection: close', 'Content-Length: 999999999'])
       assert.equal(answer.status, 413)
       assert.equal(JSON.parse(answer.body).errorCode, 'PAYLOAD_TOO_LARGE')
@@ -465,12 +465,12 @@ describe('request bodies', () => {
       for (const { message } of answer.json().errors) assert.equal(typeof message, 'string')
     })
 
-    it('200 for text that is valid after trimming', async () => {
+    it('200 for text that is valid once trimmed', async () => {
       const answer = await post({ name: '  Pen\t\n', price: 0, note: '    a    ' })
       assert.deepEqual(answer.json().received, { name: 'Pen', price: 0, note: 'a' })
     })
 
-    it('422 for text that is empty after trimming', async () => {
+    it('422 for text that is empty once trimmed', async () => {
       for (const name of ['', '   ', '\u00a0\u3000'])
         assert.equal((await post({ name, price: 1 })).statusCode, 422, name)
     })

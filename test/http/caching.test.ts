@@ -43,7 +43,7 @@ describe('caching', () => {
     })
 
     for (const name of ['authorization', 'x-api-key']) {
-      it(`public: only the client may store the response to ${method} with ${name}, for a minute`, async () => {
+      it(`public: only the client may store the response to ${method} for a minute if the request has ${name}`, async () => {
         const control = 'private, max-age=60, must-revalidate'
         mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
         const sent = { [name]: 'Basic Zm9v' }
@@ -84,7 +84,7 @@ describe('caching', () => {
     }
   })
 
-  it('no cache may store an error, not even on a public path', async () => {
+  it('no cache may store an error, even on a public path', async () => {
     for (const url of ['/broken', '/nothing']) {
       assert.deepEqual(await ask(url), { control: 'no-store', expires: undefined }, url)
     }

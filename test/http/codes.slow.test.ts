@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       ...more,
     })
 
-    /** A request that causes each error code, starting with the codes in the contract. */
+    /** For each error code, a request that causes it; the contract's codes come first. */
     const requests: Partial<Record<ProblemCode, Sent>> = {
       INVALID_INPUT: post('/users', '{'),
       MISSING_REQUIRED_FIELD: post('/users', { name: 'Ada' }),
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       await check('TASK_NOT_COMPLETED', service, { url: `/api/reports/${task.json().taskId}/download` })
     })
 
-    it('422 VALIDATION_ERROR reports all invalid fields at once, in both error formats', async () => {
+    it('422 VALIDATION_ERROR listing all invalid fields, in both error formats', async () => {
       const sent = post('/users', { name: '', email: 'ada', phone: 'x', address: '\u0000' })
       const fields = ['address', 'email', 'name', 'phone']
       const problem = (await service.send(sent)).json()

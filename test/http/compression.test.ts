@@ -51,7 +51,7 @@ describe('compression', () => {
     (await get(url, encoding, headers)).headers['content-encoding']
 
   for (const coding of ['gzip', 'br'] as const) {
-    it(`200 in ${coding} with the same content and a separate strong tag (RFC 9110 §8.8.3.3)`, async () => {
+    it(`200 in ${coding} with the same content but a different strong tag (RFC 9110 §8.8.3.3)`, async () => {
       for (const url of ['/thing', '/huge']) {
         const [plain, packed] = [await get(url), await get(url, coding)]
         assert.equal(packed.headers['content-encoding'], coding)
@@ -118,7 +118,7 @@ describe('compression', () => {
     })
   }
 
-  it('no compression for content that is already compressed or for the response to a write', async () => {
+  it('no compression for content that is already compressed, or for the response to a write', async () => {
     assert.equal(await codingAt('/done', 'gzip'), 'x')
     const written = await send(mounted, { method: 'POST', url: '/thing', headers: { 'accept-encoding': 'gzip' } })
     assert.equal(written.headers['content-encoding'], undefined)
@@ -136,8 +136,8 @@ describe('compression', () => {
       ['"3"', 'gzip', 304, '"3"'],
       ['"3-gzip", "3"', 'gzip', 304, '"3"'],
       ['*', 'gzip', 304, '"3"'],
-      // A client that has a representation in a coding it does not accept must be a cache, which would serve the wrong
-      // representation.
+      // A client that sends a tag for a coding it does not accept is probably a shared cache. A 304 would make it serve a
+      // representation that this request does not accept.
       ['"3-gzip"', undefined, 200, ''],
       ['"3-gzip"', 'br', 200, ''],
       ['"3-gzip"', 'gzip;q=0', 200, ''],

@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   const send = (method: Method, url: string, headers: Headers = {}, payload?: object) =>
     service.send({ method, url, headers, scopes, ...(payload && { payload }) })
 
-  /** Creates a product at revision 3, last changed in the second that the table of conditions uses. */
+  /** Creates a product at revision 3, last changed in the second used in the table of conditions. */
   const product = async () => {
     const row = { name: 'Pen', nameKey: 'pen', price: 1, ...at }
     const made = service.db.write((tx) => tx.insertInto('products').values(row).returning('id').executeTakeFirst())
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
     const perAnswer = { 'x-request-id': '', date: '' }
     assert.equal(head.statusCode, get.statusCode)
     assert.equal(head.body, '')
-    // An error body contains its request id and timestamp.
+    // An error body contains the request id and a timestamp, so it differs between requests.
     const errorLength = get.statusCode >= 400 ? { 'content-length': '' } : {}
     assert.deepEqual(
       { ...head.headers, ...perAnswer, ...errorLength },
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       const answer = await send('POST', `/api/reports/${taskId}/cancel`, { 'if-match': '"2"' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_ALREADY_FINISHED'])
     })
-    it('412 for a redelivery with an outdated webhook revision, and for a new account secret with any tag', async () => {
+    it('412 for a redelivery with an outdated webhook revision, and for an account secret rotation with any tag', async () => {
       const headers = { 'if-match': '"2"' }
       isOutdated(await send('POST', `/api/webhooks/${webhookId}/deliveries/dlv_x/redeliver`, headers))
       isOutdated(await send('POST', '/api/webhooks/secret/rotate', headers))

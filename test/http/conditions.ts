@@ -1,6 +1,6 @@
 /**
  * Expected outcomes under RFC 9110 §13 for a resource at revision 3, last changed in the second `changed`: the status of GET
- * and HEAD requests, and whether PUT, PATCH and DELETE succeed. Tags follow §8.8.3, and dates §5.6.7.
+ * and HEAD requests, and whether PUT, PATCH and DELETE succeed. The syntax of tags is in §8.8.3, that of dates in §5.6.7.
  */
 export interface Condition {
   note: string
@@ -76,7 +76,7 @@ const ifNoneMatch = rows('if-none-match', [
   ['"*"', 200, 'done', 'with a quoted asterisk'],
   ['"33"', 200, 'done', 'with a longer tag that starts with the current tag'],
   ['"1,3"', 200, 'done', 'with a tag containing a comma'],
-  // A malformed condition is never met, so a read does not get 304 and a write changes nothing.
+  // A malformed condition must neither produce a 304 for a read nor allow a write.
   ['3', 200, 412, 'without quotes'],
   ['"3" "4"', 200, 412, 'with a list without a comma'],
   ['"3", oops', 200, 412, 'with a partly invalid list'],
@@ -207,10 +207,7 @@ export const weakConditions: readonly [note: string, headers: Record<string, str
   ['If-None-Match with a different tag and If-Modified-Since', { [N]: '"x"', [S]: future }, 200],
 ]
 
-/**
- * Expected outcomes for a POST, which is evaluated against its collection. The collection exists, and has a weak tag and no
- * date.
- */
+/** Expected outcomes for a POST. Its conditions are evaluated against the collection, which has a weak tag and no date. */
 export const additionConditions: readonly [note: string, headers: Record<string, string>, status: 201 | 412][] = [
   ['If-Match with an asterisk', { [M]: '*' }, 201],
   ['If-Match with a strong tag, which no list has', { [M]: '"3"' }, 412],
@@ -228,8 +225,8 @@ const R = 'range'
 const I = 'if-range'
 
 /**
- * Expected outcomes for a download, which has a strong tag `{tag}`, no date, and 15 bytes: §13.2.2 including step 5, and
- * §13.1.5.
+ * Expected outcomes, under §13.2.2 including step 5 and §13.1.5, for a download of 15 bytes with a strong tag `{tag}` and no
+ * date.
  */
 export const downloadConditions: readonly [note: string, headers: Record<string, string>, get: number, head: number][] =
   [

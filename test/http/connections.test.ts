@@ -45,9 +45,7 @@ describe('connection limits', () => {
     await once(socket, 'connect')
     return socket
   }
-  /**
-   * Returns true if the server keeps a new connection open long enough to respond, false if it closes it without a response.
-   */
+  /** Returns true if the server responds on a new connection, false if it closes the connection without a response. */
   const isTaken = async (port: number, host?: string, localAddress?: string): Promise<boolean> => {
     const socket = connect({ port, host: host ?? '127.0.0.1', ...(localAddress && { localAddress }) })
     closing.push(() => socket.destroy())
@@ -59,7 +57,7 @@ describe('connection limits', () => {
   }
   const answering = () => createPlainServer((_request, response) => response.end('here'))
 
-  it('reset connections above the limit per address, but no others; closing a connection frees a slot', async () => {
+  it('reset connections above the limit per address, but no others; each closed connection frees a slot', async () => {
     const server = answering()
     const { bound, reports } = bounded({})
     bound(server)
@@ -88,7 +86,7 @@ describe('connection limits', () => {
     assert.equal(reports[0]?.network, '0:0:0:0::/64')
   })
 
-  it('apply only per process to connections from a trusted proxy', async () => {
+  it('apply to connections from a trusted proxy only in total, not per address', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxConnections: 3, maxPerAddress: 1, trustedProxies: ['127.0.0.0/8'] })
     bound(server)
@@ -97,7 +95,7 @@ describe('connection limits', () => {
     assert.deepEqual(reports, [{ refused: 1, network: '127.0.0.1', bound: 'process' }])
   })
 
-  it('are shared by all servers and refuse connections before the TLS handshake', async () => {
+  it('apply to all servers together, and refuse connections before the TLS handshake', async () => {
     const secure = createSecureServer(certificates, (_request, response) => response.end())
     const plain = answering()
     const { bound, reports } = bounded({})
@@ -117,7 +115,7 @@ describe('connection limits', () => {
     assert.equal(await isTaken(plainPort), false)
   })
 
-  it('report the number of refused connections on the first refusal, then at most every ten seconds', async () => {
+  it('report refused connections at once, then their number at most every ten seconds', async () => {
     const server = answering()
     const { bound, reports, timers } = bounded({ maxConnections: 1 })
     bound(server)

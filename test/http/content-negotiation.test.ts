@@ -79,7 +79,7 @@ describe('content negotiation', () => {
       })
     }
 
-    it('406 for a write before its body is validated, without writing anything', async () => {
+    it('406 for a write, before the body is validated and without any change', async () => {
       reached.length = 0
       const post = (payload: string, type = 'application/json') =>
         status({ accept: 'text/html', 'content-type': type }, '/things', { method: 'POST', payload })
@@ -93,7 +93,7 @@ describe('content negotiation', () => {
       assert.equal(await status({ accept: 'text/html' }, '/things', { method: 'DELETE' }), 204)
     })
 
-    it('406 without a body for HEAD where GET gets 406', async () => {
+    it('406 without a body for HEAD if GET gets 406', async () => {
       const answer = await send(mounted, { url: '/things', method: 'HEAD', headers: { accept: 'text/html' } })
       assert.deepEqual([answer.statusCode, answer.body], [406, ''])
     })
@@ -122,7 +122,7 @@ describe('content negotiation', () => {
 
   describe('Accept-Encoding that excludes uncompressed content (RFC 9110 §12.5.3)', () => {
     const code = (encoding: string, url?: string) => status({ 'accept-encoding': encoding }, url)
-    it('406 if it allows no supported coding either', async () => {
+    it('406 if no supported coding is acceptable either', async () => {
       for (const encoding of [
         'identity;q=0',
         '*;q=0',

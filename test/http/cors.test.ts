@@ -54,7 +54,7 @@ describe('cors', () => {
       [204, { method: 'OPTIONS' }],
     ]
     for (const [status, { headers = {}, ...sent }] of answers) {
-      it(`${status} allows the origin and credentials, and exposes headers: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
+      it(`${status} with the origin and credentials allowed and the headers exposed: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
         const answer = await ask({ origin, ...(headers as Record<string, string>) }, sent)
         assert.equal(answer.statusCode, status)
         assert.equal(answer.headers['access-control-allow-origin'], origin)
@@ -70,7 +70,7 @@ describe('cors', () => {
       assert.equal((await ask({ origin: local })).headers['access-control-allow-origin'], local)
     })
 
-    it('200 or 404 with each header listed only once in Vary, including headers from other policies', async () => {
+    it('200 or 404 with each header listed only once in Vary, including headers added by other policies', async () => {
       assert.equal((await ask({ origin })).headers.vary, 'Origin, Accept, Accept-Encoding, Authorization, X-API-Key')
       assert.equal((await ask({ origin }, { url: '/nothing' })).headers.vary, 'Origin, Accept')
     })
@@ -199,7 +199,7 @@ describe('cors', () => {
     assert.deepEqual(family(answer.headers), [])
   })
 
-  it('200 without CORS headers, including Vary: Origin, if no origin is allowed', async (t) => {
+  it('200 without CORS headers and without Vary: Origin if no origins are allowed', async (t) => {
     const routes: Parameters<typeof mount>[1] = (app) =>
       app.get('/thing', { config: { scope: 'public' } }, async () => ({}))
     const closed = await mount([...all], routes)

@@ -7,7 +7,7 @@ import { Decimal } from '../../src/resources/decimal-fields.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_122)
 
-/** A precision and scale, and the digits of a number of that form without the decimal point. */
+/** A precision and scale, and the digits of a matching number without the decimal point. */
 const numbers = fc
   .integer({ min: 1, max: 18 })
   .chain((precision) => fc.tuple(fc.constant(precision), fc.integer({ min: 0, max: precision })))
@@ -23,7 +23,7 @@ function textOf(digits: bigint, scale: number): string {
 }
 
 describe('a decimal', () => {
-  it(`keeps every digit of a string, and matches the pattern (SEED=${seed})`, () => {
+  it(`preserves every digit of a string, and matches the pattern (SEED=${seed})`, () => {
     fc.assert(
       fc.property(numbers, ([form, digits]) => {
         const text = textOf(digits, form.scale)
@@ -34,7 +34,7 @@ describe('a decimal', () => {
     )
   })
 
-  it(`keeps up to 15 digits of a JSON number, regardless of notation, and rejects longer numbers (SEED=${seed})`, () => {
+  it(`preserves up to 15 digits of a JSON number, regardless of notation, and rejects longer numbers (SEED=${seed})`, () => {
     fc.assert(
       fc.property(numbers, fc.boolean(), ([form, digits], hasExponent) => {
         const text = textOf(digits, form.scale)
@@ -51,7 +51,7 @@ describe('a decimal', () => {
     )
   })
 
-  it('has an example that fits any form and bounds', () => {
+  it('has an example with the required precision, scale and bounds', () => {
     const forms = [
       ...Array.from({ length: 18 }, (_, at) => ({ precision: at + 1, scale: at + 1 })),
       ...Array.from({ length: 18 }, (_, at) => ({ precision: at + 1, scale: 0 })),

@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Browser, chromium, type Locator, type Page, type Response } from 'playwright-core'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
-/** Returns the path of the system's Chromium, found through PATH. */
+/** Finds the system's Chromium in PATH and returns its path. */
 function systemChromium(): string | undefined {
   const places = (process.env.PATH ?? '')
     .split(delimiter)
@@ -45,7 +45,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
     await service?.remove()
   })
 
-  /** Opens the page at an operation and records every error and every request to another host. */
+  /** Opens the page at an operation, and records every error and every request to another host. */
   async function open(viewport: { width: number; height: number }, javaScriptEnabled = true) {
     const base = `https://localhost:${service.port}`
     const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport, javaScriptEnabled })
@@ -110,7 +110,7 @@ describe('GET /docs in a browser', { skip, timeout: 120_000 }, () => {
       await dialog.getByRole('button', { name: 'Authorize' }).click()
       return (await granted).status() === 200
     }
-    // The page takes a moment to apply the entered credentials and the granted token.
+    // The page needs a moment to apply the entered credentials and the granted token.
     await eventually('a token', authorize, 20_000)
     const answered = async () => {
       const answer = await send(page, dialog)

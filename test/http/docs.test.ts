@@ -81,7 +81,7 @@ describe('the API reference page', () => {
     assert.equal(other.statusCode, 200, 'the unpacked form has a tag of its own')
   })
 
-  it('explains how to get a token and make the first call before it shows the description', async () => {
+  it('explains, above the description, how to get a token and make the first call', async () => {
     const { info, ...others } = (await shown((await get('/docs/start.js')).body)) ?? document
     const commands = /```sh\n(.*?)\n```/s.exec(info.description)?.[1]
     assert.equal(

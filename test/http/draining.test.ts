@@ -25,7 +25,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let port: number
     let held: (() => void)[]
     let reached: string[]
-    /** The server's sockets for the connections. */
+    /** The server's ends of the connections. */
     let accepted: Socket[]
     let sockets: Socket[]
     beforeEach(async () => {
@@ -87,7 +87,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       }
     })
 
-    it('also announces in error responses that the connection will close', async () => {
+    it('sends Connection: close in error responses as well as in successful ones', async () => {
       const socket = await open()
       drain.begin()
       const answer = await ask(socket, '/refused')
@@ -120,7 +120,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/held', '/things', '/held'])
     })
 
-    it('stops listening on finish, but sends the response to a request in flight before it closes the connection', async () => {
+    it('stops listening on finish, but responds to a request in flight before it closes the connection', async () => {
       const socket = await open()
       socket.write(get('/held'))
       await until(() => held.length === 1)
@@ -139,7 +139,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       return false
     }
 
-    it('accepts every connection made before the listener closed, and responds to its request', async () => {
+    it('responds to the requests on all connections made before the listener closed', async () => {
       const to = { port, host: '127.0.0.1', rejectUnauthorized: false }
       drain.begin()
       // All connections are opened at once, before the event loop can accept the first.
@@ -168,7 +168,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/things'])
     })
 
-    it('gives a connection that has sent nothing yet one second to send its first byte', async () => {
+    it('closes a connection on which no byte arrives within one second', async () => {
       const [used, unused] = [await open(), await open()]
       drain.begin()
       await drain.finish()
@@ -180,7 +180,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await ended
     })
 
-    it('responds to a request whose head is still arriving', async () => {
+    it('responds to a request that has only partly arrived', async () => {
       const socket = await open()
       await ask(socket)
       const before = accepted[0]?.bytesRead ?? 0

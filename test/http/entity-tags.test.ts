@@ -6,7 +6,7 @@ import { parseHttpDate } from '../../src/http/headers/http-date.ts'
 import { cpuMs } from '../support/cpu.ts'
 
 describe('parseEntityTags', () => {
-  it('parses any list of tags, including white space and empty elements (RFC 9110 §5.6.1, §8.8.3)', () => {
+  it('parses any list of tags, even with white space and empty elements (RFC 9110 §5.6.1, §8.8.3)', () => {
     const character = fc.integer({ min: 0x21, max: 0xff }).filter((code) => code !== 0x22 && code !== 0x7f)
     const opaque = fc.array(character).map((codes) => `"${String.fromCharCode(...codes)}"`)
     const tag = fc.record({ opaque, isWeak: fc.boolean() }, { noNullPrototype: true })

@@ -121,7 +121,7 @@ describe('errors', () => {
 
   describe('errors in both formats', () => {
     for (const accept of ['application/problem+json', 'application/json']) {
-      it(`have the status and X-Error-Code of their code, with no-store and no validators, as ${accept}`, async () => {
+      it(`have the status and X-Error-Code for their code, no-store and no validators, as ${accept}`, async () => {
         for (const [code, [status]] of Object.entries(problems)) {
           const answer = await fail(new Problem(code as ProblemCode, 'Why'), accept)
           assert.equal(answer.statusCode, status, code)
@@ -130,7 +130,7 @@ describe('errors', () => {
           assert.match(String(answer.headers.vary), /Accept/)
           for (const name of ['etag', 'last-modified', 'expires']) assert.equal(answer.headers[name], undefined, name)
           if (code === 'RATE_LIMIT_EXCEEDED' || code === 'QUOTA_EXCEEDED') {
-            // The contract specifies this one-field body, regardless of Accept.
+            // The contract requires this one-field body, regardless of Accept.
             assert.deepEqual(answer.json(), { error: 'Why' })
             continue
           }
@@ -142,7 +142,7 @@ describe('errors', () => {
       })
     }
 
-    it('include the headers of the problem', async () => {
+    it('include the problem’s headers', async () => {
       const gone = new Problem('SERVICE_UNAVAILABLE', 'Later', {
         headers: { 'retry-after': '7', 'cache-control': 'x' },
       })
@@ -191,7 +191,7 @@ describe('errors', () => {
       }
     }
 
-    it('is reported to the operator with the thrown error or, if a problem wraps it, with its cause', async () => {
+    it('is reported to the operator with the thrown error or, if that is a problem, with the problem’s cause', async () => {
       const cause = new Error('select * from users')
       await fail(cause)
       assert.deepEqual(mounted.faults, [cause])
@@ -200,7 +200,7 @@ describe('errors', () => {
       assert.doesNotMatch(answer.body, secrets)
     })
 
-    it('is reported to the operator, unlike client errors', async () => {
+    it('is reported to the operator; client errors are not', async () => {
       await fail(conflict())
       assert.deepEqual(mounted.faults, [])
     })

@@ -77,7 +77,7 @@ describe('health', () => {
     assert.equal(checks, asked + 1)
   })
 
-  it('503 at /readyz, with Retry-After, as soon as shutdown begins, regardless of the cached result; 200 at /livez', async () => {
+  it('503 at /readyz, with Retry-After, as soon as shutdown begins, even with a cached 200; 200 at /livez', async () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
     stop.abort()
     const answer = await send(mounted, { url: '/readyz' })

@@ -37,7 +37,7 @@ describe('https', () => {
       assert.deepEqual(reached, [])
     })
 
-    it('301 without Strict-Transport-Security, which is valid only over HTTPS', async () => {
+    it('301 without Strict-Transport-Security, which browsers accept only over HTTPS', async () => {
       const answer = await send(mounted, { url: '/things', headers: plain })
       assert.equal(answer.headers['strict-transport-security'], undefined)
       assert.equal(answer.headers['set-cookie'], undefined)
@@ -55,7 +55,7 @@ describe('https', () => {
       }
     })
 
-    it('200 or 503 at /livez and /readyz, never 301, which probes treat as healthy (RFC 9110 §15.4)', async () => {
+    it('200 or 503 at /livez and /readyz, never 301, because probes treat 301 as healthy (RFC 9110 §15.4)', async () => {
       const stopping = new AbortController()
       const plainly = await mount(['errorHandler', 'https'], (app) => {
         app.register(health, { check: async () => {}, now: () => 0, stopping: stopping.signal })
@@ -132,7 +132,7 @@ describe('https', () => {
       })
     }
 
-    it('301 for a trusted peer whose header is not exactly https', async () => {
+    it('301 for a trusted peer if the header is not exactly https', async () => {
       for (const value of ['http', 'https, http', 'http, https', '', 'httpsx']) {
         const answer = await send(mounted, { url: '/things', headers: { 'x-forwarded-proto': value } })
         assert.equal(answer.statusCode, 301, value)

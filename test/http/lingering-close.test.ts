@@ -23,7 +23,7 @@ const pieces = 64
 const length = `Content-Length: ${piece.length * pieces}`
 const chunk = `${piece.length.toString(16)}\r\n${piece}\r\n`
 
-/** Requests that are rejected while their body is still arriving. */
+/** Requests that are rejected before their body has arrived. */
 const refused: [status: number, what: string, head: string][] = [
   [413, 'a length beyond the limit', post('/things', length)],
   [413, 'chunks beyond the limit', post('/things', 'Transfer-Encoding: chunked') + chunk.repeat(17)],
@@ -34,7 +34,7 @@ const refused: [status: number, what: string, head: string][] = [
   [501, 'a CONNECT request', lines('CONNECT a:1 HTTP/1.1', 'Host: a:1')],
 ]
 
-/** Sends a body in chunks; rejects if the service does not accept it. */
+/** Sends a body piece by piece; rejects if a piece cannot be written. */
 async function sendAll(socket: Socket): Promise<void> {
   for (let sent = 0; sent < pieces; sent++) {
     await new Promise<void>((resolve, reject) => socket.write(piece, (error) => (error ? reject(error) : resolve())))
@@ -48,7 +48,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     const folder = mkdtempSync(join(tmpdir(), 'plinth-linger-'))
     let mounted: Mounted
     let reached: string[]
-    /** The server's socket for the connection. */
+    /** The server's end of the connection. */
     let accepted: Socket
     before(async () => {
       const tls = transport === 'TLS' ? await localCertificates(folder, [], Date.now) : null
@@ -78,7 +78,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await once(socket, transport === 'TLS' ? 'secureConnect' : 'connect')
       return socket
     }
-    /** Sends a request head and waits until the service has sent the response, without reading it. */
+    /** Sends a request head and waits until the service has sent the response, but does not read it. */
     const refuse = async (head: string) => {
       const connected = once(mounted.app.server, transport === 'TLS' ? 'secureConnection' : 'connection')
       const socket = await open()
@@ -89,7 +89,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     }
 
     for (const [status, what, head] of refused) {
-      it(`delivers a ${status} for ${what} to a client that sends a 4 MiB body before it reads`, async () => {
+      it(`delivers a ${status} for ${what}, even if the client sends a 4 MiB body before it reads`, async () => {
         const socket = await refuse(head)
         await sendAll(socket)
         const answer = await text(socket)
@@ -106,7 +106,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, [])
     })
 
-    it('disconnects a client that never stops sending, after 64 MiB', async () => {
+    it('after 64 MiB, disconnects a client that never stops sending', async () => {
       const socket = await refuse(post('/things', 'Content-Length: 1000000000'))
       socket.on('error', () => {})
       let mebibytes = 0
@@ -119,7 +119,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       socket.destroy()
     })
 
-    it('disconnects a client that keeps trickling data, after 30 s', async () => {
+    it('after 30 s, disconnects a client that keeps sending small amounts of data', async () => {
       const socket = await refuse(post('/things', length))
       let seconds = 0
       for (; !accepted.destroyed; seconds += 2) {
@@ -133,7 +133,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       socket.destroy()
     })
 
-    it('disconnects a silent client after 2 s', async () => {
+    it('after 2 s, disconnects a silent client', async () => {
       const socket = await refuse(post('/things', length))
       timers.pass(1_999)
       assert.equal(accepted.destroyed, false)
@@ -146,7 +146,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
 
 describe('the redirect listener', () => {
   for (const more of [[], ['Expect: foo']]) {
-    it(`delivers a 301 to a client that sends a 4 MiB body before it reads, with ${more[0] ?? 'no Expect'}`, async () => {
+    it(`delivers a 301, even if the client sends a 4 MiB body before it reads, with ${more[0] ?? 'no Expect'}`, async () => {
       const server = redirectServer({ baseUrl: 'https://plinth.test', later, onHealth: () => {} }).listen(
         0,
         '127.0.0.1',

@@ -38,7 +38,7 @@ describe('method handling', () => {
     assert.equal((await ask('OPTIONS', '/things')).headers['accept-patch'], undefined)
   })
 
-  it('405 and 404 before the body is read', async () => {
+  it('405 or 404 before the body is read', async () => {
     for (const [url, status] of [
       ['/things', 405],
       ['/nothing', 404],
@@ -51,7 +51,7 @@ describe('method handling', () => {
     }
   })
 
-  it('204 with the methods of the literal path, even if a parameterized path also matches', async () => {
+  it('204 with the methods of a literal path, even if a parameterized path also matches', async () => {
     assert.equal((await ask('OPTIONS', '/things/special')).headers.allow, 'GET, HEAD, OPTIONS')
   })
 

@@ -18,8 +18,8 @@ describe('nearest', () => {
     ['x'.repeat(5_000), undefined],
   ]
   for (const [name, expected] of cases) {
-    it(`is ${expected} for '${name.slice(0, 20)}'`, () => assert.equal(nearest(name, known), expected))
+    it(`returns ${expected} for '${name.slice(0, 20)}'`, () => assert.equal(nearest(name, known), expected))
   }
 
-  it('is undefined without known names', () => assert.equal(nearest('limit', []), undefined))
+  it('returns undefined if there are no known names', () => assert.equal(nearest('limit', []), undefined))
 })

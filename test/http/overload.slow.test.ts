@@ -10,7 +10,7 @@ import { drivenTimers, until } from '../support/timers.ts'
 const rest: LoopMetrics = { delayMs: 1, utilization: 0.2, cpuShare: 0.2 }
 
 describe('levelOf', () => {
-  it('is 0 while the event loop is idle or not delayed, regardless of the other values', () => {
+  it('returns 0 if the event loop is partly idle or hardly delayed, regardless of the other values', () => {
     assert.equal(levelOf({ delayMs: 5_000, utilization: 0.5, cpuShare: 0.5 }), 0)
     assert.equal(levelOf({ delayMs: 99, utilization: 1, cpuShare: 1 }), 0)
     assert.deepEqual(
@@ -19,7 +19,7 @@ describe('levelOf', () => {
     )
   })
 
-  it('counts only delay during which the service itself was running: 0 while other processes use the CPU', () => {
+  it('counts only delay caused by the service itself, and returns 0 if other processes use the CPU', () => {
     assert.equal(levelOf({ delayMs: 650, utilization: 1, cpuShare: 0.15 }), 0)
     assert.equal(levelOf({ delayMs: 650, utilization: 1, cpuShare: 0.5 }), 3)
     assert.equal(levelOf({ delayMs: 120, utilization: 0.95, cpuShare: 0.95 }), 1)
@@ -98,7 +98,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), ['list', 'write', 'status', 'download'])
     })
 
-    it('sheds nothing for a single pause of any length', async () => {
+    it('sheds nothing after a single delay, however long', async () => {
       strain = { delayMs: 900, utilization: 1, cpuShare: 1 }
       timers.pass(200)
       assert.deepEqual(await shed(), [])
@@ -107,7 +107,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
-    it('sends 503 with a Retry-After of one to five seconds', async () => {
+    it('503 with a Retry-After of one to five seconds', async () => {
       strain = { delayMs: 120, utilization: 1, cpuShare: 1 }
       for (let look = 0; look < 2; look++) timers.pass(200)
       const answer = await asked.list()
@@ -117,7 +117,7 @@ onSqlite((engine) => {
       assert.ok(answer.headers['x-request-id'] && answer.headers['strict-transport-security'])
     })
 
-    it('limits requests in flight in the same order, not counting requests that wait for a change', async () => {
+    it('sheds in the same order if too many requests are in flight; requests that wait for a change do not count', async () => {
       const parked = Array.from({ length: 12 }, () => service.send({ url: '/parked', scopes: null }))
       await until(() => held.length === 12)
       assert.deepEqual(await shed(), [])
@@ -134,7 +134,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
-    it('sheds nothing after many failed requests and unknown paths, because they no longer count as in flight', async () => {
+    it('sheds nothing after many failed requests, because they no longer count as in flight', async () => {
       for (let call = 0; call < 30; call++) {
         await service.send({ url: '/nothing' })
         await service.send({ url: '/products/99999' })

@@ -27,7 +27,7 @@ forEachEngine((engine) => {
       await make('/products', product)
       await make('/books', { title: 'Notes', author: 'Ada' })
       const { taskId } = await make('/api/reports', report)
-      // A failed report, which has an error.
+      // A failed report, whose representation contains an error.
       await make(`/api/reports/${taskId}/cancel`)
       const webhook = (await make('/api/webhooks', hook)).id
       const delivery = (await make(`/api/webhooks/${webhook}/test`)).id
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
     const valueAt = (value: Json, names: string[]): Json =>
       names.length === 0 || value === undefined ? value : valueAt(value?.[names[0] as string], names.slice(1))
 
-    /** Returns the documented schema without required members, because `fields` may omit any member at any depth. */
+    /** Returns the documented schema with every member optional, because `fields` may omit any member at any depth. */
     const narrowedSchema = (schema: Json): Json =>
       JSON.parse(JSON.stringify(documented.inlined(schema)), (key, value) => (key === 'required' ? undefined : value))
 

@@ -98,11 +98,11 @@ describe('the `fields` parameter', () => {
     }
   })
 
-  it('200 without paths through strings or numbers, which are ignored', async () => {
+  it('200 with an empty object for paths into strings or numbers, which are ignored', async () => {
     assert.deepEqual(await read('fields=title.first,id.x'), {})
   })
 
-  it('200 without objects that have no selected member, but with selected objects that are empty', async () => {
+  it('200 without objects that have no selected member, but with empty objects that are selected themselves', async () => {
     assert.deepEqual(await read('fields=_links.nothing,_links.self.href.x,title'), { title: 'Emma' })
     assert.deepEqual(await read('fields=notes.x,tags.x'), {})
     assert.deepEqual(await read('fields=notes,tags'), { notes: {}, tags: [] })
@@ -123,13 +123,13 @@ describe('the `fields` parameter', () => {
     for (const query of ['fields=', '', 'fields=,', 'fields']) assert.deepEqual(await read(query), book, query)
   })
 
-  it('200 with selected members of required objects and of objects with several variants', async () => {
+  it('200 with the selected members of required objects and of objects with several variants', async () => {
     assert.deepEqual(await read('', '/shapes'), shapes)
     assert.deepEqual(await read('fields=size.width', '/shapes'), { size: { width: 2 } })
     assert.deepEqual(await read('fields=all.side', '/shapes'), { all: [{}, { side: 2 }] })
   })
 
-  it('200 for a list, narrowed item by item', async () => {
+  it('200 for a list, with only the requested fields of each item', async () => {
     assert.deepEqual(await read('fields=title', '/books'), [{ title: 'Emma' }, { title: 'Persuasion' }])
     assert.deepEqual(await read('fields=author', '/books'), [{ author: 'Jane Austen' }, {}])
   })
@@ -138,7 +138,7 @@ describe('the `fields` parameter', () => {
     assert.deepEqual(await read('fields=title', '/whole'), book)
   })
 
-  it('200 for 50 names, 400 for more', async () => {
+  it('200 for up to 50 names, 400 for more', async () => {
     const names = (count: number) => Array.from({ length: count }, (_, at) => `f${at}`).join(',')
     assert.deepEqual(await read(`fields=${names(49)},title`), { title: 'Emma' })
     await refused(`fields=${names(51)}`)

@@ -70,7 +70,7 @@ describe('GET /problems/{code}', () => {
     })
   }
 
-  it('200 with Vary: Accept for shared caches, then 304 for the same page', async () => {
+  it('200 with Vary: Accept for shared caches, and 304 if the page is unchanged', async () => {
     const first = await get('auth-required', browser)
     assert.equal(first.headers['cache-control'], 'public, max-age=60, must-revalidate')
     assert.equal(first.headers.vary, 'Accept, Accept-Encoding, Authorization, X-API-Key')

@@ -55,7 +55,7 @@ const answers: Record<string, RequestListener> = {
 }
 
 describe('the header section of a response', () => {
-  it('is written by HeadedResponse, because this version of Node.js works as expected', () => {
+  it('is written by our own response class, because this version of Node.js has the expected internals', () => {
     equal(responseClass === ServerResponse, false)
   })
 
@@ -63,7 +63,7 @@ describe('the header section of a response', () => {
     it(`equals the header section that Node.js writes for ${name}`, async () => {
       const expected = parts(await wire(answering, ServerResponse))
       deepEqual(parts(await wire(answering)), expected)
-      // The fields are cached this time.
+      // The second time, the fields are cached.
       deepEqual(parts(await wire(answering)), expected)
       deepEqual(
         parts(await wire(answering, responseClass, 'HEAD')),
@@ -72,7 +72,7 @@ describe('the header section of a response', () => {
     })
   }
 
-  it('has the current value of each field, regardless of the previous value', async () => {
+  it('has the current value of each field, even if a different value is cached', async () => {
     const seen: string[] = []
     for (const value of ['one', 'two', 'two', 'one', '']) {
       const { fields } = parts(await wire((_, response) => response.writeHead(200, { 'x-changing': value }).end()))
@@ -90,19 +90,19 @@ describe('writing a header section (T-HTTP-10)', () => {
     }).catch(() => '')
 
   for (const value of ['a\r\nx-evil: 1', 'a\nb', 'a\rb', 'a\0b', '\u0100', 'a\x7fb', '\r\n\r\nHTTP/1.1 200 OK']) {
-    it(`fails for the value ${JSON.stringify(value)}, even if a valid value of the field is cached`, async () => {
+    it(`throws for the value ${JSON.stringify(value)}, even if a valid value of the field is cached`, async () => {
       match(await wire((_, response) => response.writeHead(200, { 'x-echo': 'fine' }).end()), /x-echo: fine\r\n/)
       equal(await refused({ 'x-echo': value }, 'ERR_INVALID_CHAR'), '')
     })
   }
 
   for (const name of ['x evil', 'x:evil', 'x\r\nevil', '']) {
-    it(`fails for the name ${JSON.stringify(name)}`, async () => {
+    it(`throws for the name ${JSON.stringify(name)}`, async () => {
       equal(await refused({ [name]: 'a' }, 'ERR_INVALID_HTTP_TOKEN'), '')
     })
   }
 
-  it('fails for a second header section in the same response', async () => {
+  it('throws for a second header section in the same response', async () => {
     const twice = wire((_, response) => {
       response.writeHead(200, { 'x-one': 'a' }).write('a')
       throws(() => response.writeHead(200, { 'x-one': 'b' }), { code: 'ERR_HTTP_HEADERS_SENT' })

@@ -18,7 +18,7 @@ const everyPolicy = [
 const secure = 'X-Forwarded-Proto: https'
 const patience = { headersTimeout: 400, requestTimeout: 800, connectionsCheckingInterval: 50 }
 
-/** The bytes to send, and the status of each response; no status if the connection is closed without a response. */
+/** The bytes to send, and the status of each response; no statuses if the connection is closed without a response. */
 type Row = [what: string, bytes: string, ...statuses: number[]]
 
 const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`
@@ -188,8 +188,7 @@ describe('raw bytes on a socket', () => {
   /** Sends exactly these bytes and reads until the connection ends. */
   const converse = async (bytes: string) => {
     const socket = await open()
-    // A server that has already closed the connection may reset it while data is being sent; its response has been read by
-    // then.
+    // The server may reset a closed connection while the client is still sending; the response has been read by then.
     socket.on('error', () => {})
     const all = text(socket).catch(() => '')
     socket.end(bytes, 'latin1')
@@ -283,7 +282,7 @@ describe('raw bytes on a socket', () => {
       assert.deepEqual(reached, Array(5).fill('things'))
     })
 
-    it('data after a malformed request is not handled, even if it looks like a valid request', async () => {
+    it('data after a malformed request is ignored, even if it looks like a valid request', async () => {
       for (const flawed of [get('Host: b'), target('*'), post('Transfer-Encoding: gzip, chunked')]) {
         assert.deepEqual((await statuses(flawed + smuggled + smuggled)).slice(1), [])
       }

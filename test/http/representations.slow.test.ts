@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(gunzipSync(packed.rawPayload).toString()), plain.json())
     })
 
-    it('200 with different tags for a caller with a different view, compressed or not (T-HTTP-16)', async () => {
+    it('200 with a different tag for a caller that may see fewer fields, compressed or not (T-HTTP-16)', async () => {
       const reduced = await service.send({ url: user, headers: gzip, scopes: 'users:read' })
       assert.match(String(reduced.headers.etag), /^"1\.reduced(-gzip)?"$/)
       assert.equal((await get(user, { ...gzip, 'if-none-match': String(reduced.headers.etag) })).statusCode, 200)
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await get(user, { 'if-none-match': '"1-gzip"' })).statusCode, 200)
     })
 
-    it('412 without a change for the compressed tag of an old revision, 200 for that of the current revision (T-RACE-01)', async () => {
+    it('412 for an old revision’s compressed tag, without a change; 200 for the current revision’s (T-RACE-01)', async () => {
       const put = (tag: string, price: number) =>
         service.send({
           method: 'PUT',
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal((await remove('"2-gzip"')).statusCode, 204)
     })
 
-    it('200 for a list with the same weak tag, compressed or not', async () => {
+    it('200 with the same weak tag for a list, compressed or not', async () => {
       const [plain, packed] = [await get('/products'), await get('/products', gzip)]
       assert.equal(packed.headers['content-encoding'], 'gzip')
       assert.equal(packed.headers.etag, plain.headers.etag)

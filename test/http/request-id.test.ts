@@ -21,9 +21,9 @@ describe('X-Request-Id', () => {
     return String((await send(mounted, { url: '/things', headers })).headers['x-request-id'])
   }
 
-  it('is generated for each request that has none', async () => {
+  it('is generated for each request that does not have one', async () => {
     const ids = []
-    // This is more than one batch of ids.
+    // More ids than a single batch of random ids contains.
     for (let count = 0; count < 600; count++) ids.push(await ask())
     for (const id of ids) assert.match(id, made)
     assert.equal(new Set(ids).size, ids.length)

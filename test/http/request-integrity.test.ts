@@ -20,7 +20,7 @@ describe('requestIntegrity', () => {
   const status = async (...lines: [string, ...string[]]) => (await request(...lines)).status
 
   describe('the request target (RFC 9112 §3.2)', () => {
-    it('200 in absolute form with our origin, regardless of the Host header', async () => {
+    it('200 in absolute form with the service’s origin, regardless of the Host header', async () => {
       for (const target of [`${baseUrl}/things`, 'HTTPS://Plinth.TEST/things?x=1']) {
         assert.equal(await status(`GET ${target} HTTP/1.1`, 'Host: other.test'), 200, target)
       }

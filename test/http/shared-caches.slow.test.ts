@@ -13,7 +13,7 @@ const rules = {
   anonymous: { calls: 700, seconds: hour },
   quotas: { requests: 90_000, reports: null },
 }
-/** The rate limits and quotas of the keys differ, so that every header identifies its account. */
+/** Each key has its own rate limit and quota, so that the headers show which account a response belongs to. */
 const keys: Record<string, { rate: string; quota: number }> = {
   one: { rate: `1100/${hour}`, quota: 1_111 },
   two: { rate: `2200/${hour}`, quota: 2_222 },
@@ -22,7 +22,7 @@ const readApiKey = (text: string) => (keys[text] ? { id: text, ...keys[text] } :
 
 interface Client {
   headers: Record<string, string>
-  /** The account's X-RateLimit-Limit; `quota` is its X-Quota-Limit. */
+  /** The expected X-RateLimit-Limit; `quota` is the expected X-Quota-Limit. */
   rate: string
   quota: string
 }

@@ -22,7 +22,7 @@ import { later as realLater } from '../support/timers.ts'
 
 export const baseUrl = 'https://plinth.test'
 
-/** Callers of the tokens `reader`, `writer` and `expired`; any other token is invalid. */
+/** The callers for the tokens `reader`, `writer` and `expired`; any other token is invalid. */
 export const verify = (token: string): Verification => {
   if (token === 'expired') return { refused: 'AUTH_TOKEN_EXPIRED' }
   const scopes = { reader: ['things:read'], writer: ['things:read', 'things:write'] }[token]

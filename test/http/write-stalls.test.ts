@@ -21,7 +21,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
     let timers: ReturnType<typeof drivenTimers>
     let mounted: Mounted
     let source: Readable
-    /** The server's TCP socket for the connection, below TLS. */
+    /** The server's end of the TCP connection, below TLS. */
     let accepted: Socket
     beforeEach(async () => {
       timers = drivenTimers()
@@ -82,7 +82,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         before = waitingBytes()
       }
     }
-    /** Advances the timers through checks during which no byte is accepted. */
+    /** Advances the timers by several checks, during which no byte is accepted. */
     const pass = (seconds: number) => {
       for (let passed = 0; passed < seconds; passed += 5) timers.pass(5_000)
     }
@@ -92,7 +92,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         const socket = await ask(path)
         socket.pause()
         await isFull()
-        // The first check only records the progress so far.
+        // The first check only records how many bytes have been accepted so far.
         pass(30)
         assert.equal(accepted.destroyed, false)
         pass(5)
@@ -101,7 +101,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         await until(() => timers.pending().length === 0)
       })
 
-      it(`continues as long as a few bytes are accepted from time to time (${path})`, async () => {
+      it(`continues as long as some bytes are accepted between checks (${path})`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()
