@@ -35,13 +35,13 @@ const postTo = (service: TestApp, { url = '/products', payload, key, headers, be
 
 const replayed = ({ headers }: Response) => headers['idempotent-replayed']
 
-/** Returns what a replay must repeat: the response without the headers that identify the individual exchange. */
+/** Returns what a replay must repeat: the response without headers that differ for each request. */
 const essence = ({ statusCode, headers, body }: Response) => {
   const { 'idempotent-replayed': _, 'x-request-id': __, date: ___, ...rest } = headers
   return { statusCode, headers: rest, body }
 }
 
-/** Returns the problem without the members that identify the individual exchange. */
+/** Returns the problem without the members that differ for each request. */
 const problemOf = (answer: Response) => {
   const { requestId: _, timestamp: __, instance: ___, ...rest } = answer.json()
   return rest
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
   describe('Idempotency-Key (T-RACE-03)', () => {
     let db: Database
     let service: TestApp
-    /** The transaction function that the service uses to reach the store; tests can replace it. */
+    /** The function with which the service runs transactions; tests can replace it. */
     let writing: Database['write']
     before(async () => {
       db = await engine.database()
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       return (await count(table)) - before
     }
 
-    /** A successful request for each POST in the API; if one is missing, the test of every POST fails. */
+    /** The body of a successful request for each POST in the API; if an entry is missing, the test of every POST fails. */
     const successes: Record<string, object | undefined> = {
       '/users': { name: 'Ada', email: 'every.post@example.com' },
       '/products': { name: 'Lamp', price: 1 },
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal(kept, 0)
     })
 
-    it('201 is replayed regardless of later changes to the resource', async () => {
+    it('201 is replayed unchanged, even if the resource has changed since', async () => {
       const key = newKey()
       const first = await post({ key })
       const url = first.headers.location as string
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(await post({ key })), 'true')
     })
 
-    it('the same key is independent for each client, subject and path', async () => {
+    it('the same key may be used independently by each client and subject, and on each path', async () => {
       const key = newKey()
       const first = await post({ key })
       const others: Post[] = [
@@ -272,7 +272,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('the scope of a key separates the client from the subject unambiguously', async () => {
+    it('the same key is independent for clients and subjects whose names concatenate to the same text', async () => {
       const key = newKey()
       await post({ key, bearer: token(everyScope, 'cli_a', 'b') })
       assert.equal(replayed(await post({ key, bearer: token(everyScope, 'cli_', 'ab') })), undefined)
@@ -460,7 +460,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('a key expires after 24 hours, even if its row has not yet been deleted', async () => {
+    it('a key expires after 24 hours, even if its row has not been deleted yet', async () => {
       const key = newKey()
       await post({ key })
       service.clock.now += dayMs - 1
