@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     const service = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
     const tokenOf = (url: string) => new URL(url).searchParams.get('token') as string
 
-    it('T-AUTH-04 have links with 256 random bits, of which only the SHA-256 is stored', async () => {
+    it('T-AUTH-04 have links with 256 random bits, stored only as a SHA-256', async () => {
       const { userId } = await user()
       const { url, expiresAt } = await service().invite(userId, undefined, operator)
       assert.match(url, /^https:\/\/localhost:8443\/oauth\/invitation\?token=[\w-]{43}$/)
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.deepEqual(left, [])
     })
 
-    it('return the reason if a password is unacceptable; the link stays valid', async () => {
+    it('return the reason for rejecting a password; the link stays valid', async () => {
       const { email, userId } = await user()
       const token = tokenOf((await service().invite(userId, undefined, operator)).url)
       for (const password of ['short', 'password1234', email, 'x'.repeat(300)]) {
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.doesNotMatch(JSON.stringify(rows), /hunter2|mistake|@example/)
     })
 
-    it('T-AUTH-03 returns the same result for a wrong password, an unknown address, an account without a password, and overlong input', async () => {
+    it('T-AUTH-03 returns the same result for a wrong password, an unknown address, an account without a password and overlong input', async () => {
       const { email } = await account()
       const { email: invited } = await user()
       const tries = [
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await attempt('wrong'), { waitSeconds: 0 })
     })
 
-    it('T-AUTH-01 does not let strangers lock a user out of a known device', async () => {
+    it('T-AUTH-01 does not let failed attempts by others lock a user out on a known device', async () => {
       const { email, password } = await account()
       const login = loginWith(roomy)
       const first = await login({ email, password, address: '192.0.2.4' })
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
       assert.ok(!('account' in (await login(borrowed))), 'the device token of one account is not valid for another')
     })
 
-    it('T-AUTH-01 checks only 100 passwords an hour for an account, out of 1,000 attempts from 1,000 networks', async () => {
+    it('T-AUTH-01 checks at most 100 passwords per account and hour, even if 1,000 networks each send one', async () => {
       const { email } = await account()
       let hashed = 0
       const counting = { ...hasher, verify: async () => ++hashed < 0 }
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       assert.equal(hashed, 101)
     })
 
-    it('T-AUTH-01 allows 20 attempts a minute per network across all accounts; an IPv6 network is a /64', async () => {
+    it('T-AUTH-01 allows 20 attempts per network and minute across all accounts; an IPv6 network is a /64', async () => {
       const login = loginWith()
       const attempt = (n: number, address: string) => login({ email: `spray${n}@example.com`, password: 'x', address })
       for (let n = 0; n < 20; n++) assert.deepEqual(await attempt(n, `2001:db8:9:9::${n}`), { waitSeconds: 0 })
@@ -244,14 +244,14 @@ forEachEngine((engine) => {
       assert.ok('account' in (await loginWith(roomy, dearer)({ email, password, address: '192.0.2.5' })))
     })
 
-    it('sweepLoginTries removes expired counters', async () => {
+    it('removes expired attempt counters with sweepLoginTries', async () => {
       time.pass(7_200)
       await sweepLoginTries(db, time.now)
       assert.deepEqual(await db.read.selectFrom('loginTries').selectAll().execute(), [])
     })
   })
 
-  it('T-AUTH-07 creates only one administrator when several processes start together for the first time', async () => {
+  it('T-AUTH-07 creates only one administrator if ten processes start concurrently on a new database', async () => {
     await db.write((tx) => tx.deleteFrom('users').execute())
     const made = await Promise.all(
       Array.from({ length: 10 }, () => createFirstAdmin(db, hasher, time.now, randomBytes, record)),
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
 })
 
 describe('passwords', () => {
-  it('are hashed with argon2id (64 MiB, three passes, parallelism 1) and stored with parameters and salt', async () => {
+  it('are hashed with argon2id (64 MiB, three passes, parallelism 1), and stored with the parameters and the salt', async () => {
     const { hash, verify, isOutdated } = passwords(randomBytes)
     const [one, other] = [await hash(good), await hash(good)]
     assert.match(one, /^\$argon2id\$v=19\$m=65536,t=3,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
@@ -275,7 +275,7 @@ describe('passwords', () => {
     assert.deepEqual([isOutdated(one), defaultCost.memory], [false, 65_536])
   })
 
-  it('T-AUTH-02 are hashed four at a time while 32 wait; further calls throw SERVICE_UNAVAILABLE until a hash finishes', async () => {
+  it('T-AUTH-02 are hashed four at a time while up to 32 wait; further calls throw SERVICE_UNAVAILABLE', async () => {
     const { verify } = passwords(randomBytes, { memory: 8_192, passes: 2, parallelism: 1 })
     const all = await Promise.allSettled(Array.from({ length: 50 }, () => verify('x', null)))
     const refused = all.filter((result) => result.status === 'rejected')

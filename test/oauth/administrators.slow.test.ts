@@ -11,7 +11,7 @@ const administrator = `${writer} admin`
 forEachEngine((engine) => {
   const service = appOn(engine)
   let people = 0
-  /** Creates a user whose account has this role, and has no password if `invited`. */
+  /** Creates a user with this role. If `invited`, the account has no password. */
   const account = async (role: Role, { invited = false } = {}) => {
     const email = `person${++people}@example.com`
     const id = await service.db.write(async (tx) => {
@@ -62,14 +62,14 @@ forEachEngine((engine) => {
         })
       }
 
-      it(`403 for ${what} without the admin scope even if the tag is outdated; 412 with the scope`, async () => {
+      it(`403 for ${what} without the admin scope, even if the tag is outdated; 412 with the admin scope`, async () => {
         const { id } = await account('admin')
         const outdated = { 'if-match': '"7"' }
         assert.equal((await ask(method, `/users/${id}`, writer, body, outdated)).statusCode, 403)
         assert.equal((await ask(method, `/users/${id}`, administrator, body, outdated)).statusCode, 412)
       })
 
-      it(`2xx for ${what} with the scopes users:write and admin; ordinary users require only users:write`, async () => {
+      it(`2xx for ${what} with the scopes users:write and admin; for ordinary users, users:write is enough`, async () => {
         await account('admin')
         for (const [role, scopes] of [
           ['admin', administrator],
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.equal(response.statusCode, 200)
     })
 
-    it('remains when the last two administrators are deleted or demoted concurrently', async () => {
+    it('remains if the last two administrators are deleted or demoted concurrently', async () => {
       const remove = (id: number) => ask('DELETE', `/users/${id}`, administrator)
       for (const [first, second] of [
         [remove, remove],

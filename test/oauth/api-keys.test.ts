@@ -115,7 +115,7 @@ forEachEngine((engine) => {
     )
   })
 
-  it('401 for a request with only an API key, which grants no access', async () => {
+  it('401 for a request with only an API key, because an API key grants no access', async () => {
     const { key } = await create()
     const headers = { 'x-api-key': key }
     assert.equal((await service.send({ url: '/users', scopes: null, headers })).statusCode, 401)
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
       assert.equal((await findApiKey(db, apiKey.id))?.lastUsedAt, new Date(now()).toISOString())
     })
 
-    it('is ignored if the key is unknown, mistyped, expired, or was revoked half a minute ago', async () => {
+    it('is ignored if the key is unknown, mistyped or expired, or was revoked half a minute ago', async () => {
       const { read, now, pass } = reader()
       assert.equal(read('plk_nonsense'), null)
       assert.equal(await read(newApiKey()), null)
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       assert.equal(await read(revoked.key), null)
     })
 
-    it('200 with a valid key, with an invalid key and without a key; any key sent is looked up', async () => {
+    it('200 with a valid key, with an invalid key and without a key; every key sent is looked up', async () => {
       const lookedUp: string[] = []
       const { read } = reader()
       const { key } = await create({ rate: '1/1' })

@@ -138,7 +138,7 @@ onSqlite((engine) => {
       })
     })
 
-    it('sees pages that fit a 320-pixel screen, in light and dark mode', async () => {
+    it('sees pages that fit a 320-pixel-wide screen, in light and dark mode', async () => {
       const { url } = await begun()
       for (const colorScheme of ['light', 'dark'] as const) {
         const context = await chrome.newContext({

@@ -1,6 +1,6 @@
 import { type Agent, request } from 'undici'
 
-/** A response and its URL. */
+/** A response, and the URL that it came from. */
 export interface Visit {
   status: number
   headers: Record<string, string | string[] | undefined>
@@ -74,7 +74,7 @@ export function browser({ agent, baseUrl }: { agent: Agent; baseUrl: string }) {
 
 export type Browser = ReturnType<typeof browser>
 
-/** Returns the form action on a page that ends with this segment; '' if there is none. */
+/** Returns the URL of the page's form action that ends with this segment, or '' if there is none. */
 export const formAction = ({ text }: Visit, ending: string): string =>
   new RegExp(`action="([^"]*/${ending})"`).exec(text)?.[1] ?? ''
 

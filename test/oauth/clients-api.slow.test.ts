@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       assert.deepEqual([secret, type, responseTypes], [undefined, 'public', ['code']])
     })
 
-    it('409 DUPLICATE_RESOURCE for an id in use, even if by a revoked client', async () => {
+    it('409 DUPLICATE_RESOURCE for an id in use, even by a revoked client', async () => {
       const { id } = await create({ ...machine, id: 'only-once' })
       await send('DELETE', `/api/clients/${id}`)
       const response = await send('POST', '/api/clients', { ...machine, id })
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/clients', () => {
-    it('200 with clients newest first, page by page, without secrets or revoked clients', async () => {
+    it('200 with pages of clients, newest first, without secrets and without revoked clients', async () => {
       const created: string[] = []
       for (let n = 0; n < 5; n++) {
         service.clock.now += 1
@@ -177,14 +177,14 @@ forEachEngine((engine) => {
       assert.equal(decodeJwt((await token(id, secret)).body.access_token).scope, 'books:write')
     })
 
-    it('200 for null, which restores the default, and for read-only fields, which are ignored', async () => {
+    it('200 for null, which resets a field to its default, and for read-only fields, which are ignored', async () => {
       const { id } = await create(web)
       const patch = { postLogoutRedirectUris: null, firstParty: null, id: 'other', type: 'public', createdAt: 'x' }
       const response = await send('PATCH', `/api/clients/${id}`, patch)
       assert.deepEqual([response.statusCode, response.json().id, response.json().type], [200, id, 'confidential'])
     })
 
-    it('200 for setting, reading and resetting introspectsOthers, with audit entries; 422 for a public client', async () => {
+    it('200 for setting and resetting introspectsOthers, with audit entries; 422 for a public client', async () => {
       const { id } = await create({ ...machine, introspectsOthers: true })
       assert.equal((await send('GET', `/api/clients/${id}`)).json().introspectsOthers, true)
       for (const [value, shown] of [

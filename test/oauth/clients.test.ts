@@ -88,7 +88,7 @@ forEachEngine((engine) => {
   describe('revokeClient', () => {
     const change = () => ({ db, sealer, actor: operator })
 
-    it('revokes once: the client is listed but no longer found, and revoking again throws RESOURCE_NOT_FOUND', async () => {
+    it('revokes a client: it is still listed but no longer found, and revoking it again throws RESOURCE_NOT_FOUND', async () => {
       const { client } = await createClient(db, sealer, builtIn.scopes, machine)
       await revokeClient({ ...change(), now: () => 1_000 }, client.id)
       await assert.rejects(revokeClient(change(), client.id), { code: 'RESOURCE_NOT_FOUND' })

@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('sends each header once, regardless of whether a policy or the provider sets it', async () => {
+    it('sends each header once, whether set by a policy or by the provider', async () => {
       await service.app.listen({ host: '127.0.0.1', port: 0 })
       const { port } = service.app.server.address() as AddressInfo
       for (const [status, what, sent] of requests) {

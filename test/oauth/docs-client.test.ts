@@ -21,17 +21,17 @@ forEachEngine((engine) => {
       syncDocsClient({ db, sealer: seals, scopes, baseUrl, isEnabled })
     const found = () => findClient(db, docsClientId)
 
-    it('does not exist if users cannot log in from the reference', async () => {
+    it('is not registered if users cannot log in from the reference', async () => {
       assert.equal(await keep(false), null)
       assert.equal(await found(), undefined)
     })
 
-    it('does not exist if clients may not register the host in the base URL', async () => {
+    it('is not registered if the base URL’s host is not allowed in a redirect URI', async () => {
       assert.equal(await keep(true, 'https://my_host:8443'), null)
       assert.equal(await found(), undefined)
     })
 
-    it('is public, has every scope and redirects only to /docs; nodes that start together create it only once', async () => {
+    it('is public, has every scope and redirects only to /docs; concurrently starting nodes create only one', async () => {
       assert.deepEqual(await Promise.all([keep(true), keep(true)]), ['docs', 'docs'])
       const client = await found()
       assert.deepEqual(
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(client?.grants, ['authorization_code', 'refresh_token'])
     })
 
-    it('is unchanged by the next start, and updated for a new base URL and new scopes', async () => {
+    it('is unchanged by the next start, and updated if the base URL or the scopes change', async () => {
       assert.equal(await keep(true), 'docs')
       assert.equal((await found())?.revision, 1)
       const { admin: _, ...fewer } = builtIn.scopes
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       assert.ok(!client?.scopes.includes('admin'))
     })
 
-    it('is revoked when the service starts in production, and never registered again', async () => {
+    it('is revoked when the service starts in production, and is never registered again', async () => {
       assert.equal(await keep(false), null)
       assert.equal(await found(), undefined)
       assert.equal(await keep(true), null)

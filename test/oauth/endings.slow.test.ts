@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     return text && JSON.parse(text)
   }
 
-  /** Gets tokens for a new user and uses the access token, so that the service has verified and cached it. */
+  /** Gets tokens for a new user and uses the access token, which makes the service verify and cache it. */
   const begun = async () => {
     const [app, who, one] = [await auth.client(), await auth.person(), auth.browser()]
     const config = await auth.relyingParty(app)
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
     await assert.rejects(openid.refreshTokenGrant(config, refresh), { error: 'invalid_grant' })
   }
 
-  describe('401 from the next request on for a token in use, after', () => {
+  describe('401 from the next request on for a token in use, once', () => {
     const endings: Record<string, (one: Begun) => Promise<unknown>> = {
       'it is revoked': ({ config, access }) => openid.tokenRevocation(config, access),
       'its refresh token is revoked': ({ config, refresh }) => openid.tokenRevocation(config, refresh),
@@ -87,13 +87,13 @@ forEachEngine((engine) => {
     })
   })
 
-  it('403 from the next request on after a token’s client loses the scope', async () => {
+  it('403 from the next request on, once a token’s client has lost the scope', async () => {
     const { app, access } = await begun()
     await asAdmin('PATCH', `/api/clients/${app.id}`, { scopes: ['openid', 'books:write'], grants: codeGrants })
     assert.equal(await auth.statusFor(access), 403)
   })
 
-  it('200 after a token’s client gets a new secret, because its tokens stay valid', async () => {
+  it('200 for a token whose client has got a new secret, because its tokens stay valid', async () => {
     const { app, access } = await begun()
     await asAdmin('POST', `/api/clients/${app.id}/rotate-secret`)
     assert.equal(await auth.statusFor(access), 200)

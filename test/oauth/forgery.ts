@@ -32,7 +32,7 @@ export function unsigned(header: Change, signature = ''): string {
   return `${encoded({ typ: 'JWT', kid, ...header })}.${encoded(fields)}.${signature}`
 }
 
-/** Signs an arbitrary header with our key, including headers that a library would reject. */
+/** Signs a token with our key and an arbitrary header, including headers that a library would reject. */
 export function signedAnyhow(header: Change): string {
   const input = `${encoded({ alg: 'RS256', typ: 'JWT', kid, ...header })}.${encoded(fields)}`
   return `${input}.${sign('sha256', Buffer.from(input), own.privateKey).toString('base64url')}`
@@ -46,7 +46,7 @@ export function hmac(secret: string | Buffer, header: Change = {}): string {
 export const pem = own.publicKey.export({ type: 'spki', format: 'pem' }).toString()
 export const other = rsa()
 
-/** Invalid tokens, keyed by the threat they represent. */
+/** Invalid tokens, keyed by attack. */
 export const attacks: Record<string, () => string | Promise<string>> = {
   'alg none (T-JWT-01)': () => unsigned({ alg: 'none' }),
   'alg None (T-JWT-01)': () => unsigned({ alg: 'None' }),

@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       assert.ok((await openid.refreshTokenGrant(config, first)).refresh_token)
     })
 
-    it('400 for a refresh token after 14 days, and for its whole family 90 days after the login', async () => {
+    it('400 for a refresh token older than 14 days, and for its whole family 90 days after the login', async () => {
       const { config, first } = await begun()
       const lifeOf = async () => {
         const rows = await auth.db.read
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.equal(next.claims()?.name, auth.user.name)
     })
 
-    it('200 without the scopes that the user cannot grant; the response lists the granted scopes', async () => {
+    it('200 without the scopes that the user may not grant; the response lists the granted scopes', async () => {
       const config = await auth.openidClient(trusted)
       const tokens = await ask(config, { ...credentials(), scope: 'users:read users:write admin' })
       assert.equal(tokens.scope, 'users:read')
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.equal(tokens.scope, 'users:write admin')
     })
 
-    it('T-AUTH-03 identical 400 for a wrong password, an unknown user and a user without a password', async () => {
+    it('T-AUTH-03 the same 400 for a wrong password, an unknown user and a user without a password', async () => {
       const config = await auth.openidClient(trusted)
       const { addUser } = await import('../../src/oauth/users/accounts.ts')
       await auth.db.write((tx) => addUser(tx, 'No Password', 'none@example.com', Date.now()))
@@ -233,7 +233,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await ask('GET', await tokenFor('openid'))).body, { sub: auth.user.sub })
     })
 
-    it('401 without a token, 403 without the openid scope, 401 for a token not issued to a user', async () => {
+    it('401 without a token and for a token not issued to a user, 403 without the openid scope', async () => {
       const { error_description: _, ...rest } = (await ask('GET', '')).body as Record<string, string>
       assert.deepEqual([(await ask('GET', '')).status, rest], [401, {}])
       const { status, headers } = await ask('GET', await tokenFor('users:read'))
@@ -387,7 +387,7 @@ forEachEngine((engine) => {
     assert.equal(await auth.statusFor(access_token), 200)
   })
 
-  it('shows the login page first; for a logged-in user, issues a code at once', async () => {
+  it('GET /oauth/authorize shows the login page first; for a logged-in user, it issues a code at once', async () => {
     const app = await auth.client({ firstParty: true })
     const one = auth.browser()
     const query = { response_type: 'code', client_id: app.id, redirect_uri: redirectUri, scope: 'openid', state: 'x' }

@@ -10,7 +10,7 @@ import { authService, password, person, type Real, realServer } from './real.ts'
 
 const boot = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'boot secret of the tests' }
 
-/** The members that these tests read from the responses to creating and inviting a user. */
+/** The members that these tests read from the response to creating or inviting a user. */
 interface UserOrInvitation {
   id: number
   email: string
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
       assert.equal((await visit(again.body.url)).status, 200)
     })
 
-    it('an invitation created during an address change goes to the new address or is invalid', async () => {
+    it('an invitation created during an address change is sent to the new address or is invalid', async () => {
       for (let round = 0; round < 8; round++) {
         const { id, email } = await newUser()
         const [invited, patched] = await Promise.all([
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('415 for a body that is not a form and 413 for a body that is too large, both as pages', async () => {
+  it('415 for a body that is not a form, 413 for a body that is too large, both as HTML pages', async () => {
     const { visit } = auth.browser()
     const json = await visit('/oauth/invitation', {}, { 'content-type': 'application/json' })
     assert.equal(json.status, 415)

@@ -53,7 +53,7 @@ onSqlite((engine) => {
         assert.ok('caller' in (await verifier(publicKeys)(await signed({}, { alg, kid: alg }, privateKey))))
       })
       for (const kid of Object.keys(pairs).filter((name) => name !== alg)) {
-        it(`T-JWT-06 AUTH_TOKEN_INVALID for ${alg} with the kid of a key for ${kid}`, async () => {
+        it(`T-JWT-06 AUTH_TOKEN_INVALID for ${alg} with the kid of a ${kid} key`, async () => {
           assert.deepEqual(await verifier(publicKeys)(await signed({}, { alg, kid }, privateKey)), invalid)
         })
       }

@@ -17,7 +17,7 @@ forEachEngine((engine) => {
   after(() => db.close())
   const sources = () => ({ db, sealer, now: Date.now })
 
-  it('creates one key if two processes start together on an empty database', async () => {
+  it('creates one key if two processes start concurrently on an empty database', async () => {
     const other = await openDatabase(db.url)
     const [mine, theirs] = await Promise.all([signingKeys(sources()), signingKeys({ ...sources(), db: other })])
     await other.close()
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     assert.deepEqual(second.cookieKeys, first.cookieKeys)
   })
 
-  it('creates one key during ten concurrent starts after the last key was deleted', async () => {
+  it('creates one key if ten processes start concurrently after the last key was deleted', async () => {
     await signingKeys(sources())
     await db.write((tx) => tx.deleteFrom('signingKeys').execute())
     const starts = await Promise.all(Array.from({ length: 10 }, () => signingKeys(sources())))
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     assert.ok(!stored.includes(jwks.keys[0]?.d as string) && !stored.includes(cookieKeys[0] as string))
   })
 
-  it('throws an error that contains the AAD if the master key is different', async () => {
+  it('throws an error that identifies the stored key if the master key is different', async () => {
     const stranger = makeSealer(Buffer.alloc(32, 8), randomBytes)
     await assert.rejects(signingKeys({ ...sources(), sealer: stranger }), /signing_keys:\S+ cannot be decrypted/)
   })

@@ -29,8 +29,8 @@ function expectedOf(row: Row, caller: Caller): number {
 }
 
 /**
- * Routes under a version prefix have the same scopes as the bare paths (test/openapi/openapi.slow.test.ts), so each
- * caller requests only a third of the prefixed routes.
+ * Each caller requests only a third of the routes under a version prefix, because they require the same scopes as the bare
+ * paths (test/openapi/openapi.slow.test.ts).
  */
 const isAsked = ({ url }: LiveRoute, at: number, caller: Caller) =>
   !/^\/v\d+\//.test(url) || at % 3 === callers.indexOf(caller) % 3
@@ -96,12 +96,12 @@ forEachEngine((engine) => {
     assert.ok(response.statusCode === 201 || response.statusCode === 202, response.body)
     return response.json()
   }
-  /** Ends the previous rows' reports, because the matrix creates more reports than a client may have pending. */
+  /** Ends the reports of previous rows, because the matrix creates more reports than a client may have pending. */
   const task = async (): Promise<string> => {
     await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('status', '=', 'pending').execute())
     return (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
   }
-  /** Deletes the previous rows' webhooks, because the matrix creates more webhooks than an owner may have. */
+  /** Deletes the webhooks of previous rows, because the matrix creates more webhooks than an owner may have. */
   const webhook = async (): Promise<string> => {
     await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', 'alpha').execute())
     return (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 for the admin scope alone outside administration; 200 for audit:read alone on the audit log', async () => {
+    it('403 with only the admin scope outside the administration routes; 200 with only audit:read for the audit log', async () => {
       const admin = await signed({ sub: 'gamma', client_id: 'gamma', scope: 'admin', jti: 'admin alone' })
       const task = await fixtures.task()
       for (const path of ['/users', '/api/reports', `/api/reports/${task}`, '/api/webhooks']) {
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('T-JWT-10 but 400 for a token in both the header and the query', async () => {
+    it('T-JWT-10 except for a token in both the header and the query, which gets 400', async () => {
       const response = await send('GET', `/users?access_token=${tokens.owner}`, tokens.owner)
       assert.deepEqual([response.statusCode, response.json().errorCode], [400, 'INVALID_INPUT'])
       assert.match(String(response.headers['www-authenticate']), /error="invalid_request"/)

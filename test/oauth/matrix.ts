@@ -1,6 +1,6 @@
-/** Creates resources for a route's requests. Each request gets new resources, because some requests delete them. */
+/** Creates the resources that a request needs. Each request gets new ones, because some requests delete them. */
 export interface Fixtures {
-  /** Each function creates a resource as the owner and returns its id. */
+  /** These functions create a resource as the owner and return its id. */
   user: () => Promise<number>
   product: () => Promise<number>
   book: () => Promise<number>
@@ -35,18 +35,18 @@ interface Expected {
 export interface Row extends Expected {
   /** The path parameters. */
   id?: (fixtures: Fixtures) => Promise<string | number | string[]>
-  /** A well-formed unknown id. The response for it must equal the response for another owner's id. */
+  /** A well-formed unknown id; it must get the same response as another owner's id. */
   missing?: string | string[]
   body?: (fixtures: Fixtures) => object
 }
 
 const all = (status: number): Expected => ({ owner: status, other: status, admin: status })
-/** Every caller except one with an invalid token. */
+/** The same status for every caller, except with an invalid token. */
 const everybody = (status: number): Expected => ({ ...all(status), none: status, scopeless: status })
-/** The owner and administrators; for all other callers, the resource does not exist. */
+/** This status for the owner and for administrators; for all other callers, the resource does not exist. */
 const owned = (status: number): Expected => ({ owner: status, other: 404, admin: status })
 const admins = (status: number): Expected => ({ owner: 403, other: 403, admin: status })
-/** The authorization server ignores access tokens. */
+/** The same status for every caller, because the authorization server ignores access tokens. */
 const itself = (status: number): Expected => ({ ...everybody(status), wrong: status })
 
 const missingTask = `tsk_${'A'.repeat(22)}`
@@ -70,8 +70,8 @@ const interaction = { id: async () => 'nothing' }
 const keys = { id: (made: Fixtures) => made.key() }
 
 /**
- * Authorization matrix (API1 and API5 in the OWASP API Security Top 10): one row per route. HEAD has the same row as GET,
- * and a version prefix changes nothing.
+ * Authorization matrix (API1 and API5 in the OWASP API Security Top 10), with one row per route. HEAD has the same row as
+ * GET; paths with and without a version prefix share a row.
  */
 export const matrix: Record<string, Row> = {
   'GET /': everybody(200),

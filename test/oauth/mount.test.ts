@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       end_session_endpoint: `${issuer}/oauth/logout`,
     }
 
-    it(`200 for GET ${openid} with every URL under the issuer`, async () => {
+    it(`200 for GET ${openid} with URLs that all start with the issuer`, async () => {
       const found = (await (await fetch(server.base + openid)).json()) as Record<string, unknown>
       const isUrl = ([, value]: [string, unknown]) => typeof value === 'string' && URL.canParse(value)
       assert.deepEqual(Object.fromEntries(Object.entries(found).filter(isUrl)), urls)
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.ok(html.includes('invalid_client') && html.includes('<dd>&lt;script&gt;&quot;&amp;&#39;</dd>'))
     })
 
-    it('303 with Secure cookies for an https issuer, even if the listener is plain HTTP', async () => {
+    it('303 with Secure cookies for an https issuer, even if the listener serves plain HTTP', async () => {
       const redirectUris = ['https://app.example/cb']
       const app = { name: 'App', scopes: ['openid'], grants: ['authorization_code'], redirectUris }
       const { client } = await createClient(db, sealer, builtIn.scopes, app)

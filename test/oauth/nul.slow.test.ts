@@ -51,13 +51,13 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 as a token at introspection (inactive) and at revocation', async () => {
+    it('200 as a token, both at introspection, where it is inactive, and at revocation', async () => {
       const introspected = await auth.postForm('/oauth/introspect', { ...machine, token: nul })
       assert.deepEqual([introspected.status, JSON.parse(introspected.text)], [200, { active: false }])
       assert.equal((await auth.postForm('/oauth/revoke', { ...machine, token: nul })).status, 200)
     })
 
-    it('422 with the login page as an e-mail address, like any wrong address', async () => {
+    it('422 as an e-mail address on the login page, as for any wrong address', async () => {
       const { id } = await auth.client()
       const one = auth.browser()
       const query = { client_id: id, response_type: 'code', scope: 'openid', redirect_uri: redirectUri }

@@ -14,7 +14,7 @@ import { onSqlite } from '../support/engines.ts'
 import { realServer } from './real.ts'
 import { branding } from './support.ts'
 
-/** Computes the contrast between two colors (WCAG 2.2) independently of the code under test. */
+/** Computes the contrast ratio of two colors (WCAG 2.2), independently of the code under test. */
 function contrast(one: string, other: string): number {
   const light = (color: string) => {
     const channels = [color.slice(1, 3), color.slice(3, 5), color.slice(5, 7)].map((hex) => {
@@ -54,7 +54,7 @@ describe('pages', () => {
     }
   })
 
-  it('allow form-action only for the redirect target: its origin, or its scheme if CSP cannot express the host', () => {
+  it('restrict form-action to the redirect URI’s origin, or to its scheme if CSP cannot express the host', () => {
     const sources = {
       'https://app.example/cb?x=1': 'https://app.example',
       'https://app.example:8443/cb': 'https://app.example:8443',
@@ -81,14 +81,14 @@ describe('clientAddress', () => {
     assert.equal(of('192.0.2.1', '203.0.113.9'), '192.0.2.1')
   })
 
-  it('returns the last untrusted address behind a trusted proxy, so that client headers have no effect', () => {
+  it('returns the last untrusted address behind a trusted proxy, regardless of entries added by the client', () => {
     assert.equal(of('10.0.0.1', '203.0.113.9'), '203.0.113.9')
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9, 10.0.0.2'), '203.0.113.9')
     assert.equal(of('::1', '2001:db8::7'), '2001:db8::7')
     for (const nothing of [undefined, '', 'unknown', '10.0.0.3']) assert.equal(of('10.0.0.1', nothing), '10.0.0.1')
   })
 
-  it('accepts ports and brackets; returns the peer’s address if an entry is not an address (T-LIM-02)', () => {
+  it('accepts ports and brackets; returns the peer’s address if the entry before it is invalid (T-LIM-02)', () => {
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9:5678, 10.0.0.2:80'), '203.0.113.9')
     assert.equal(of('10.0.0.1', '1.1.1.1, [2001:db8::7]:5678, [::1]'), '2001:db8::7')
     for (const hidden of ['unknown', '', '[x]:1', '203.0.113.9:x', 'a'.repeat(8_000)]) {
@@ -98,7 +98,7 @@ describe('clientAddress', () => {
 })
 
 onSqlite((engine) => {
-  describe('logins over a network’s rate limit', () => {
+  describe('logins above a network’s rate limit', () => {
     it('429 with a page and Retry-After', async () => {
       const real = await realServer(engine, { PLINTH_RATE_LIMIT_TOKEN: '1/60' })
       const headers = { 'content-type': 'application/x-www-form-urlencoded' }

@@ -15,7 +15,7 @@ forEachEngine((engine) => {
       ...more,
     })}`
 
-  /** Waits until there are `count` audit entries about a client, and returns those entries, oldest first. */
+  /** Waits until there are `count` audit entries about a client; returns them, oldest first. */
   const auditEntries = (clientId: string, count: number) =>
     eventually(`${count} entries`, async () => {
       const rows = auth.db.read.selectFrom('auditEntries').selectAll().where('clientId', '=', clientId)

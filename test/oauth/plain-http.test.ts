@@ -15,7 +15,7 @@ onSqlite((engine) => {
       assert.equal(headers['x-content-type-options'], 'nosniff')
     })
 
-    it('supports a login with cookies that browsers accept over plain HTTP, and a code that yields a token', async () => {
+    it('completes the code flow, with cookies that browsers accept over plain HTTP', async () => {
       const app = await auth.client()
       const one = auth.browser()
       const query = { client_id: app.id, response_type: 'code', redirect_uri: redirectUri, scope: 'openid users:read' }

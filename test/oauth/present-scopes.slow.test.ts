@@ -54,7 +54,7 @@ forEachEngine((engine) => {
   describe('POST /oauth/token with refresh_token', () => {
     const isScopeError = ({ error }: openid.ResponseBodyError) => error === 'invalid_scope'
 
-    it('200 with the scopes that the client still has, and with all granted scopes once they are restored', async () => {
+    it('200 with the scopes that the client still has, and with all granted scopes once the client has them again', async () => {
       const { app, config, refresh } = await granted()
       await narrow(app.id, ['users:read', 'reports:read'])
       const next = await openid.refreshTokenGrant(config, refresh)
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal(last.scope, 'openid users:read books:write')
     })
 
-    it('400 invalid_scope if the client has none of the scopes any more; the token is not consumed', async () => {
+    it('400 invalid_scope if the client no longer has any of the scopes; the token is not consumed', async () => {
       const { app, config, refresh } = await granted()
       await narrow(app.id, ['reports:read'])
       await assert.rejects(openid.refreshTokenGrant(config, refresh), isScopeError)
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('redeems a code only for the scopes that the client still has', async () => {
+  it('a code is redeemed only for the scopes that the client still has', async () => {
     const app = await auth.client({ firstParty: true })
     const config = await auth.relyingParty(app)
     const parameters = { redirect_uri: redirectUri, scope: 'openid users:read books:write', state: 's' }
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('are inactive, and rejected by the API, for an unknown user or client and after revocation', async () => {
+    it('are inactive, and rejected by the API, for an unknown user or client, and after revocation', async () => {
       const app = await auth.client()
       const config = await auth.relyingParty(app)
       const revoked = await signed(app.id, auth.user.sub)

@@ -22,7 +22,7 @@ export const password = 'tundra violin marble'
 
 const quick = passwords(randomBytes, quickCost)
 
-/** Starts the whole service in this process: listener, TLS, database, and everything else that `plinth serve` starts. */
+/** Starts the whole service in this process, like `plinth serve`, with its TLS listener and database. */
 export async function realServer(engine: EngineUnderTest, env: Record<string, string> = {}) {
   const place = await engine.place()
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-auth-'))
@@ -72,7 +72,7 @@ export async function client({ db, sealer }: Pick<Service, 'db' | 'sealer'>, cha
   return { id: created.client.id, secret: created.secret }
 }
 
-/** Configures openid-client as an app would, by discovery, trusting the local CA. */
+/** Configures openid-client as an app would, through discovery; it trusts the local CA. */
 export async function relyingParty(
   real: Real,
   { id, secret }: { id: string; secret: string | null },
@@ -116,8 +116,8 @@ export async function codeFlow(config: openid.Configuration, one: Browser, who: 
 }
 
 /**
- * Starts the service before the tests and closes it after them. `user` is a user with a password; the other members are
- * the functions above, bound to the service.
+ * Starts the service before the tests and closes it afterwards. `user` has a password; the other members are the functions
+ * above, bound to the service.
  */
 export function authService(engine: EngineUnderTest, env: Record<string, string> = {}) {
   const service = {} as Real & { user: Person }

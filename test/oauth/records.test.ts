@@ -21,7 +21,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe('find', () => {
-    it('returns the latest payload for the id and kind, and nothing for a different kind', async () => {
+    it('returns the latest payload for an id and a kind, and nothing for a different kind', async () => {
       await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
       await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
       assert.deepEqual(await of('Session').find('r1'), { jti: 'r1', scope: 'b' })
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('contains only the first of two successors of a refresh token', async () => {
+    it('contains only the first of a refresh token’s two successors', async () => {
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 1 }, 60)
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 2 }, 60)
       assert.equal((await of('RefreshToken').find('successor'))?.iat, 1)
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await of('AuthorizationCode').find('used'), { jti: 'used', consumed })
     })
 
-    it('T-OA-06 allows a refresh token to be used again for ten seconds after its first use, and no longer', async () => {
+    it('T-OA-06 allows a refresh token to be used again until ten seconds after its first use', async () => {
       await of('RefreshToken').upsert('lost', { jti: 'lost' }, 60)
       const consumed = Math.floor(time.now() / 1_000)
       await of('RefreshToken').consume('lost')
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
   })
 
   describe('sweepExpired', () => {
-    it('removes exactly those records that expired five minutes ago or earlier', async () => {
+    it('removes exactly the records that expired at least five minutes ago', async () => {
       const payload = '{}'
       const more = { payload, grantId: null, uid: null, userCode: null, consumedAt: null }
       const expiresAt = new Date(time.now()).toISOString()

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
   }
 
   describe('scheduled rotation (T-OA-14, S-04)', () => {
-    it('a key signs for 90 days and verifies for 25 more hours; its successor is published a day before it signs', async () => {
+    it('a key signs for 90 days and verifies for 25 more hours; its successor is published a day before signing', async () => {
       const [first] = await kids()
       time.pass(89 * day - 1)
       assert.deepEqual(await byTime(), { published: undefined, retired: [] })
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       assert.ok(fresh !== ahead && others.length === 0 && String(fresh).length >= 43)
     })
 
-    it('a service that was down for years still publishes the new key a day before it signs', async () => {
+    it('a service that was down for years still publishes a new key a day before signing with it', async () => {
       const [first] = await kids()
       time.pass(900 * day)
       const { published, retired } = await byTime()
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.deepEqual([retired, (await kids())[0]], [[], first])
     })
 
-    it('only one of ten concurrent processes publishes a successor', async () => {
+    it('only one of ten processes that start concurrently publishes a successor', async () => {
       await kids()
       time.pass(89 * day)
       const other = await openDatabase(db.url)
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.equal((await kids())[0], published?.kid)
     })
 
-    it('--now: a new key signs at once, a pending key is dropped, and the old key still verifies', async () => {
+    it('--now: a new key signs at once, a pending key is discarded, and the old key still verifies', async () => {
       const [first] = await kids()
       const waiting = await byWish()
       time.pass(1)
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
   }
 
   describe('a running service (F-ROT)', () => {
-    it('signs with the new key without a restart; every token verifies with a JWKS fetched a day earlier', async () => {
+    it('signs with the new key without a restart; every token verifies with a key set fetched a day earlier', async () => {
       const { issuing, token, jwks, close } = await service()
       const old = await token()
       await byWish()
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
         await issuing.reload()
       }
       for (let round = 0; round < 3; round++) {
-        // Longer than the interval between lookups of unknown keys, so that the new key is found at once.
+        // Longer than the minimum interval between lookups of unknown keys, so that the new key is found at once.
         time.pass(31)
         const before = [client(), client()]
         await rotate()

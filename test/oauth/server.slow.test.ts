@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('401 invalid_client, identical for a wrong secret, an unknown client and a revoked client', async () => {
+    it('the same 401 invalid_client for a wrong secret, an unknown client and a revoked client', async () => {
       const [client, revoked] = [await registered(), await registered()]
       assert.equal((await server.token(form(revoked))).status, 200)
       await revokeClient({ db, sealer, actor: operator }, revoked.id)
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.match(response.headers.get('content-type') ?? '', /^application\/json/)
     })
 
-    it('200 with the typ at+jwt if configured', async () => {
+    it('200 with typ at+jwt in the token’s header, if configured', async () => {
       const other = await served(db, { keys: server.keys, accessTokenType: 'at+jwt', accessTokenSeconds: 60 })
       const { body } = await other.token(form(await registered()))
       await other.close()
@@ -175,7 +175,7 @@ forEachEngine((engine) => {
     const full = Object.assign(new Error('database or disk is full'), { errcode: 13, code: '53100' })
     const refusing = () => served({ ...db, write: () => Promise.reject(full) }, { keys: server.keys })
 
-    it('200 without a write even if the disk is full, because client-credentials tokens are not stored', async () => {
+    it('200 even if the disk is full, because client-credentials tokens are not stored', async () => {
       const other = await refusing()
       const { status } = await other.token(form(await registered()))
       await other.close()
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.equal((await introspect(client, access_token)).body.active, true)
     })
 
-    it('introspectsOthers takes effect as soon as it is set, and until it is unset', async () => {
+    it('200 with claims for another client’s token as soon as introspectsOthers is set, and until it is unset', async () => {
       const [client, gateway] = [await registered(), await registered()]
       const { access_token } = (await server.token(form(client))).body
       const active = async () => (await introspect(gateway, access_token)).body.active
@@ -244,7 +244,7 @@ forEachEngine((engine) => {
       assert.equal(await active(), false)
     })
 
-    it('{"active":false} for any other value, including a bare jti', async () => {
+    it('{"active":false} for anything other than a valid token, including a bare jti', async () => {
       const client = await registered()
       const { access_token } = (await server.token(form(client))).body
       const [header, payload, signature = ''] = access_token.split('.')
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('401 without the correct secret', async () => {
+    it('401 for a wrong secret', async () => {
       const client = await registered()
       assert.equal((await introspect({ ...client, secret: 'wrong' }, 'x')).status, 401)
     })
@@ -286,7 +286,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('the unmodified openid-client discovers the server, then gets, introspects and revokes a token', async () => {
+  it('the unmodified openid-client discovers the server, and gets, introspects and revokes a token', async () => {
     const { id, secret } = await registered()
     const local = (url: string, options: object) => fetch(url.replace(issuer, server.base), options)
     const config = await discovery(new URL(issuer), id, secret, undefined, { [customFetch]: local })

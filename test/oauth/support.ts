@@ -19,11 +19,11 @@ export function clock(start = Date.now()) {
   return { now, pass: (seconds: number) => (at += seconds * 1_000) }
 }
 
-/** The page branding used in tests, and a cost at which passwords hash instantly. */
+/** The page branding in tests, and a cost at which hashing a password takes almost no time. */
 export const branding = { productName: 'Plinth', accentColor: '#2552c8' }
 export const quickCost = { memory: 64, passes: 2, parallelism: 1 }
 
-/** Creates login, invitations and pages in the same way as the service. */
+/** Creates login, invitations and pages as the service does. */
 export const persons = (db: Database, now = Date.now) =>
   createUserParts({ db, sealer, issuer, now, random: randomBytes, branding, smtp: null, cost: quickCost })
 
@@ -40,7 +40,7 @@ export async function served(db: Database, options: Partial<AuthorizationServerO
   return { keys, provider, failures, ...(await servedBy({ current: provider })) }
 }
 
-/** Serves an existing authorization server in the same way. */
+/** Like `served`, but for an existing authorization server. */
 export async function servedBy(provider: MountOptions['provider']) {
   const app: FastifyInstance = Fastify()
   app.addHook('onRequest', async (request, reply) => {

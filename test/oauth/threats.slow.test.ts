@@ -8,7 +8,7 @@ import { type Browser, formAction, sentTo } from './browser.ts'
 import { authService, codeFlow, codeGrants, redirectUri } from './real.ts'
 import { basic } from './support.ts'
 
-/** The number of rounds, each with 50 concurrent redemptions; set ROUNDS for more. */
+/** The number of rounds, each with 50 concurrent redemptions; set ROUNDS to change it. */
 const rounds = Number(process.env.ROUNDS ?? 10)
 const native = 'http://127.0.0.1/cb'
 const verifier = 'v'.repeat(43)
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       assert.deepEqual([without.status, without.headers.location], [400, undefined])
     })
 
-    it('but not for a loopback address that differs only in its port (RFC 8252 §7.3)', async () => {
+    it('except for a loopback address that differs only in its port (RFC 8252 §7.3)', async () => {
       const app = await auth.client({ redirectUris: [native], secret: null })
       const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
       const statusOf = async (uri: string) =>
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-02 PKCE', () => {
-    it('redirects with invalid_request if a public client sends no valid challenge', async () => {
+    it('invalid_request for a public client without a valid challenge', async () => {
       const app = await auth.client({ secret: null })
       const wrong: Parameters[] = [
         {},
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('invalid_grant for a wrong, a missing and an unexpected verifier', async () => {
+    it('invalid_grant for a wrong, missing or unexpected verifier', async () => {
       const pkce = { code_challenge: await challenge(), code_challenge_method: 'S256' }
       const proved = await ready(pkce, { secret: null })
       for (const form of [
@@ -242,7 +242,7 @@ forEachEngine((engine) => {
       assert.equal((await token({ ...form, client_id: open.id, client_secret: 'any' })).status, 401)
     })
 
-    it('401 for credentials in the query, 400 for credentials in two places', async () => {
+    it('401 for credentials in the query, 400 for credentials in both the header and the body', async () => {
       const { app, code } = await ready()
       const form = { grant_type: 'authorization_code', redirect_uri: redirectUri, code: await code() }
       const credentials = { client_id: app.id, client_secret: app.secret as string }
@@ -276,7 +276,7 @@ forEachEngine((engine) => {
       assert.notEqual(session(one), planted)
     })
 
-    it('400 for an interaction without its cookie, with another interaction’s cookie, and with a forged cookie', async () => {
+    it('400 for an interaction without its cookie, with another interaction’s cookie or with a forged cookie', async () => {
       const app = await auth.client()
       const [one, other] = [auth.browser(), auth.browser()]
       const page = await one.visit(authorizeUrl(app.id))
@@ -366,7 +366,7 @@ forEachEngine((engine) => {
   })
 
   describe('T-OA-12 prompt and max_age', () => {
-    it('login_required and consent_required with prompt=none, but a code if neither is needed', async () => {
+    it('login_required or consent_required with prompt=none, or a code if neither is required', async () => {
       const app = await auth.client()
       const one = auth.browser()
       const none = async () => sentTo(await one.visit(authorizeUrl(app.id, { prompt: 'none' }))).searchParams
@@ -385,7 +385,7 @@ forEachEngine((engine) => {
       assert.ok(sentTo(await one.visit(authorizeUrl(app.id, { max_age: '10000' }))).searchParams.get('code'))
     })
 
-    it('id_token_hint: a code for the user in the hint, login_required for any other (OpenID Connect Core §3.1.2.1)', async () => {
+    it('login_required for a user other than the user in id_token_hint (OpenID Connect Core §3.1.2.1)', async () => {
       const app = await auth.client({ firstParty: true })
       const root = await auth.person()
       const one = auth.browser()
@@ -401,7 +401,7 @@ forEachEngine((engine) => {
       assert.ok(sentTo(await right.logIn(await right.visit(hinted()), auth.user)).searchParams.get('code'))
     })
 
-    it('asks for consent again with prompt=consent and for additional scopes, but not for granted scopes', async () => {
+    it('asks for consent again with prompt=consent or additional scopes, but not for scopes already granted', async () => {
       const app = await auth.client()
       const one = auth.browser()
       await one.decide(
@@ -425,7 +425,7 @@ forEachEngine((engine) => {
       assert.equal(sentTo(await one.decide(page, 'deny')).searchParams.get('error'), 'access_denied')
     })
 
-    it('neither shows nor grants scopes that an ordinary user cannot grant', async () => {
+    it('neither shows nor grants scopes that the user may not grant', async () => {
       const app = await auth.client()
       const config = await auth.relyingParty(app)
       const one = auth.browser()
@@ -447,7 +447,7 @@ forEachEngine((engine) => {
 
   describe('T-OA-12 consent', () => {
     const scope = 'openid admin users:write'
-    it('is requested again after a promotion, but only for the scopes that the user can now grant', async () => {
+    it('is requested again after a promotion, but only for scopes that the user may now grant', async () => {
       const bob = await auth.person()
       const app = await auth.client()
       const config = await auth.relyingParty(app)
@@ -496,7 +496,7 @@ forEachEngine((engine) => {
       assert.ok(formAction(await one.visit(`${authorizeUrl(app.id)}&unheard=of`), 'login'))
     })
 
-    it('invalid_scope without any known scope, and for a scope that the client may not have', async () => {
+    it('invalid_scope if no scope is known, and for a scope that the client may not have', async () => {
       const app = await auth.client({ scopes: ['openid'] })
       for (const scope of ['', 'openid admin', 'nope', 'nope nothing']) {
         const back = sentTo(await auth.browser().visit(authorizeUrl(app.id, { scope })))
@@ -521,7 +521,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('invalid_scope for an unknown scope even after consent; 400 without a redirect for a wrong redirect_uri', async () => {
+    it('invalid_scope for an unknown scope, even after consent; 400 without a redirect if redirect_uri is also wrong', async () => {
       const app = await auth.client()
       const one = auth.browser()
       assert.ok(
@@ -534,7 +534,7 @@ forEachEngine((engine) => {
       assert.deepEqual([status, headers.location], [400, undefined])
     })
 
-    it('303 to the same request as a GET for an authorization request sent as a form', async () => {
+    it('303 for an authorization request sent as a form, redirecting to the same request as a GET', async () => {
       const app = await auth.client()
       const form = Object.fromEntries(new URL(authorizeUrl(app.id), auth.baseUrl).searchParams)
       assert.ok(formAction(await auth.browser().visit('/oauth/authorize', form), 'login'))

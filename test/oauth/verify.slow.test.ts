@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('only if the token is otherwise valid; AUTH_TOKEN_INVALID if it is also forged or has a different audience', async () => {
+    it('only if the token is otherwise valid; AUTH_TOKEN_INVALID if it is also forged or for a different audience', async () => {
       const past = { exp: iat - 100 }
       const { verify } = verifier()
       assert.deepEqual(await verify(await signed(past)), expired)
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
   })
 
   describe('the cache', () => {
-    it('returns synchronously, with the same caller for the same token', async () => {
+    it('returns synchronously for a known token, with the same caller', async () => {
       const { verify } = verifier()
       const token = await signed()
       const [first, second] = await Promise.all([verify(token), verify(token)])
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.ok(first.caller === third.caller && second.caller === third.caller)
     })
 
-    it('returns the same caller after another database lookup', async () => {
+    it('returns the same caller after another database lookup, 30 seconds later', async () => {
       const { verify, pass } = verifier()
       const token = await signed()
       const first = await verify(token)
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.equal(verify(token), first)
     })
 
-    it('never holds more tokens than its size, and evicts the oldest token first', async () => {
+    it('never holds more tokens than its size allows, and evicts the oldest token first', async () => {
       const { verify } = verifier({ cacheSize: 2 })
       const tokens = await Promise.all(['1', '2', '3'].map((jti) => signed({ jti })))
       for (const token of tokens) await verify(token)
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.ok('caller' in (await verify(tokens[1] as string)))
     })
 
-    it('a user token without a record is rejected, regardless of how the record was lost', async () => {
+    it('a user token is rejected if it has no record or its record was deleted', async () => {
       const { verify, pass } = verifier()
       const token = await signed({ sub: '18', jti: 'of 18' })
       assert.deepEqual(await verify(token), invalid)
@@ -200,16 +200,16 @@ forEachEngine((engine) => {
       assert.ok('caller' in (await verify(await signed({ jti: 'unrecorded' }))))
     })
 
-    it('a revocation record is kept until the token has expired according to every node’s clock', async () => {
+    it('a revocation record is kept until the token has expired by every node’s clock', async () => {
       const { verify, pass, now } = verifier()
       const adapter = records({ db, now })('ClientCredentials')
       const token = await signed({ jti: 'marked' })
       await adapter.upsert('marked', { jti: 'marked' }, 900)
       await adapter.destroy('marked')
-      // The token's lifetime, the tolerated skew, a ready node's largest lag, and how long a slow node stays ready.
+      // The token's lifetime, the tolerated skew, the largest lag of a ready node, and how long a lagging node stays ready.
       pass(900 + 30 + 30 + 5)
       await sweepExpired(db, now)
-      // Now on a node whose clock is half a minute behind, just before the token expires there.
+      // Checks on a node whose clock is half a minute behind, just before the token expires there.
       pass(-36)
       assert.deepEqual(await verify(token), invalid)
       pass(36 + 300)
@@ -239,7 +239,7 @@ forEachEngine((engine) => {
   })
 
   it('T-JWT-07 returns the right caller for each of 1,000 tokens issued to two clients', async () => {
-    // Signing with EC keys takes a fraction of the time that RSA keys take.
+    // Signing with an EC key is much faster than with an RSA key.
     const quick = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
     const { verify } = verifier({ keys: { publicKeys: new Map([['quick', quick.publicKey]]) } })
     const header = { alg: 'ES256', kid: 'quick' }
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
     }
     const tokens = await Promise.all(claims.map((each) => signed(each, header, quick.privateKey)))
     for (const round of ['verified', 'cached']) {
-      // A hundred at once, because more would only wait for database connections and could time out.
+      // At most a hundred at a time, because more could time out while waiting for database connections.
       for (let first = 0; first < tokens.length; first += 100) {
         const verifications = await Promise.all(tokens.slice(first, first + 100).map((token) => verify(token)))
         for (const [index, verification] of verifications.entries()) {
@@ -265,6 +265,6 @@ forEachEngine((engine) => {
   })
 })
 
-it('the public key used for forgeries is the key that verifies tokens', () => {
+it('the public key used in forgeries is the key that verifies tokens', () => {
   assert.ok(createPublicKey(pem).equals(own.publicKey))
 })
