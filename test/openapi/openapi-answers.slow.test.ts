@@ -244,7 +244,7 @@ onSqlite((engine) => {
       })
     }
 
-    /** Operations that need a user in a browser or a worker; other test suites cover them. */
+    /** Operations that require a worker or a user with a browser; other tests cover them. */
     const elsewhere = ['readUserInfo', 'postUserInfo', 'downloadReport']
 
     it('cover every operation in the document', () => {
@@ -259,7 +259,7 @@ onSqlite((engine) => {
       )
     })
 
-    /** Headers for message framing and content coding, which are not part of an operation. */
+    /** Headers for message framing and content coding, which operations do not declare. */
     const framing = /^(content-(type|length|encoding)|transfer-encoding|date|connection|keep-alive)$/
 
     function checkAnswer(answer: Answer, told: Json, isNarrowed: boolean) {
@@ -283,7 +283,7 @@ onSqlite((engine) => {
       documented.check(schema, schema.type === 'integer' ? Number(value) : String(value), 'a header')
     }
 
-    /** Returns the schema of a response to a request with `fields`: every member is optional. */
+    /** Returns the schema of a response to a request with `fields`, where every member is optional. */
     function narrowed(schema: Json): Json {
       const { required, ...rest } = documented.resolve(schema)
       return rest.items ? { ...rest, items: narrowed(rest.items) } : rest

@@ -10,7 +10,7 @@ import { testApp } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import { baseUrl, type Documented, documentedApp, type Json, methods } from '../support/openapi.ts'
 
-/** Paths of the committed documents: one for the service, and one for each version that differs from the contract. */
+/** The paths of the committed documents: one for the service, and one for each version that differs from the contract. */
 const places = { '/openapi.json': '../../openapi.json', '/v2/openapi.json': '../../openapi.v2.json' }
 
 onSqlite((engine) => {
@@ -79,7 +79,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('covers routes that require the same scope under every prefix (T-API-01)', () => {
+    it('has operations whose routes require the same scope under every version prefix (T-API-01)', () => {
       const key = ({ method, path, scope, orScope }: Documented['live'][number]) =>
         [method, path.replace(/^\/v\d+\//, '/'), scope, orScope].join(' ')
       const bare = new Set(documented.live.filter(({ path }) => !/^\/v\d+\//.test(path)).map(key))
@@ -92,7 +92,7 @@ onSqlite((engine) => {
 
     const ways = (scopes: (string | undefined)[]) => [{ bearer: [] }, { oauth2: scopes }]
 
-    it('requires exactly the scope of the route for each operation', () => {
+    it('requires, for each operation, exactly the scope that its route requires', () => {
       const bare = documented.live.filter(({ path, isForBrowsers }) => !isForBrowsers && !/^\/v\d+\//.test(path))
       for (const { method, path, scope, orScope } of bare) {
         const { security } = document.paths[path][method.toLowerCase()]
@@ -123,7 +123,7 @@ onSqlite((engine) => {
       assert.deepEqual(Object.keys(document.webhooks), Object.keys(builtIn.events))
     })
 
-    it('uses only fields of OpenAPI 3.1', () => {
+    it('uses only fields defined in OpenAPI 3.1', () => {
       checkFields(document, 'document')
       assert.match(document.openapi, /^3\.1\.\d$/)
     })
@@ -165,7 +165,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('declares each parameter once, and path parameters under their names in the path', () => {
+    it('declares each parameter once, and each path parameter with its name in the path', () => {
       for (const { operation, path, method } of operations()) {
         const parameters = (operation.parameters ?? []).map(resolve)
         const keys = parameters.map(({ name, in: where }: Json) => `${where} ${name}`)
@@ -258,7 +258,7 @@ onSqlite((engine) => {
 
     it('has a format for every number', () => {
       walk(document, (value, where) => {
-        // The service reduces a `limit` above the maximum to the maximum.
+        // `limit` has no format, because the service accepts an integer of any size and clamps it to the maximum.
         if (where.includes('/Limit/')) return
         if (['number', 'integer'].includes([value.type].flat()[0]))
           assert.match(value.format, /^(double|int32|int64)$/, where)
@@ -269,13 +269,13 @@ onSqlite((engine) => {
       assert.equal(Task.properties.sizeBytes.format, 'int64')
     })
 
-    it('has patterns that RE2, Python, Java and Rust can parse, without look-around, \\u or lone surrogates', () => {
+    it('has only patterns that RE2, Python, Java and Rust can parse: no look-around, \\u or lone surrogates', () => {
       walk(document, ({ pattern }, where) => {
         if (typeof pattern === 'string') assert.doesNotMatch(pattern, /\(\?[=!<]|\\u|\\[1-9]/, where)
       })
     })
 
-    it('has an example for each parameter and each body that is not a file', () => {
+    it('has an example for each parameter, and for each body that is not a file', () => {
       const lacking: string[] = []
       walk(document, (value, where) => {
         const isParameter = 'in' in value && 'schema' in value
@@ -301,7 +301,7 @@ onSqlite((engine) => {
       assert.ok(!('406' in responses))
     })
 
-    it('omits webhooks if the query contains webhooks=false', async () => {
+    it('omits webhooks with webhooks=false in the query', async () => {
       for (const url of ['/openapi.json', '/v2/openapi.json']) {
         const answer = await service.send({ url: `${url}?webhooks=false`, scopes: null })
         assert.equal(answer.statusCode, 200)
@@ -369,12 +369,12 @@ const isFile = /octet-stream|pdf|vnd\./
 function walk(value: unknown, visit: (value: Json, where: string) => void, where = '#'): void {
   if (typeof value !== 'object' || value === null) return
   if (!Array.isArray(value)) visit(value as Json, where)
-  // The content of an example is data, regardless of its member names.
+  // Everything inside an example is data, whatever its member names.
   for (const [key, inner] of Object.entries(value))
     if (key !== 'examples' && key !== 'example') walk(inner, visit, `${where}/${key}`)
 }
 
-/** The OpenAPI objects in use: their required and optional fields, and the objects nested inside them. */
+/** The OpenAPI objects in use, with their required and optional fields and the objects nested inside them. */
 const objects: Record<
   string,
   { must: string[]; may?: string[]; lists?: Record<string, string>; maps?: Record<string, string> }
