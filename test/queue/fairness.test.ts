@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       await db.write((tx) => createTask(tx, queue, task, owner(client), new Date().toISOString()))
     }
 
-    /** Starts a worker that records each job's client and holds the job until the test ends it. */
+    /** Starts a worker that records each job's client, and holds the job until the test ends it. */
     function heldWork() {
       const held: { client: string; end: () => Promise<void> }[] = []
       const order: string[] = []
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       return { work, held, order }
     }
 
-    it('take turns: a client with many reports does not delay a client with few', async () => {
+    it('take turns, so a client with many reports does not delay a client with few', async () => {
       const queue = await open()
       for (let n = 0; n < 12; n++) await requestReport(queue, 'many')
       for (let n = 0; n < 3; n++) await requestReport(queue, 'few')

@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       end()
     }
 
-    it('delivers the payload of a committed job, as attempt 1', async () => {
+    it('delivers a committed job’s payload, as attempt 1', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ taskId: 'tsk_1' })
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       await finish(entry)
     })
 
-    it('discards a job whose transaction was rolled back', async () => {
+    it('discards a job if its transaction is rolled back', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       const rolledBack = db.write(async (tx) => {
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('settings').selectAll().execute(), [])
     })
 
-    /** Makes the current holder's lease expire, without waiting for it. */
+    /** Makes the current lease expire without waiting. */
     async function lapse(): Promise<void> {
       if (engine.name === 'sqlite') {
         skewMs = (leaseSeconds + 1) * 1_000
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       await sql`update pgboss.job set heartbeat_on = now() - interval '1 hour' where state = 'active'`.execute(db.read)
     }
 
-    it('aborts running work on stop, and returns the job at once for the next worker', async () => {
+    it('aborts running work on stop, and makes the job available to the next worker at once', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ long: true })

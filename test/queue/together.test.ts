@@ -28,7 +28,7 @@ forEachEngine((engine) => {
       })
 
     /**
-     * Starts a worker that records batch sizes and finished jobs, and fails every batch that contains a job selected by
+     * Returns a worker that records batch sizes and finished jobs, and fails every batch that contains a job selected by
      * `spoilt`.
      */
     function recordingWork(spoilt: (n: number) => boolean = () => false) {
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       return { sizes, done, together }
     }
 
-    it('arrive in one batch and finish in one transaction, once each', async () => {
+    it('arrive in one batch and finish in one transaction, each exactly once', async () => {
       await add(20)
       const { sizes, done, together } = recordingWork()
       queue.work('event.fan-out', { together })
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors, [])
     })
 
-    it('are tried one by one if a job makes the batch fail, and only that job is retried', async () => {
+    it('are run one by one if a job makes the batch fail; then only that job is retried', async () => {
       await add(5)
       let tries = 0
       const { done, sizes, together } = recordingWork((n) => n === 3 && tries++ < 2)
