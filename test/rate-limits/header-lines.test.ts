@@ -75,7 +75,7 @@ describe('raw header lines', () => {
     })
   }
 
-  it('replace earlier lines of the same policy', async () => {
+  it('replace lines written earlier by the same policy', async () => {
     const fields = Object.fromEntries(await overTheWire({ url: '/twice' }))
     assert.deepEqual([fields['x-left'], fields['x-all']], ['6', '9'])
   })

@@ -23,7 +23,7 @@ function remembering(trustedProxies: string[] = []) {
 const remembered = (all: Bucket[]) => all.filter(({ isEvicted }) => !isEvicted).length
 
 describe('accounts', () => {
-  it('are limited in number, regardless of the number of addresses (T-RES-03)', () => {
+  it('are limited in number, however many addresses send requests (T-RES-03)', () => {
     const { from, call } = remembering()
     const all = Array.from({ length: 1_000 }, (_, at) => from(`198.51.${at >> 8}.${at & 255}`))
     for (const one of all) call(one)
@@ -42,7 +42,7 @@ describe('accounts', () => {
     assert.equal(remembered(young), 5)
   })
 
-  it('for clients are never evicted to make room for addresses', () => {
+  it('of clients are never evicted in favor of addresses', () => {
     const { from, call, client } = remembering()
     const known = Array.from({ length: 5 }, (_, at) => client(`cli_${at}`))
     for (const one of known) call(one)
@@ -60,7 +60,7 @@ describe('accounts', () => {
     assert.equal(client('cli_held'), held)
   })
 
-  it('are looked up again after eviction, even on the same connection', () => {
+  it('are looked up again after an eviction, even on the same connection', () => {
     const { from, request } = remembering()
     const socket = { remoteAddress: '198.51.100.1' }
     const before = request(socket)

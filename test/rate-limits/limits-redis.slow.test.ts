@@ -24,9 +24,9 @@ const rules = rulesOf({ general: hour, anonymous: hour, token: { calls: 10, seco
 
 const readApiKey = (id: string) => ({ id, rate: null, quota: 40 })
 
-/** A timeout that Redis and this process meet even if other processes use all CPU cores. */
+/** A timeout long enough for Redis and this process even if other processes use all CPU cores. */
 const patientMs = 5_000
-/** A shorter timeout for outages, where some calls must time out first. */
+/** A shorter timeout for tests of outages, in which some calls must first time out. */
 const outageMs = 2_000
 
 /** Starts nodes of one service, each with its own app and counters, over one database. */
@@ -67,7 +67,7 @@ const statuses = (responses: Response[]) => {
   return counts
 }
 
-/** Returns the remaining calls reported by the successful responses; each value must occur exactly once. */
+/** Returns the numbers of remaining calls that the successful responses report; each must occur exactly once. */
 const remaining = (responses: Response[]) =>
   responses
     .filter(({ statusCode }) => statusCode === 200)
@@ -96,7 +96,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('200 for exactly as many requests as the quota allows, and for none on a new node', async () => {
+    it('200 for exactly as many requests as the quota allows, then 403, even from a new node', async () => {
       assert.deepEqual(statuses(await flood(all, 60, 'quota', 'key')), { 200: 40, 403: 20 })
       const again = await nodes(db, 1, null, patientMs)
       assert.deepEqual(statuses(await flood(again, 5, 'quota', 'key')), { 403: 5 })
@@ -149,14 +149,14 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'quota', 'key')), { 200: 40, 403: 50 })
     })
 
-    it('no quota usage is lost when Redis is flushed, only rate counts', async () => {
+    it('flushing Redis loses only rate counts, but no quota usage', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'flushed')), { 200: 90 })
       await saved(suite.db, 'flushed', 90)
       await redis.say('FLUSHALL')
       const [response] = await flood(suite.all, 1, 'flushed')
       assert.equal(response?.headers['x-ratelimit-remaining'], '99')
       assert.equal(response?.headers['x-quota-remaining'], '909')
-      // The same must hold for a newly started node.
+      // A newly started node must also know the quota usage.
       await saved(suite.db, 'flushed', 91)
       await redis.say('FLUSHALL')
       const another = await nodes(suite.db, 1, redis.url, patientMs)
@@ -171,7 +171,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       eventually('all nodes count in Redis again', async () =>
         suite.all.every(({ reports }) => reports.length === 0 || reports.at(-1)?.endsWith('again')),
       )
-    /** Asserts that each call completes long before the timeout for Redis. */
+    /** Asserts that each call completes well before the Redis timeout. */
     const noCallWaits = async (client: string, calls: number) => {
       for (let call = 0; call < calls; call++) {
         const before = performance.now()
@@ -181,7 +181,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       }
     }
 
-    it('while Redis is down, each node counts rates alone and the database counts quotas, with automatic recovery (F-REDIS)', async () => {
+    it('while Redis is down, each node counts rates separately and the database counts quotas; recovery is automatic (F-REDIS)', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 30, 'killed')), { 200: 30 })
       await saved(suite.db, 'killed', 30)
       await redis.kill()
@@ -197,10 +197,10 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       assert.equal(back?.headers['x-quota-remaining'], '929')
     })
 
-    it('a paused Redis delays only the calls that detect the pause, and no usage is lost', async () => {
+    it('a paused Redis delays only the calls that detect the pause, and loses no usage', async () => {
       await flood(suite.all, 6, 'paused')
       await flood(suite.all, 6, 'paused', 'paused')
-      // Only the usage from the last second is stored in Redis alone.
+      // Until it is saved to the database, the usage of the last second is stored only in Redis.
       await eventually('both uses are saved', async () => {
         const rows = await suite.db.read
           .selectFrom('quotaUses')
@@ -216,7 +216,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       redis.resume()
       assert.deepEqual(statuses(away), { 200: 30 })
       await countAgain()
-      // The API key has used 36 of its 40 calls, regardless of which store counted them.
+      // The API key has used 36 of its 40 calls, counted partly in Redis and partly in the database.
       const { quotas } = (await flood(suite.all, 1, 'paused', 'paused', '/api/usage'))[0]?.json() ?? {}
       assert.equal(quotas[0].remaining, 4)
       assert.deepEqual(statuses(await flood(suite.all, 9, 'paused', 'paused')), { 200: 4, 403: 5 })

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     open.push(service)
     return service
   }
-  /** Starts the same app with stores that several processes share. */
+  /** Starts the same app with stores that several processes can share. */
   const shared = async (rules: Partial<LimitRules>) => {
     const quotas = quotaUses(db)
     const window = { add: async () => ({ used: 1, endsAtMs: 0 }), look: async () => null }
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
           return (await used(who)).join() === uses.join()
         })
 
-      it('202 uses a request and a report, but 400, 415, 422 and the 404 for a retry of an unknown task use only a request', async () => {
+      it('202 uses a request and a report; 400, 415, 422, and the 404 for retrying an unknown task use only a request', async () => {
         const me = newClient()
         const created = await requestReport(me)
         assert.deepEqual([created.statusCode, quotaLeft(created)], [202, 499])
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
         await becomes(me, [5, 1])
       })
 
-      it('202 replayed for an Idempotency-Key uses a request but no second report', async () => {
+      it('a 202 replayed for an Idempotency-Key uses a request but no second report', async () => {
         const me = newClient()
         const headers = { 'idempotency-key': 'k' }
         for (const replayed of [undefined, 'true', 'true']) {
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await options()).statusCode, (await options()).statusCode], [204, 429])
     })
 
-    it('401 for an API key without a required token, counted by network', async () => {
+    it('401 for an API key without the required token, counted for the network', async () => {
       keys.alone = { id: 'key_alone', rate: '1/60', quota: null }
       const { send } = await limited({ anonymous: minute(9) })
       const headers = { 'x-api-key': 'alone', 'x-forwarded-for': '203.0.113.77' }
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('410 for a retired version even above the rate limit, with rate headers that count the call', async () => {
+    it('410 for a retired version even above the rate limit, with rate headers that include the call', async () => {
       const { send } = await limited({ anonymous: minute(2) }, { lives: livesOf(ending) })
       for (const rest of [1, 0, 0]) {
         const response = await send({ url: '/v0/products', scopes: null })
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
   })
 
   describe('a changed quota of an API key', () => {
-    it('applies to all usage so far, whether saved or not', async () => {
+    it('also applies to previous usage, whether saved or not', async () => {
       const { send } = await limited({ quotas: { requests: 50, reports: 9 } })
       const use = async (quota: number | null) => {
         keys.grown = { id: 'key_grown', rate: null, quota }

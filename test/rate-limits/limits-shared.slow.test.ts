@@ -17,7 +17,7 @@ forEachEngine((engine) => {
     let db: Database
     let service: TestApp
     const looks: string[] = []
-    /** The operations that fail. */
+    /** The store operations that currently fail. */
     const broken = { add: false, takeReports: false, back: false, look: false }
     before(async () => {
       db = await engine.database()
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
     const used = (client: string, of = 'requests') => quotaUses(db).look(`client:${client},${client} ${of}`, '2026-03')
     const takeFaults = () => service.faults.splice(0).map(String)
 
-    it('503 if a report cannot be charged, with a refund to the request quota', async () => {
+    it('503 if the report quota cannot be charged, with a refund to the request quota', async () => {
       broken.takeReports = true
       const response = await report('cli_asked')
       broken.takeReports = false
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('200 while the store fails, continuing the window in this process from the shared count', async () => {
+    it('200 while the store fails, with the shared count continued in this process', async () => {
       const mine = () => service.send({ url: '/api/reports', token: token('reports:read', 'cli_window') })
       assert.deepEqual([remaining(await mine()), remaining(await mine())], [9, 8])
       service.clock.now += 20_000

@@ -47,7 +47,7 @@ onSqlite((engine) => {
   })
 
   describe('the rate limit window', () => {
-    it('reports the calls left regardless of the status, then leads to 429 until it ends', async () => {
+    it('reports the remaining calls for every status; once none remain, leads to 429 until it ends', async () => {
       const { send, clock } = await limited({ general: minute(7) })
       const me = as(newClient())
       const reset = String(Math.ceil((clock.now + 60_000) / 1_000))
@@ -125,7 +125,7 @@ onSqlite((engine) => {
         const response = await other.send({ method: 'OPTIONS', url: '/products', headers, scopes: null })
         assert.equal(response.statusCode, 204)
       }
-      // Preflights from unknown origins do not count either, but all other OPTIONS requests do.
+      // Preflights from unknown origins do not count, but all other OPTIONS requests do.
       const stranger = { ...headers, origin: 'https://other.example' }
       const refused = await other.send({ method: 'OPTIONS', url: '/products', headers: stranger, scopes: null })
       assert.deepEqual([refused.statusCode, refused.headers['x-ratelimit-limit']], [204, undefined])
@@ -137,7 +137,7 @@ onSqlite((engine) => {
   })
 
   describe('requests that are counted together', () => {
-    it('share the client and subject of their token, regardless of what else they send (T-LIM-02)', async () => {
+    it('have tokens with the same client and subject, regardless of what else they send (T-LIM-02)', async () => {
       const { send } = await limited({ general: minute(10), anonymous: minute(10) })
       const client = newClient()
       const [one, other] = [token('', client, 'usr_1'), token('', client, 'usr_2')]
@@ -155,7 +155,7 @@ onSqlite((engine) => {
       )
     })
 
-    it('share an API key, which takes precedence and has its own rate and quota', async () => {
+    it('have the same API key, which takes precedence and has its own rate and quota', async () => {
       const { send } = await limited({ general: minute(10), quotas: { requests: 50, reports: null } })
       const [one, other] = [as(newClient()), as(newClient())]
       const headers = { 'x-api-key': 'plain' }
@@ -172,7 +172,7 @@ onSqlite((engine) => {
       assert.deepEqual([rates[0].limit, rates[0].windowSeconds, quotas[0].limit], [2, 10, 1])
     })
 
-    it('immediately follow a changed rate of their API key', async () => {
+    it('are immediately subject to a changed rate of their API key', async () => {
       const { send } = await limited({ general: minute(10) })
       keys.changing = { id: 'key_changing', rate: '5/60', quota: null }
       const headers = { 'x-api-key': 'changing' }
@@ -181,7 +181,7 @@ onSqlite((engine) => {
       assert.deepEqual(rateHeaders(await send({ url: '/products', headers, scopes: null })), [9, 8])
     })
 
-    it('share a network if they have no valid token: the last untrusted address, or its /64 for IPv6', async () => {
+    it('come from the same network if they have no valid token: the last untrusted address, or its /64 for IPv6', async () => {
       const { send } = await limited({ general: minute(99), anonymous: minute(4) })
       const from = (address: string, more: object = {}) =>
         send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address }, ...more })
@@ -201,7 +201,7 @@ onSqlite((engine) => {
   })
 
   describe('addresses appended by proxies', () => {
-    it('are recognized with a port, in brackets, and behind trusted proxies', async () => {
+    it('are recognized with a port, in brackets and behind trusted proxies', async () => {
       const { send } = await limited({ anonymous: minute(9) })
       const from = async (address: string) =>
         rateHeaders(await send({ url: '/products', scopes: null, headers: { 'x-forwarded-for': address } }))[1]
@@ -223,7 +223,7 @@ onSqlite((engine) => {
   })
 
   describe('operation limits', () => {
-    it('apply to POST /api/reports and retries, with headers that report the tightest limit', async () => {
+    it('apply to POST /api/reports and to retries, with headers that report the strictest limit', async () => {
       const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
       const me = as(newClient())
       const requestReport = () =>
@@ -247,7 +247,7 @@ onSqlite((engine) => {
       )
     })
 
-    it('include a monthly report quota: 403 when it is used up, without using the request quota', async () => {
+    it('include a monthly report quota: 403 once it is used up, without using the request quota', async () => {
       const { send } = await limited({ quotas: { requests: 90, reports: 1 } })
       const me = as(newClient())
       const requestReport = () =>
@@ -273,7 +273,7 @@ onSqlite((engine) => {
   })
 
   describe('the request quota', () => {
-    it('leads to 403 with a one-field body, checked after the rate and before the scope; refused calls use nothing (T-LIM-03)', async () => {
+    it('leads to 403 with a one-field body, after the rate check and before the scope check; refused calls use nothing (T-LIM-03)', async () => {
       const { send } = await limited({ general: minute(5), quotas: { requests: 2, reports: null } })
       const me = as(newClient(), '')
       const denied = await send({ url: '/users', ...me })
@@ -305,7 +305,7 @@ onSqlite((engine) => {
       const next = await send({ url: '/products', ...me })
       assert.deepEqual([next.statusCode, ...quotaHeaders(next)], [200, 1, 0])
       assert.equal(next.headers['x-quota-reset'], String(Date.parse('2026-05-01T00:00:00Z') / 1_000))
-      // The usage from the previous month is still known.
+      // The usage in the previous month is still in memory.
       clock.now -= 1
       assert.equal((await send({ url: '/products', ...me })).statusCode, 403)
     })
@@ -362,7 +362,7 @@ forEachEngine((engine) => {
       assert.equal(await uses.look('client:cli_unsaved,cli_unsaved requests', '2026-03'), 2)
     })
 
-    it('is dropped with an error if it cannot be saved on shutdown, because there is no retry', async () => {
+    it('is dropped, and reported as an error, if it cannot be saved on shutdown', async () => {
       const timers = drivenTimers()
       const record = { ...quotaUses(db), add: () => Promise.reject(new Error('full')) }
       const limits = { rules: rulesOf(rules), counters: { record, shared: null }, monotonic: () => 0 }
@@ -372,7 +372,7 @@ forEachEngine((engine) => {
       assert.deepEqual([service.faults.map(String), timers.pending()], [['Error: full'], []])
     })
 
-    it('is exact for concurrent calls', async () => {
+    it('is counted exactly for concurrent calls', async () => {
       const [one, other] = [quotaUses(db), quotaUses(db)]
       const takes = Array.from({ length: 60 }, (_, at) => (at % 2 ? one : other).take('exact', '2026-03', 25))
       const granted = (await Promise.all(takes)).filter(({ isGranted }) => isGranted)

@@ -38,7 +38,7 @@ describe('the Redis quota counter when Redis is unavailable', { skip: redisMissi
       return { ...redisQuotas({ redis, record, later: timers.later, onError }), timers, told }
     }
 
-    it('waits at most 50 ms for Redis, does not wait while Redis is down, and retries after 500 ms', async () => {
+    it('waits at most 50 ms for Redis, then not at all until it retries after 500 ms', async () => {
       const timers = drivenTimers()
       const told: string[] = []
       const usual = await openRedis({
@@ -61,7 +61,7 @@ describe('the Redis quota counter when Redis is unavailable', { skip: redisMissi
       usual.close()
     })
 
-    it('reports counters that cannot be saved, retries every second, and gives up when the service stops', async () => {
+    it('reports counters that cannot be saved, and retries every second until the service stops', async () => {
       const saves: string[] = []
       const raise = async () => {
         saves.push('tried')
@@ -78,7 +78,7 @@ describe('the Redis quota counter when Redis is unavailable', { skip: redisMissi
       assert.deepEqual([saves.length, timers.pending()], [3, []])
     })
 
-    it('saves only the usage of the counted key to the database, and only once', async () => {
+    it('saves only the counted key’s usage to the database, and only once', async () => {
       const raised: string[][] = []
       const { quotas, close } = counting((uses) => ({
         raise: (all) => {

@@ -72,7 +72,7 @@ describe('windows, regardless of clock changes (T-LIM-01)', () => {
     )
   })
 
-  it(`of monthly quotas contain the given instant and end when the next month begins (seed ${seed})`, () => {
+  it(`for monthly quotas contain the given instant and end when the next month begins (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4_000_000_000_000 }), (at) => {
         const month = monthOf(at)
@@ -89,7 +89,7 @@ describe('windows, regardless of clock changes (T-LIM-01)', () => {
 describe('the delay queue', () => {
   const pace = { calls: 20, seconds: 1, burst: 40 }
 
-  it(`preserves the order, the rate, the maximum wait and the maximum length (seed ${seed})`, () => {
+  it(`preserves the order, and never exceeds the rate, the maximum wait or the maximum length (seed ${seed})`, () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -131,7 +131,7 @@ describe('the delay queue', () => {
             wentOn,
             wentOn.toSorted((one, other) => one - other),
           )
-          // Each second admits at most the burst plus the calls allowed by the rate; timers are accurate to a millisecond.
+          // Per second, at most the burst plus the calls allowed by the rate may pass; timers are accurate to a millisecond.
           const most = given.burst + given.calls / given.seconds + 2
           for (const from of times) {
             assert.ok(times.filter((at) => at >= from && at < from + 1_000).length <= most + given.burst)
@@ -142,12 +142,12 @@ describe('the delay queue', () => {
     )
   })
 
-  it("passes calls at the API key's own rate if that rate is higher", () => {
+  it("lets calls pass at the API key's own rate if that rate is higher", () => {
     assert.equal(newDelayQueue(pace, { calls: 6_000, seconds: 60 }).stepMs, 10)
     assert.equal(newDelayQueue(pace, { calls: 60, seconds: 60 }).stepMs, 50)
   })
 
-  it('frees the slot of a call that leaves the queue, and runs all waiting calls when the service stops', () => {
+  it('frees the slot of a call that leaves the queue, and lets all waiting calls pass when the service stops', () => {
     const timers = drivenTimers()
     const lines = throttle({ monotonic: () => 0, later: timers.later })
     const queue = newDelayQueue({ calls: 1_000, seconds: 1, burst: 1 }, null)
@@ -197,7 +197,7 @@ onSqlite((engine) => {
         void response.then(() => answered.push(call))
         all.push(response)
       }
-      // These are the burst, and the calls that arrive while the queue is full.
+      // The calls within the burst, and the calls that arrived when the queue was full.
       await until(() => answered.length === 10)
       assert.deepEqual(
         answered.toSorted((one, other) => one - other),
@@ -228,10 +228,10 @@ onSqlite((engine) => {
       assert.equal(quotas[0].used, 105)
     })
 
-    it('200 at the new rate from the next request after the rate of its API key changes', async () => {
+    it('200 at the new rate from the next request on, once its API key’s rate has changed', async () => {
       const delayedAt = async (rate: string) => {
         key = { id: 'key_changing', rate, quota: null }
-        // This empties the queue.
+        // Empties the queue.
         pass(10_000)
         const from = { url: '/products', scopes: null, headers: { 'x-api-key': 'changing' } }
         const responses = Array.from({ length: 25 }, () => service.send(from))
