@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     const requestReport = () =>
       service.send({ method: 'POST', url: '/api/reports', payload: { reportType: 'books', format: 'csv' } })
 
-    it('503 with Retry-After if the backlog is full, and no task is added', async () => {
+    it('503 with Retry-After, and no task is created', async () => {
       const response = await requestReport()
       assert.equal(response.statusCode, 503)
       assert.equal(response.json().errorCode, 'SERVICE_UNAVAILABLE')
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       assert.equal(Number(count), maxBacklog)
     })
 
-    it('202 as soon as one task has ended', async () => {
+    it('202 once one of the tasks has ended', async () => {
       const change = { status: 'failed' as const }
       const one = row(7).id
       await service.db.write((tx) => tx.updateTable('tasks').set(change).where('id', '=', one).execute())

@@ -27,7 +27,7 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    /** Returns the lines of the error for these reports. */
+    /** Returns the lines of the error message for these reports, or none if they are valid. */
     const refusals = async (...kinds: ReportKind[]): Promise<string[]> => {
       try {
         await checkReports(db, kinds)
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await refusals(sound, ...reportKinds(builtIn)), [])
     })
 
-    it("reports every invalid component with the database's error", async () => {
+    it("reports every invalid SQL fragment with the database's error", async () => {
       const [id, total] = sound.columns as [ReportKind['columns'][number], ReportKind['columns'][number]]
       const lines = await refusals({
         ...sound,

@@ -44,7 +44,7 @@ const numbers = [
   ...[0, 1, -1, 0.1, -19.99, 1e-4, 0.00012, -0.5, 1e14, 999_999_999_999_999, 1e15 - 0.125, 1e21, 1e100, 1e-100],
   ...[Number.MAX_VALUE, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, Number.EPSILON],
 ]
-/** Numbers for which the database and the format write different digits or exponents. */
+/** Numbers that the database and the format write with different digits or exponents. */
 const otherwise = [-0, 1.5e-7, -1e-5, 1e-6, 9.9e-5, 1e15, 2 ** 53, -(2 ** 53), 2 ** 53 - 1, 1e20, 123e19, 5e-324]
 
 onPostgres((engine) => {
@@ -142,7 +142,7 @@ onPostgres((engine) => {
       }
     }
 
-    it('has the same bytes as the format’s own file, for any text, number, boolean and JSON', async () => {
+    it('equals the format’s own output for any text, number, boolean and JSON', async () => {
       await fill({ string: [null, ...texts], number: [null, ...numbers] })
       const file = await sameFile()
       assert.match(file, /^n,string,number,truth,json\r\n0,,,false,\r\n1,,0,true,/)
@@ -158,12 +158,12 @@ onPostgres((engine) => {
       assert.equal(await sameFile(), 'n,string,number,truth,json\r\n')
     })
 
-    it(`has the same bytes as the format’s own file, for everything that can be stored (SEED=${seed})`, async () => {
+    it(`equals the format’s own output for random text and numbers (SEED=${seed})`, async () => {
       const char = fc.oneof(fc.constantFrom(...'=+-@\t\r\n",\'\\.NA 0'), fc.string({ unit: 'binary', maxLength: 1 }))
       const string = fc
         .array(char, { maxLength: 12 })
         .map((chars) => chars.join('').replaceAll('\0', '').toWellFormed())
-      // Beyond these limits, the database and the format switch to exponents at different magnitudes.
+      // Outside these ranges, the database and the format do not switch to exponents at the same magnitudes.
       const number = fc.oneof(fc.double({ min: 1e-4, max: 1e14 }), fc.double({ min: -1e14, max: -1e-4 }))
       const row = fc.tuple(fc.option(string), fc.option(number))
       await fc.assert(
@@ -184,7 +184,7 @@ onPostgres((engine) => {
       assert.deepEqual(bytes.toString().split('\r\n').slice(1, -1).map(Number), all)
     })
 
-    it('reports progress row by row', async () => {
+    it('reports increasing progress', async () => {
       const snapshot = await openSnapshot(db.url)
       const from = '(select n, n::text as string from generate_series(1, 40000) as n) as made'
       const { bytes, rowCount, shares } = await fileOf(snapshot, { n: 'integer', string: 'string' }, from)
@@ -217,7 +217,7 @@ onPostgres((engine) => {
   })
 })
 
-/** Starts a proxy to a database server that passes on the server's responses a few bytes at a time. */
+/** Starts a proxy in front of a database server; it forwards the server's responses a few bytes at a time. */
 async function slicing(databaseUrl: string, bytes: number) {
   const { hostname, port } = new URL(databaseUrl)
   let pieces = 0

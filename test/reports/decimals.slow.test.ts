@@ -61,7 +61,7 @@ forEachEngine((engine) => {
         payload: { reportType: 'lines', format, parameters },
       })
 
-    /** Requests a report, generates it, and returns the file. */
+    /** Requests and generates a report, and returns its file. */
     async function fileOf(format: string, parameters: object = {}): Promise<Buffer> {
       const response = await request(format, parameters)
       assert.equal(response.statusCode, 202, response.body)
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
         .map((line) => JSON.parse(line).amount)
     }
 
-    it('contains the exact text of decimals as CSV, and does not treat negative ones as formulas', async () => {
+    it('contains the exact text of decimals in CSV, and does not treat negative decimals as formulas', async () => {
       const expected = rows.map(({ amount, fine = '', whole = '' }) => `${amount},${fine},${whole}\r\n`)
       assert.equal(String(await fileOf('csv', { fields })), `amount,fine,whole\r\n${expected.join('')}`)
       assert.equal(
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.equal(lines[0], '{"amount":"12.50","fine":"0.000000000000000001","whole":"-7"}')
     })
 
-    it('contains decimals as XLSX numbers with their decimal places up to 15 digits, and as text if longer', async () => {
+    it('contains decimals of up to 15 digits as XLSX numbers with all decimal places, and longer decimals as text', async () => {
       const files = unzip(await fileOf('xlsx', { fields }))
       const sheet = String(files.get('xl/worksheets/sheet1.xml'))
       const styles = String(files.get('xl/styles.xml'))
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       assert.equal(cellXfs.length, Number(/<cellXfs count="(\d+)"/.exec(styles)?.[1]))
     })
 
-    it('aligns decimals on the right in PDF', async () => {
+    it('aligns decimals to the right in PDF', async () => {
       assert.equal((await fileOf('pdf', { fields })).subarray(0, 5).toString(), '%PDF-')
       const { default: PdfDocument } = await import('pdfkit')
       const [kind] = reportKinds(definition) as [ReportKind]
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       await checkReports(service.db, reportKinds(definition).slice(0, 1))
     })
 
-    it('contains every row from several pages, sorted by a decimal', async () => {
+    it('contains every row when sorted by a decimal over several pages', async () => {
       const numbers = 'with recursive n (n) as (select 1 union all select n + 1 from n where n < 700)'
       const at = "'2026-01-01T00:00:00.000Z'"
       const statement = `insert into resource_lines (amount, revision, created_at, updated_at)

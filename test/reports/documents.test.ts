@@ -45,7 +45,7 @@ describe('XLSX', () => {
       '<c><v>7</v></c>',
       '<c t="inlineStr"><is><t xml:space="preserve">Anvil</t></is></c>',
       '<c><v>-0.5</v></c>',
-      // 2026-01-01 is day 46023 in the spreadsheet calendar.
+      // 2026-01-01 has the serial number 46023 in spreadsheets.
       `<c s="2"><v>${46_024 + (3 * 3_600_000 + 4 * 60_000 + 5_678) / 86_400_000}</v></c>`,
       '<c s="3"><v>46024</v></c>',
     ])
@@ -62,7 +62,7 @@ describe('XLSX', () => {
     ])
   })
 
-  it('has a frozen header line, a width for each column, and a name', async () => {
+  it('has a frozen header row, a width for each column and a sheet name', async () => {
     const files = unzip(await render('xlsx', [[7, 'A rather long name of something', 1, at, at]]))
     const sheet = files.get('xl/worksheets/sheet1.xml')?.toString() ?? ''
     assert.match(sheet, /<pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"\/>/)
@@ -80,7 +80,7 @@ describe('XLSX', () => {
     assert.equal(cellsOf(await sheetOf([])).length, 1)
   })
 
-  it('continues on another sheet when one is full', async () => {
+  it('continues on another sheet when a sheet is full', async () => {
     const rowCount = 1_048_575 + 3
     const page = Array.from({ length: 10_000 }, (_, n) => [n])
     const rows = Array.from({ length: rowCount }, (_, n) => page[n % 10_000] as unknown[])
@@ -94,7 +94,7 @@ describe('XLSX', () => {
     assert.match(files.get('xl/workbook.xml')?.toString() ?? '', /name="Things &amp; more \(2\)" sheetId="2"/)
   })
 
-  it('rejects when its rows reject, like every format', async () => {
+  it('rejects if reading the rows fails, like every format', async () => {
     const broken = async function* () {
       yield [[1]]
       throw new Error('connection lost')
@@ -127,7 +127,7 @@ describe('PDF', () => {
     return pages
   }
 
-  it('has a title, a date, every row once, and on each page the header line and page x of y', async () => {
+  it('has a title, a date and every row once; each page has the header line and its page number', async () => {
     const rows = Array.from({ length: 100 }, (_, n) => [n + 1, `Thing ${n + 1}`, n / 4, at, '2026-01-02'])
     const file = await render('pdf', rows)
     assert.equal(file.toString('latin1', 0, 5), '%PDF-')
@@ -151,7 +151,7 @@ describe('PDF', () => {
     assert.match(pages[0] ?? '', /0 rows.*Page 1 of 1/)
   })
 
-  it('truncates text that does not fit, with an ellipsis', async () => {
+  it('truncates text that does not fit, and adds an ellipsis', async () => {
     const long = 'Long text of a cell, '.repeat(40)
     const [page] = pagesOf(await render('pdf', [[1, long, 1, at, at]]))
     const [, shown] = /(Long text[^|]*)\|/.exec(page ?? '') ?? []

@@ -14,7 +14,7 @@ import { forEachEngine } from '../support/engines.ts'
 import { until } from '../support/timers.ts'
 
 const perAccount = 10
-/** More than a connection's buffers can hold. */
+/** More bytes than a connection's buffers can hold. */
 const bytes = Buffer.alloc(32 * 1_024 * 1_024)
 
 forEachEngine((engine) => {
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
         }
       }).length
 
-    it('429 with Retry-After beyond ten per account; others can download; closing one frees its slot and its file', async () => {
+    it('429 with Retry-After above ten per account, but not for other accounts; closing a download frees its slot and file', async () => {
       const id = await completed('cli_many')
       const stalled = []
       for (let n = 0; n < perAccount; n++) stalled.push(await download(id, 'cli_many'))
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       await until(() => open() === 0 && descriptors() === 0)
     })
 
-    it('free their slots once they have been read to the end', async () => {
+    it('free their slots once they have been read completely', async () => {
       const id = await completed('cli_reader')
       const as = token(everyScope, 'cli_reader')
       for (let n = 0; n < perAccount + 1; n++) {
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       await until(() => open() === 0)
     })
 
-    it('close a file opened after the client has disconnected', async () => {
+    it('close a file that is opened only after the client has disconnected', async () => {
       const id = await completed('cli_gone')
       const gate = Promise.withResolvers<void>()
       let isOpening = false

@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     async function listen(id: string, headers: Record<string, string> = {}) {
       const gone = new AbortController()
       const response = await request(`${origin}/api/reports/${id}/events`, {
-        // Leaves no idle connection that a closing server would wait for.
+        // An idle connection would delay closing the server.
         reset: true,
         headers: { 'x-forwarded-proto': 'https', authorization: `Bearer ${token(everyScope)}`, ...headers },
         signal: gone.signal,
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       return { response, next, leave: () => gone.abort() }
     }
 
-    it('200 with the task at once, then its progress and its end, after which the stream ends', async () => {
+    it('200 with the task at once, then with its progress and its outcome, after which the stream ends', async () => {
       const id = await requestReport()
       const { response, next } = await listen(id)
       assert.equal(response.statusCode, 200)
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.equal(await next(), undefined)
     })
 
-    it('200 with only the new events after Last-Event-ID', async () => {
+    it('200 with only the events after Last-Event-ID', async () => {
       const id = await requestReport()
       const { next } = await listen(id, { 'last-event-id': '1' })
       await set(id, { status: 'in_progress', progress: 7 })
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await other.next())?.data.error?.errorCode, 'TASK_CANCELLED')
     })
 
-    it('204 for a client that has seen the end, so that it does not reconnect', async () => {
+    it('204 for a client that has received the last event, which makes it stop reconnecting', async () => {
       const id = await requestReport()
       await set(id, finished)
       const again = await listen(id, { 'last-event-id': '2' })
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.equal(await next(), undefined)
     })
 
-    it('401, 403 or 404 before a stream is opened', async () => {
+    it('401, 403 or 404 instead of a stream', async () => {
       const id = await requestReport()
       const status = async (request: object) =>
         (await test.send({ method: 'GET', url: `/api/reports/${id}/events`, ...request })).statusCode

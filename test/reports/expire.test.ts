@@ -15,7 +15,7 @@ forEachEngine((engine) => {
     let db: Database
     let nowMs: number
     let removed: string[]
-    /** Errors to throw when a file is removed, by key. */
+    /** Errors to throw when a file is removed, by the file's key. */
     let broken: Map<string, Error>
     let reported: unknown[]
     let sweep: () => Promise<number>
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
         if (error) throw error
         removed.push(key)
       }
-      // Counts the expired rows with a file or record left to remove, before and after each transaction.
+      // Counts the files and records that each transaction removes.
       const write: Database['write'] = async (unit) => {
         const before = await left()
         const result = await db.write(unit)
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       const rows = await db.read.selectFrom('tasks').select('resultKey').execute()
       return rows.length + rows.filter(({ resultKey }) => resultKey !== null).length
     }
-    /** Adds completed tasks, each a millisecond older than the next, with the results `key-0`, `key-1` and so on. */
+    /** Adds completed tasks with the results `key-0`, `key-1` and so on, each a millisecond older than the next. */
     const fill = (count: number) =>
       db.write(async (tx) => {
         for (let from = 0; from < count; from += pageRows) {
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('gets past more than a page of failing rows, with at most one page per transaction', async () => {
+    it('is not blocked by more than a page of failing rows, and changes at most one page per transaction', async () => {
       await fill(pageRows * 2 + 200)
       for (let n = 0; n < pageRows + 100; n++) broken.set(`key-${n}`, new Error('EPERM'))
       assert.equal(await sweep(), pageRows + 100)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.ok(Math.max(...changedAtOnce) <= pageRows, String(changedAtOnce))
     })
 
-    it('stops if the store is unavailable; the next run resumes after the failed rows', async () => {
+    it('stops while the store is unavailable; the next run continues after the rows that failed', async () => {
       await fill(60)
       for (let n = 0; n < 20; n++) broken.set(`key-${n}`, new ResultsUnavailable('the store is away'))
       assert.equal(await sweep(), 0)
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await keysLeft(), [])
     })
 
-    it('retains the record of a task whose result cannot be removed, and removes the other records', async () => {
+    it('retains a task’s record if its result cannot be removed, and removes the other records', async () => {
       await fill(3)
       nowMs = endMs + taskSeconds * 1_000
       broken.set('key-0', new Error('EPERM'))

@@ -51,14 +51,14 @@ describe('results in a folder', () => {
     assert.equal((await read('slow')).length, 100_000)
   })
 
-  it('makes no result readable by other users', async () => {
+  it('makes results readable only by their owner', async () => {
     const writer = await results.create('private.csv')
     await writer.finish()
     assert.equal(statSync(folder).mode & 0o777, 0o700)
     assert.equal(statSync(join(folder, 'private.csv')).mode & 0o777, 0o600)
   })
 
-  it('opens a range whose ends are both inclusive', async () => {
+  it('opens a range, including both of its ends', async () => {
     const writer = await results.create('range')
     await writer.write('0123456789')
     await writer.finish()
@@ -66,7 +66,7 @@ describe('results in a folder', () => {
     assert.equal(await read('range', { start: 9, end: 9 }), '9')
   })
 
-  it('leaves no trace of a discarded result, and keeps a finished result', async () => {
+  it('leaves no file of a discarded result, and keeps a finished result', async () => {
     const discarded = await results.create('given-up')
     await discarded.write('x'.repeat(200_000))
     await discarded.discard()
@@ -78,7 +78,7 @@ describe('results in a folder', () => {
     assert.deepEqual(readdirSync(folder), ['kept'])
   })
 
-  it('rejects when the file cannot be renamed, and can still be discarded', async () => {
+  it('rejects if the file cannot be renamed; the result can still be discarded', async () => {
     const writer = await results.create('doomed')
     await writer.write('x')
     rmSync(join(folder, '.doomed.part'))
@@ -122,7 +122,7 @@ describe('results in a folder', () => {
     }
   })
 
-  it('sweeps unfinished files left by a crash, and nothing else', async () => {
+  it('sweeps only unfinished files left by a crash', async () => {
     await (await results.create('whole')).finish()
     for (const [name, ageSeconds] of [
       ['.old-1.part', 7_200],

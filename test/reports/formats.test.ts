@@ -25,7 +25,7 @@ async function render(format: ReportFormat, pages: unknown[][][], of = columns):
   return text
 }
 
-/** Parses strict RFC 4180: records end with CRLF, and quotes may only enclose a whole cell. */
+/** Parses CSV strictly by RFC 4180: records end with CRLF, and quotes may only enclose a whole cell. */
 function readCsv(text: string): string[][] {
   const records: string[][] = []
   let record: string[] = []
@@ -47,7 +47,7 @@ function readCsv(text: string): string[][] {
 }
 
 describe('CSV', () => {
-  it('has a header line, CRLF, and empty cells for null', async () => {
+  it('has a header line, CRLF line ends, and empty cells for null', async () => {
     const text = await render(csv, [[[1, 'Anvil', 19.9, at]], [[2, null, null, null]]])
     assert.equal(text, `id,name,price,createdAt\r\n1,Anvil,19.9,${at}\r\n2,,,\r\n`)
   })
@@ -74,7 +74,7 @@ describe('CSV', () => {
     )
   })
 
-  it("prefixes text that looks like a formula with ', and leaves numbers unchanged", async () => {
+  it("adds the prefix ' to text that looks like a formula, and leaves numbers unchanged", async () => {
     const cells = ['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\rx', '=a,"b"', 'a=b', "'=1", ' =1']
     const text = await render(csv, [cells.map((cell) => [-5, cell, -0.5, at])])
     assert.deepEqual(
@@ -89,7 +89,7 @@ describe('CSV', () => {
     )
   })
 
-  it('writes as many cells as there are columns, even if rows contain more', async () => {
+  it('writes only as many cells as there are columns, even if rows contain more', async () => {
     assert.equal(await render(csv, [[['Anvil', 7]]], [{ name: 'name', type: 'string' }]), 'name\r\nAnvil\r\n')
   })
 
@@ -128,7 +128,7 @@ describe('JSON', () => {
     ])
   })
 
-  it('is an empty array without rows, and contains an empty object for a row without values', async () => {
+  it('is an empty array if there are no rows, and has an empty object for a row without values', async () => {
     assert.deepEqual(JSON.parse(await render(json, [])), [])
     assert.deepEqual(JSON.parse(await render(json, [[[null, null, null, null]]])), [{}])
   })

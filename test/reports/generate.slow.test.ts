@@ -28,13 +28,13 @@ const start = Date.parse('2026-03-01T12:00:00.000Z')
 const iso = (ms: number) => new Date(ms).toISOString()
 const products = 4_100
 
-/** A report for these tests: its type and its rows; without rows, it reads the database. */
+/** A report's type and rows; without rows, the report reads the database. */
 interface TestReport {
   kind: ReportKind
   rows?: Snapshot
 }
 
-/** Yields numbered rows, with a hook that runs before each page of ten. */
+/** Yields numbered rows in pages of ten, and runs a hook before each page. */
 const numbers = (pages: number, before?: (page: number) => unknown): TestReport => ({
   kind: numbersKind,
   rows: numberPages(pages, before),
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
     return id
   }
 
-  /** A job as a worker sees it; `held` returns whether the job's lease is still held. */
+  /** Creates a job as a worker receives it; `held` returns whether the job's lease is still held. */
   function jobOf(taskId: string, attempt = 1, held: () => boolean = () => true) {
     const abort = new AbortController()
     const job = { payload: { taskId }, attempt, signal: abort.signal, finished: 0 }
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [`${id}-1`])
     })
 
-    it('writes JSON, and pages by an id that is not among the columns', async () => {
+    it('writes JSON, and paginates by an id that is not among the columns', async () => {
       const id = await add('prices', 'json')
       await generate(options(tableOf('prices', 'products', [{ name: 'price', type: 'number' }])))(jobOf(id))
       const rows = JSON.parse(fileOf(await read(id)).toString())
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
       assert.deepEqual([task.status, task.rowCount, fileOf(task).toString()], ['completed', 0, 'title\r\n'])
     })
 
-    it('reports progress below 100, never decreasing, at most once a second', async () => {
+    it('reports progress that is below 100 and never decreases, at most once a second', async () => {
       const id = await add('numbers')
       const seen: number[] = []
       const kind = numbers(40, async () => {
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
       assert.equal(task.revision, 3 + 10)
     })
 
-    it('keeps the progress of an earlier attempt until it is exceeded', async () => {
+    it('keeps an earlier attempt’s progress until the current attempt exceeds it', async () => {
       const id = await add('numbers')
       const failing = numbers(10, (page) => {
         clock += 1_000
@@ -232,7 +232,7 @@ forEachEngine((engine) => {
         if (page === 2) throw new Error('select * from secrets: /var/lib')
       })
 
-    it('is retried twice by the queue and fails on the third attempt, without revealing internals', async () => {
+    it('is retried twice, and fails on the third attempt without revealing internals', async () => {
       const id = await add('numbers')
       for (const attempt of [1, 2]) {
         const job = jobOf(id, attempt)
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('fails if its process died in three attempts', async () => {
+    it('fails if the process died in all three attempts', async () => {
       const id = await add('numbers')
       await db.write((tx) =>
         tx.updateTable('tasks').set({ status: 'in_progress', attempts: 3 }).where('id', '=', id).execute(),
@@ -316,7 +316,7 @@ forEachEngine((engine) => {
       assert.deepEqual([done.status, done.attempts, done.resultKey], ['completed', 1, `${id}-2`])
     })
 
-    it('does not undo the attempt count of the worker that took over', async () => {
+    it('does not change the attempt count of the worker that took over', async () => {
       const id = await add('numbers')
       const stale = jobOf(id)
       const kind = numbers(3, async (page) => {
@@ -331,7 +331,7 @@ forEachEngine((engine) => {
       assert.equal((await read(id)).attempts, 2)
     })
 
-    it('stops when its lease is lost, and leaves no file', async () => {
+    it('stops when it loses its lease, and leaves no file', async () => {
       const id = await add('numbers')
       const job = jobOf(id)
       const kind = numbers(5, (page) => page === 2 && job.abort.abort(new LeaseLost()))
@@ -395,7 +395,7 @@ forEachEngine((engine) => {
       assert.equal((await eventsOf(id)).length, 1)
     })
 
-    it('leaves its files after a crash, for the next attempt and the sweep to remove', async () => {
+    it('may leave files after a crash, which the next attempt and the sweep remove', async () => {
       const id = await add('numbers')
       writeFileSync(join(folder, `${id}-1`), 'renamed, never committed')
       writeFileSync(join(folder, `.${id}-2.part`), 'half')
@@ -425,7 +425,7 @@ forEachEngine((engine) => {
       ['cancelled', (id: string) => db.write((tx) => cancel(options(numbers(1)), tx, { id }))],
       ['deleted', (id: string) => deleteTask(options(numbers(1)), { id }, {})],
     ] as const) {
-      it(`stops within a second when ${how}, and leaves no file and one event`, async (t) => {
+      it(`stops within a second when ${how}, and leaves one event but no file`, async (t) => {
         t.mock.timers.enable({ apis: ['setInterval'] })
         const id = await add('numbers')
         const produce: Produce = (_order, signal) =>
@@ -500,7 +500,7 @@ forEachEngine((engine) => {
   describe('reports on the real queue', () => {
     const open = () => openQueue({ db, now: Date.now, random: () => 0.5, onError: (error) => errors.push(error) })
 
-    /** Wraps work with a promise that resolves after the given number of jobs. */
+    /** Wraps work; the returned promise resolves after the given number of jobs. */
     function counting(work: Work, jobs: number): { work: Work; done: Promise<void> } {
       const { promise, resolve } = Promise.withResolvers<void>()
       let left = jobs
@@ -529,7 +529,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors, [])
     })
 
-    it('are resumed by the next service, as the same attempt, when a service stops', async () => {
+    it('are resumed by the next service, as the same attempt, after a service has stopped', async () => {
       const first = await open()
       const reached = Promise.withResolvers<void>()
       const resume = Promise.withResolvers<void>()

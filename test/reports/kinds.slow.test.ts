@@ -63,7 +63,7 @@ forEachEngine((engine) => {
   const requestReport = (payload: object, scopes = everyScope, clientId = 'cli_a') =>
     test.send({ method: 'POST', url: '/api/reports', payload, token: token(scopes, clientId) })
 
-  /** Requests a report as ndjson, generates it, and returns the report's rows. */
+  /** Requests a report as NDJSON, generates it, and returns its rows. */
   async function rowsOf(
     reportType: string,
     parameters?: object,
@@ -91,13 +91,13 @@ forEachEngine((engine) => {
   describe('report parameters', () => {
     const titles = async (parameters: object) => (await rowsOf('books', parameters)).map(({ title }) => title)
 
-    it('202 with from (inclusive) and to (exclusive), as instants or dates', async () => {
+    it('202 for `from` (inclusive) and `to` (exclusive), as instants or dates', async () => {
       assert.deepEqual(await titles({ from: '2026-01-01T01:00:00Z' }), ['Book 1', 'Book 2', 'Book 30'])
       assert.deepEqual(await titles({ to: '2026-01-01T02:00:00.000+01:00' }), ['Book 0'])
       assert.deepEqual(await titles({ from: '2026-01-02', to: '2026-01-03' }), ['Book 30'])
     })
 
-    it('202 with filters: case-insensitive text, as in lists, and numeric bounds', async () => {
+    it('202 for filters by text, case-insensitive as in lists, and by numeric bounds', async () => {
       assert.deepEqual(await titles({ filter: { genre: 'POETRY' } }), ['Book 0', 'Book 1'])
       assert.deepEqual(await titles({ filter: { genre: 'poetry', author: 'bob' } }), ['Book 1'])
       assert.deepEqual(await titles({ filter: { author: "o'brien; --" } }), ['Book 30'])
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('202 with fields: only these columns, in this order', async () => {
+    it('202 for `fields`: the report has only these columns, in this order', async () => {
       const [first] = await rowsOf('books', { fields: ['author', 'id'], filter: { genre: 'drama' } })
       assert.deepEqual(Object.entries(first ?? {}), [
         ['author', "O'Brien; --"],
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys((await rowsOf('books', { fields: 'title, id' }))[0] ?? {}), ['title', 'id'])
     })
 
-    it('202 with sort: by several fields, each in either direction', async () => {
+    it('202 for `sort` by several fields, each in either direction', async () => {
       const rows = await rowsOf('books', { sort: ['author', '-createdAt'] })
       assert.deepEqual(
         rows.map(({ title }) => title),
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles({ sort: '-id' }), ['Book 30', 'Book 2', 'Book 1', 'Book 0'])
     })
 
-    it('422 listing every invalid parameter, before the 202', async () => {
+    it('422 listing every invalid parameter, before a task is created', async () => {
       const response = await requestReport({
         ...{ reportType: 'books', format: 'csv' },
         parameters: {
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 if a report has more rows than its format allows, before the 202; 202 for fewer rows', async () => {
+    it('422 if the report has more rows than its format allows, before a task is created; 202 for fewer rows', async () => {
       const many = Array.from({ length: 1_000 }, (_, n) => ({
         ...{ name: 'Many', nameKey: 'many', price: 3, revision: 1, createdAt: iso(day), updatedAt: iso(day + n) },
       }))
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
   })
 
   describe('users', () => {
-    it('422 for a field that is hidden from some callers; the report does not contain it (T-API-04)', async () => {
+    it('422 for a field that is hidden from some callers, which no report contains (T-API-04)', async () => {
       assert.deepEqual(Object.keys((await rowsOf('users'))[0] ?? {}), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
       for (const parameters of [{ fields: ['address'] }, { sort: ['phone'] }, { filter: { phone: '123' } }]) {
         assert.equal((await requestReport({ reportType: 'users', format: 'csv', parameters })).statusCode, 422)
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
   })
 
   describe('inventory', () => {
-    it('counts books by genre, and products by price band with their prices', async () => {
+    it('counts books by genre, and products by price range', async () => {
       assert.deepEqual(await rowsOf('inventory'), [
         { dimension: 'genre', name: '(none)', items: 1 },
         { dimension: 'genre', name: 'Drama', items: 1 },
@@ -238,7 +238,7 @@ forEachEngine((engine) => {
   })
 
   describe('activity', () => {
-    it("counts requests per client and day: the caller's own, or everyone's for admin", async () => {
+    it("counts requests per client and day: the caller's own, or everyone's for an administrator", async () => {
       let now = day
       const counter = requestCounter({ db, now: () => now, onError: (error) => test.faults.push(error) })
       for (const client of ['cli_a', 'cli_a', 'cli_b']) counter.count(client)
@@ -283,7 +283,7 @@ forEachEngine((engine) => {
   })
 
   describe('deliveries', () => {
-    it("lists attempts for the caller's webhooks, including for other clients' events, with webhooks:read", async () => {
+    it("lists the attempts for the caller's webhooks, including for other clients' events; requires webhooks:read", async () => {
       const at = iso(day)
       for (const [owner, causer] of [
         ['cli_a', 'cli_b'],

@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await eventsOf(id), [])
     })
 
-    it('200 once, and 409 for the rest of ten concurrent requests (T-RACE-04)', async () => {
+    it('200 for exactly one of ten concurrent requests, 409 for the others (T-RACE-04)', async () => {
       const id = await requestReport()
       const responses = await Promise.all(Array.from({ length: 10 }, () => send('POST', `/api/reports/${id}/cancel`)))
       const codes = responses.map(({ statusCode }) => statusCode).toSorted()
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
   })
 
   describe('POST /api/reports/{taskId}/retry', () => {
-    it('202 with a new task of the same type that refers to the old one', async () => {
+    it('202 with a new task of the same type that refers to the old task', async () => {
       const parameters = { filter: { minPrice: 1 }, fields: ['name'], sort: ['-price'] }
       const id = await requestReport({
         reportType: 'products',
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 404)
     })
 
-    it('204 for an unfinished task, which is cancelled first so that its event is sent', async () => {
+    it('204 for an unfinished task, which is cancelled first, with an event', async () => {
       const id = await requestReport()
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 204)
       assert.deepEqual(
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('412 if If-Match lists only another revision, and the task remains', async () => {
+    it('412 if If-Match lists only other revisions; the task remains', async () => {
       const id = await completed()
       const stale = await send('DELETE', `/api/reports/${id}`, { headers: { 'if-match': '"4"' } })
       assert.deepEqual(refused(stale), [412, 'PRECONDITION_FAILED'])
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`, { headers: current })).statusCode, 204)
     })
 
-    it('404 for any other caller, and the task remains (T-API-01)', async () => {
+    it('404 for any other caller; the task remains (T-API-01)', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send('GET', '/api/reports?fields=status&status=failed')).json(), [{ status: 'failed' }])
     })
 
-    it('400 for an unknown state, and for a cursor that was altered or belongs to another list or caller', async () => {
+    it('400 for an unknown status, and for a cursor that was altered or belongs to a different list or caller', async () => {
       for (let n = 0; n < 3; n++) await requestReport()
       const next = linkOf(await send('GET', '/api/reports?limit=1'), 'next') as string
       for (const url of ['/api/reports?status=done', '/api/reports?cursor=x', `${next}&status=failed`]) {
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
   })
 
   describe('a client with many reports', () => {
-    it('429 with Retry-After beyond a hundred waiting tasks; other clients are served (T-API-09)', async () => {
+    it('429 with Retry-After above a hundred waiting tasks, but not for other clients (T-API-09)', async () => {
       const payload = { reportType: 'products', format: 'csv' }
       for (let n = 0; n < 100; n++) await requestReport()
       const response = await send('POST', '/api/reports', { payload })

@@ -27,7 +27,7 @@ const later = (ms: number, run: () => void) => {
 }
 const bytes = 'n\r\n0\r\n1\r\n2\r\n3\r\n'
 
-/** A snapshot of four numbers; reading it first calls `throwError`, which may throw. */
+/** Returns a snapshot of four numbers; reading the snapshot first calls `throwError`, which may throw. */
 const numbers = (throwError: () => void): Snapshot => ({
   prepare: async () => {},
   count: async () => 4,
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
   }
 
   describe('POST /api/reports', () => {
-    it('202 with the task, its status path, and a job in the same transaction', async () => {
+    it('202 with the task and its status path; the job is added in the same transaction', async () => {
       const response = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://example.test/hook' })
       const task = response.json()
       assert.equal(response.statusCode, 202)
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual([row.ownerClient, row.webhookUrl], [caller, 'https://example.test/hook'])
     })
 
-    it('202 with paths under the prefix used in the request', async () => {
+    it('202 with paths under the request’s version prefix', async () => {
       const response = await post({ reportType: 'numbers', format: 'json' }, '/v1')
       assert.equal(response.headers.location, `/v1/api/reports/${response.json().taskId}/status`)
     })
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('422 listing all violations at once, both of the schema and of the report type’s rules', async () => {
+    it('422 listing all violations, both of the schema and of the report type’s rules', async () => {
       const parameters = { sort: 'nothing', filter: { nothing: 1 } }
       const response = await post({
         reportType: 'numbers',
@@ -245,7 +245,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await listed('?limit=5000'), ids)
     })
 
-    it('200 without the tasks of another subject of the same client', async () => {
+    it('200 without the tasks of the same client’s other subjects', async () => {
       await accepted()
       assert.deepEqual((await get('/api/reports', as('', caller, 'usr_2'))).json(), [])
     })
@@ -306,7 +306,7 @@ forEachEngine((engine) => {
   }
 
   describe('another owner’s task', () => {
-    it('404 on every path, byte for byte like the response for a missing task', async () => {
+    it('404 on every path, identical to the response for an unknown task', async () => {
       const id = await completed()
       const missing = `tsk_${'A'.repeat(22)}`
       for (const part of ['', '/status', '/download']) {
@@ -324,7 +324,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 for scope admin', async () => {
+    it('200 with the admin scope', async () => {
       const id = await completed()
       for (const part of ['', '/status', '/download']) {
         assert.equal((await get(`/api/reports/${id}${part}`, as('admin', 'cli_root'))).statusCode, 200, part)
@@ -355,7 +355,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(body), [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3 }])
     })
 
-    it('200 regardless of Accept: the result has one representation', async () => {
+    it('200 regardless of Accept, because the result has only one representation', async () => {
       const id = await completed()
       for (const accept of ['text/csv', 'application/octet-stream', 'application/json', 'text/csv;q=0, text/*', 'x']) {
         const response = await get(path(id), { accept, 'accept-encoding': 'identity;q=0' })
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 without content coding, regardless of Accept-Encoding: tag, digest and ranges refer to these bytes', async () => {
+    it('200 without content coding, regardless of Accept-Encoding, because the tag, digest and ranges refer to these bytes', async () => {
       const id = await completed()
       for (const range of [undefined, 'bytes=0-4']) {
         const { headers, body } = await get(path(id), { 'accept-encoding': 'gzip, br', ...(range && { range }) })
@@ -439,7 +439,7 @@ forEachEngine((engine) => {
       assert.equal(opened.length, 1)
     })
 
-    it('412 if If-Match lists only another result', async () => {
+    it('412 if If-Match lists only other tags', async () => {
       const id = await completed()
       const status = async (tag: string) => (await get(path(id), { 'if-match': tag })).statusCode
       assert.equal(await status('"other"'), 412)
@@ -448,7 +448,7 @@ forEachEngine((engine) => {
       assert.equal(await status('*'), 200)
     })
 
-    it('200 for HEAD, with the same headers, ignoring ranges and without opening the file', async () => {
+    it('200 for HEAD with the same headers, ignoring ranges and without opening the file', async () => {
       const id = await completed()
       const whole = await get(path(id))
       opened.length = 0

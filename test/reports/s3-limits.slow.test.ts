@@ -16,7 +16,7 @@ const url = new URL('s3://bucket/reports')
 const limits = { ...s3Limits, connectMs: 200, silentMs: 200 }
 const environment = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', AWS_REGION: 'us-east-1' }
 
-/** Starts a store that accepts connections, and sends `sent` and nothing else on each. */
+/** Starts a store that accepts connections, sends `sent` on each, and then nothing more. */
 async function silentStore(sent = '') {
   const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {
@@ -39,7 +39,7 @@ async function silentStore(sent = '') {
 }
 
 describe('the S3 limits', () => {
-  it('are 3 s to connect, 10 s of silence, 32 connections for requests, and one per download', () => {
+  it('are 3 s to connect, 10 s without data, 32 connections for requests and one more for each download', () => {
     const expected = { connectMs: 3_000, silentMs: 10_000, requestSockets: 32, downloadSockets: maxDownloadsInAll }
     assert.deepEqual(s3Limits, expected)
   })
@@ -70,7 +70,7 @@ describe('an unresponsive S3 store', () => {
     await assert.rejects(writer.finish(), /timed out|TimeoutError/)
   })
 
-  it('is reported as unavailable if nothing listens', async () => {
+  it('is reported as unavailable if nothing listens on its port', async () => {
     store = await silentStore()
     store.close()
     await assert.rejects(s3Results(url, limits).open('key'), ResultsUnavailable)
@@ -92,7 +92,7 @@ describe('an unresponsive S3 store', () => {
     await until(() => store.connections() === 0)
   })
 
-  it('has its requests aborted when the client disconnects while a result is opened or read', async () => {
+  it('has its connection closed if the client disconnects while a result is opened or read', async () => {
     store = await silentStore()
     const gone = new AbortController()
     const opening = s3Results(url, { ...limits, silentMs: 600_000 }).open('key', undefined, gone.signal)
@@ -158,7 +158,7 @@ describe('an S3 store with many downloads in progress', { skip: s3Missing }, () 
     stop()
   })
 
-  it('accepts uploads, removals and other downloads while 70 downloads are not read', async () => {
+  it('still accepts uploads, removals and other downloads while the clients of 70 downloads do not read', async () => {
     const large = await results.create('large')
     await large.write(Buffer.alloc(4 * 1_024 * 1_024))
     await large.finish()

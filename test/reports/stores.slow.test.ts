@@ -11,7 +11,7 @@ import { s3Missing, s3Server } from '../support/s3.ts'
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('base64')
 const mebibyte = 1_024 * 1_024
 
-/** The behaviour common to all stores. */
+/** Tests the behaviour that all stores have in common. */
 function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
   let results: ResultStore
   let stop: () => void
@@ -45,7 +45,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     })
   }
 
-  it('stores text as UTF-8, even if a block ends within a character', async () => {
+  it('stores text as UTF-8, even if a block ends in the middle of a character', async () => {
     const text = '€𝄞é'.repeat(1_300_000)
     const { sizeBytes } = await write('text', [text, 'end'])
     assert.equal(sizeBytes, Buffer.byteLength(text) + 3)
@@ -72,7 +72,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('removes what an aborted writer left behind, and nothing from other writers', async () => {
+  it('removes everything that an aborted writer left, and nothing from other writers', async () => {
     const left = await results.create('left-1')
     await left.write(Buffer.alloc(17 * mebibyte))
     const other = await results.create('left-10')

@@ -54,7 +54,7 @@ forEachEngine((engine) => {
     }
     const applied = ({ headers }: Response) => headers['preference-applied']
 
-    it('200 once the task has ended, not when it has only started or progressed', async () => {
+    it('200 once the task has ended, but not when it has only started or progressed', async () => {
       const { id, url } = await created()
       const answering = get(url, 'wait=10')
       await until(() => timers.pending().length === 2)
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it("200 after the next change with If-None-Match, both at the status path and at the task's own path", async () => {
+    it('200 after the next change with If-None-Match, both at the status path and at the task path', async () => {
       const { id, url } = await created()
       for (const [path, values, revision] of [
         [url, { status: 'in_progress' }, 1],
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the unchanged task when the time is over, after at most 30 seconds', async () => {
+    it('200 with the unchanged task when the wait times out, after at most 30 seconds', async () => {
       for (const [prefer, seconds] of [
         ['wait=3', 3],
         ['wait=600', 30],
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       await settled()
     })
 
-    /** Lets the current poll finish without waiters. */
+    /** Lets the current poll finish after all waiters have gone. */
     const settled = async () => {
       while (timers.pending().length > 0) {
         timers.pass(pollEveryMs)
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
       assert.deepEqual(timers.pending(), [])
     })
 
-    it('304 if the tag is still current when the time is over, otherwise 200', async () => {
+    it('304 if the tag is still current when the wait times out, otherwise 200', async () => {
       const { id, url } = await created()
       const poll = get(url, 'wait=2', { 'if-none-match': '"1"' })
       await until(() => timers.pending().includes(2_000))
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       await settled()
     })
 
-    it('200 when the service stops', async () => {
+    it('200 at once when the service stops', async () => {
       const stopping = await testApp(db, { later: timers.later })
       const { url } = await created()
       const response = stopping.send({ url, headers: { prefer: 'wait=30' } })

@@ -63,10 +63,10 @@ forEachEngine((engine) => {
         headers: { prefer: `wait=${seconds}` },
         token: token(everyScope, clientId),
       })
-    /** Returns the number of requests that wait for `ms`. */
+    /** Returns the number of requests that wait with a timeout of `ms`. */
     const waiting = (ms: number) => timers.pending().filter((pending) => pending === ms).length
 
-    it('429 with Retry-After for an event stream beyond 20 per account, without ending other streams', async () => {
+    it('429 with Retry-After for more than 20 event streams per account, without ending other streams', async () => {
       const id = await created('cli_many')
       const streams = []
       for (let n = 0; n < perAccount; n++) streams.push(await listen(id, 'cli_many'))
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       await until(() => waiting(15_000) === 0)
     })
 
-    it('200 at once, without applying the preference, for Prefer: wait beyond 20 per account', async () => {
+    it('200 at once, ignoring the preference, for more than 20 requests with Prefer: wait per account', async () => {
       const id = await created('cli_waiting')
       const responses = Array.from({ length: perAccount }, () => wait(id, 'cli_waiting'))
       await until(() => waiting(30_000) === perAccount)
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.equal((await again).headers['preference-applied'], 'wait=30')
     })
 
-    it('free their slots when pipelined on a connection that closes', async () => {
+    it('free their slots when a connection with pipelined requests closes', async () => {
       const id = await created('cli_pipelined')
       const { socket, received } = await connection()
       socket.write(headOf(id, 'cli_pipelined').repeat(perAccount))
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       await until(() => waiting(15_000) === 0)
     })
 
-    it(`503 with Retry-After for a new request while ${maxWaiters} requests wait, without ending any wait`, async () => {
+    it(`503 with Retry-After for another request while ${maxWaiters} requests wait, without ending any wait`, async () => {
       const responses: Promise<unknown>[] = []
       let ended = 0
       const watched = []

@@ -52,7 +52,7 @@ describe('watchTasks', () => {
     await until(() => timers.pending().some((ms) => ms === pollEveryMs) || timers.pending().length === 0)
   }
 
-  it('ends the wait when the revision changes, and no sooner', async () => {
+  it('ends the wait when the revision changes, but no sooner', async () => {
     const waiter = wait('a')
     await runPoll()
     assert.equal(waiter.over, false)
@@ -79,7 +79,7 @@ describe('watchTasks', () => {
     await until(() => waiter.over)
   })
 
-  it('ends the wait when the time is over', async () => {
+  it('ends the wait when it times out', async () => {
     const waiter = wait('a', 250)
     await runPoll()
     await runPoll()
@@ -87,7 +87,7 @@ describe('watchTasks', () => {
     await until(() => waiter.over)
   })
 
-  it('polls once for all waiters, listing each task once, and not at all without waiters', async () => {
+  it('polls once for all waiters, with each task only once, and not at all without waiters', async () => {
     assert.deepEqual(timers.pending(), [])
     const waiters = ['a', 'b', 'a', 'b'].map((id) => wait(id))
     await runPoll()
@@ -108,7 +108,7 @@ describe('watchTasks', () => {
     await until(() => late.over)
   })
 
-  it('does not end a wait because of a poll that started before it', async () => {
+  it('does not end a wait because of a poll that started before the wait', async () => {
     const first = wait('a')
     stored.set('a', 2)
     timers.pass(pollEveryMs)
@@ -130,7 +130,7 @@ describe('watchTasks', () => {
     assert.deepEqual(looks, [])
   })
 
-  it('ends the wait after a storage error; the next read reports it', async () => {
+  it('ends the wait after a storage error, which the next read reports', async () => {
     const waiter = wait('a')
     broken = true
     timers.pass(pollEveryMs)
