@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   after(() => db.close())
 
   describe("a node's clock", () => {
-    /** Creates a node whose machine clock is `off` ms fast; increasing `passed` simulates additional elapsed time. */
+    /** Creates a node with a system clock that is `off` ms fast; increasing `passed` simulates elapsed time. */
     function node(off: number) {
       const state = { off, passed: 0, notices: [] as DriftNotice[], moved: 0 }
       const clock = sharedClock({
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       })
       return Object.assign(state, { clock })
     }
-    /** Asserts that the clock is right after a measurement, to within the longest round trip. */
+    /** Measures, and asserts that the clock then agrees with the database's clock, to within the time that this took. */
     async function isRight({ measure, now }: SharedClock): Promise<void> {
       const begun = performance.now()
       await measure()
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       assert.ok(shown >= before - margin && shown <= after + margin, `${shown} is not from ${before} to ${after}`)
     }
 
-    it("follows the database's clock, no matter how far this machine's clock is off", async () => {
+    it("follows the database's clock, however far off this machine's clock is", async () => {
       for (const off of [0, 20 * minuteMs, -20 * minuteMs, 4_000]) {
         const { clock } = node(off)
         await isRight(clock)
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it("equals this machine's clock if that agrees with the database's clock", async () => {
+    it("equals this machine's clock if it agrees with the database's clock", async () => {
       const { clock } = node(0)
       // The database runs on this machine, so both clocks agree.
       for (let n = 0; n < 5; n++) await clock.measure()
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       const notices: DriftNotice[] = []
       const clock = sharedClock({
         db: slow,
-        // The database's clock keeps real time, so this node appears to be up to 40 s ahead of it.
+        // The database's clock runs in real time, so this node appears to be up to 40 s ahead.
         wall: () => begun + state.passed,
         monotonic: () => state.passed,
         onDrift: (notice) => void notices.push(notice),
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.deepEqual([notices, clock.isUsable()], [[], true])
     })
 
-    it('reports the start and the end of a drift once each, and a flapping clock at most once a minute', async () => {
+    it('reports the start and the end of a drift once each, and an alternating drift at most once a minute', async () => {
       const state = node(40_000)
       const tick = async (off: number) => {
         state.off = off
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       assert.ok(told >= 1 && told <= 11, `${told} notices in ten minutes`)
     })
 
-    it('detects that the system clock was set forwards or backwards, and ignores the normal passage of time', async () => {
+    it('detects when the system clock is set forwards or backwards, and ignores the normal passage of time', async () => {
       const state = node(0)
       await state.clock.measure()
       state.off = -20 * minuteMs
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
 
   describe('sweepClock', () => {
     const start = Date.parse('2026-03-01T12:00:00.000Z')
-    /** The time shown by the test database's clock, which is a row that the test writes. */
+    /** The time on the test database's clock, which is a row that the test writes. */
     const shown = sql`(select cast(value as double precision) from settings where name = 'clock')` as RawBuilder<number>
     let passed = 0
     let jumps: ClockJumped[]
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
           .values({ name: 'clock', value: String(at) })
           .execute()
       })
-    /** Lets `ms` milliseconds pass, sets the database's clock to `at`, and returns the sweep clock's time since the start. */
+    /** Lets `ms` pass, sets the database's clock to `at`, and returns the sweep clock's time since the start. */
     const after = async (ms: number, at: number) => {
       passed += ms
       await set(at)
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       assert.deepEqual(jumps, [])
     })
 
-    it("advances only in real time while the database's clock is 20 minutes ahead after a jump", async () => {
+    it("advances only in real time after the database's clock has jumped 20 minutes ahead", async () => {
       await after(0, start)
       for (let n = 1; n <= 3; n++) assert.equal(await after(minuteMs, start + (20 + n) * minuteMs), n * minuteMs)
       assert.deepEqual([jumps.length, jumps[0] instanceof ClockJumped], [1, true])
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.equal(jumps.length, 2)
     })
 
-    it('trusts a clock again if it stays ahead for longer than the lifetime of any token', async () => {
+    it("trusts the database's clock again once it has stayed ahead for longer than any token lives", async () => {
       await after(0, start)
       const ahead = start + 20 * minuteMs
       for (let n = 1; n <= 25; n++) assert.equal(await after(hourMs, ahead + n * hourMs), n * hourMs)

@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.equal((await db.read.selectFrom('products').select('name').execute()).length, 1)
     })
 
-    it('completes when 500 units run concurrently', async () => {
+    it('completes even if 500 units run concurrently', async () => {
       await Promise.all(Array.from({ length: 500 }, (_, at) => add(`P${at}`)))
       const count = db.read.selectFrom('products').select((products) => products.fn.countAll<number>().as('count'))
       assert.equal(Number((await count.executeTakeFirstOrThrow()).count), 500)
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('changes rows in a unit, returns the number of changed rows, and is rolled back with the unit', async () => {
+    it('returns the number of rows that it changed in a unit, and is rolled back with the unit', async () => {
       await add('a', 'b', 'c')
       const reprice = db.prepare(db.read.updateTable('products').set({ price: 0 }).where('price', '>=', 0))
       const returning = db.prepare<Product>(db.read.deleteFrom('products').where('name', '=', '').returning('name'))
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       assert.deepEqual({ ...found }, { title: '🖋 "\\\u0001', genre: null })
     })
 
-    it('are numbers if they are counts', async () => {
+    it('are numbers if they are results of count(*)', async () => {
       const { rows } = await sql<{ count: number }>`select count(*) as count from products`.execute(db.read)
       assert.equal(rows[0]?.count, 0)
     })

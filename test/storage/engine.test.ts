@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  /** Errors that are neither conflicts nor outages, but internal errors (500). */
+  /** Errors that are neither conflicts nor outages and therefore internal errors (500). */
   const isFault = (error: unknown) => !db.engine.isDuplicate(error) && !db.engine.isUnavailable(error)
   const setting = (tx: Queryable, name: string, value: string | null = 'x') =>
     tx
@@ -98,7 +98,7 @@ onSqlite((engine) => {
       await place.remove()
     })
 
-    it('uses the primary result code: false for constraints and misuse', () => {
+    it('depends on the primary result code, and is false for constraints and misuse', () => {
       const of = (errcode: number) => sqlite.isUnavailable(Object.assign(new Error(), { errcode }))
       // BUSY_SNAPSHOT, IOERR_READ, IOERR_FSYNC, CANTOPEN_FULLPATH, FULL, READONLY_DBMOVED
       for (const code of [517, 266, 1_034, 782, 13, 1_032]) assert.equal(of(code), true, String(code))
@@ -144,7 +144,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('is true when the server exceeds the short timeouts of a connection for counters', async () => {
+    it('is true when the server does not respond within the short timeouts of a connection for counters', async () => {
       const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
       await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
       const silent = hasty.write(async (tx) => {
@@ -198,7 +198,7 @@ onPostgres((engine) => {
       while ((await isAlive()) > 0);
       await db.ping()
     }
-    /** Runs work during which connections break; an unhandled error event would end the process. */
+    /** Runs work in which connections break; an unhandled error event would end the process. */
     const survives = async (work: () => Promise<void>) => {
       const uncaught: unknown[] = []
       const note = (error: unknown) => void uncaught.push(error)
@@ -209,7 +209,7 @@ onPostgres((engine) => {
     }
     const ownPid = 'select pg_backend_pid() as pid'
 
-    it('is true when the connection breaks between two statements, and the process keeps running (F-PG-02)', () =>
+    it('is true when the connection breaks between two statements; the process keeps running (F-PG-02)', () =>
       survives(async () => {
         const errors: unknown[] = []
         for (let time = 0; time < 12; time++) {
@@ -225,7 +225,7 @@ onPostgres((engine) => {
     it('is true when the connection is refused', () =>
       unavailable(openDatabase('postgres://plinth@127.0.0.1:1/plinth')))
 
-    it('is true for error classes connection, resources and shutdown, and false for data and syntax', () => {
+    it('is true for the error classes for connections, resources and shutdown, and false for data and syntax', () => {
       const of = (code: string) => postgres.isUnavailable(Object.assign(new Error(), { code }))
       for (const code of ['08006', '53100', '53300', '57P01', '57P03', '55P03', '57014', '25006', '40001', '40P01']) {
         assert.equal(of(code), true, code)

@@ -13,7 +13,7 @@ import { forEachEngine } from '../support/engines.ts'
 
 const customers = collection({ path: '/customers', noun: 'customer', body: Type.Object({ name: Title }) })
 const companies = collection({ path: '/companies', noun: 'company', body: Type.Object({ name: Title }) })
-/** The tables of a service whose invoices have this field besides their title. */
+/** Returns the tables of a service with invoices that have a title and the given field. */
 const tablesWith = (field: Record<string, TSchema>, more: object = {}) => {
   const body = Type.Object({ title: Title, ...field })
   const invoices = collection({ path: '/invoices', noun: 'invoice', body, search: ['title'], ...more })
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrateTo(optional), [])
     })
 
-    it('are added to a column whose rows all refer to existing rows, which stay', async () => {
+    it('are added to an existing column if all its values refer to existing rows; no row changes', async () => {
       await migrateTo(plain)
       await addCustomer()
       for (const id of [1, null, 1]) await addInvoice(id)
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
       await assert.rejects(run('delete from resource_customers'), /foreign key/i)
     })
 
-    it('are refused for rows that refer to none, naming how many and how to find them', async () => {
+    it('are rejected if rows refer to missing rows, with their number and a query that finds them', async () => {
       await migrateTo(plain)
       await addCustomer()
       for (const id of [1, 7, null, 8]) await addInvoice(id)
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
       await enforced()
     })
 
-    it('follow a declaration that names another collection, or none', async () => {
+    it('change when the field refers to a different collection, and are dropped when it no longer refers to any', async () => {
       await migrateTo(optional)
       await addInvoice(null)
       await migrateTo({ customerId: Type.Optional(Ref(companies)) })
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await values(), [null, 99])
     })
 
-    it('are added to and removed from a column of a unique tuple, whose index stays', async () => {
+    it('are added to and dropped from a column of a unique tuple without affecting its index', async () => {
       const together = { unique: [['title', 'customerId']] }
       const tuples = async () =>
         (await db.write((tx) => db.engine.indexesOf('resource_invoices').execute(tx))).rows
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await foreignKeys(), await tuples()], [[], []])
     })
 
-    it('of a field that is no longer declared end with the statements that the message shows', async () => {
+    it('are dropped, once the field is no longer declared, by the statements in the error message', async () => {
       await migrateTo(optional)
       await addCustomer()
       await addInvoice(1)

@@ -12,7 +12,7 @@ onSqlite((engine) => {
     })
 
     const post = (name: string) => service.send({ method: 'POST', url: '/products', payload: { name, price: 1 } })
-    /** Limits the database to this many pages; beyond the limit, SQLite reports the same error as for a full disk. */
+    /** Limits the database to this many pages; above the limit, SQLite reports the same error as for a full disk. */
     const allow = (pages: number) =>
       service.db.write((tx) => sql`pragma max_page_count = ${sql.lit(pages)}`.execute(tx))
     const fill = (name: string) =>
@@ -42,7 +42,7 @@ onSqlite((engine) => {
       assert.deepEqual(await settings(), before)
     })
 
-    it('responds to writes with 503 and Retry-After, and to reads with 200', async () => {
+    it('leads to 503 with Retry-After for writes, and to 200 for reads', async () => {
       await allow(1)
       const long = 'x'.repeat(200)
       const answers = await Promise.all(Array.from({ length: 300 }, (_, at) => post(`${at} ${long}`.slice(0, 200))))
@@ -62,7 +62,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/readyz' })).statusCode, 200)
     })
 
-    it('responds to writes with 201 again as soon as there is space, without a restart', async () => {
+    it('leads to 201 for writes again as soon as there is space, without a restart', async () => {
       await allow(1_000_000)
       assert.equal((await post('After')).statusCode, 201)
       await fill('c')

@@ -15,7 +15,7 @@ onSqlite((engine) => {
   describe('group commit', () => {
     let place: Place
     let db: Database
-    /** A second connection, which SQLite treats like a separate process. */
+    /** A second connection, which SQLite treats like a connection from another process. */
     let other: DatabaseSync
     beforeEach(async () => {
       place = await engine.place()
@@ -39,7 +39,7 @@ onSqlite((engine) => {
     const outcomes = async (writes: Promise<unknown>[]) =>
       (await Promise.allSettled(writes)).map(({ status }) => status)
 
-    it('rolls back a failed unit completely, and no other unit', async () => {
+    it('rolls back a failed unit completely, but no other unit', async () => {
       const failing = db.write(async (tx) => {
         await insert(tx, 'b1')
         await insert(tx, 'b2')
@@ -79,7 +79,7 @@ onSqlite((engine) => {
         const own = await tx.selectFrom('settings').select('name').execute()
         behind = { answered: [...answered], seen: seen(), own: own.length }
       })
-      // Queued after `last` but in the same event loop iteration, so it shares the commit.
+      // This unit is queued after `last`, but in the same event loop iteration, so both share a commit.
       const first = add('a').then(note('a'))
       await Promise.all([last.then(note('last')), first])
       assert.deepEqual(behind, { answered: [], seen: [], own: 0 })
@@ -107,7 +107,7 @@ onSqlite((engine) => {
     })
 
     for (const count of [500, 1_200]) {
-      it(`stores ${count} concurrent writes in order of arrival before they resolve`, async () => {
+      it(`stores ${count} concurrent writes in order of arrival, before they resolve`, async () => {
         const ids = await Promise.all(
           Array.from({ length: count }, (_, at) =>
             db.write(async (tx) => {
@@ -124,7 +124,7 @@ onSqlite((engine) => {
       })
     }
 
-    it('stores the remaining writes when every third of 500 concurrent writes fails', async () => {
+    it('stores all other writes when every third of 500 concurrent writes fails', async () => {
       const writes = Array.from({ length: 500 }, (_, at) =>
         db.write(async (tx) => {
           await insert(tx, `n${at}`)
@@ -153,7 +153,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['ours', 'theirs'])
     })
 
-    it('rejects a write as unavailable if the lock is never released, and retries for the next write', async (t) => {
+    it('rejects a write as unavailable if the lock is not released in time, and tries again for the next write', async (t) => {
       t.mock.timers.enable({ apis: ['setTimeout', 'Date'] })
       let locked = true
       const begin = () => {

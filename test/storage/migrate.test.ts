@@ -36,7 +36,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await names(db), run)
     })
 
-    it('runs no migration twice, and preserves existing rows at the next start', async () => {
+    it('runs no migration twice, and preserves existing rows', async () => {
       const db = await open()
       await migrate(db)
       await db.write((tx) => tx.insertInto('settings').values({ name: 'kept', value: 'x' }).execute())
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.read.selectFrom('settings').select('name').execute(), [{ name: 'kept' }])
     })
 
-    it('runs each migration once when several nodes start at the same time', async () => {
+    it('runs each migration once if several nodes start concurrently', async () => {
       const nodes = await Promise.all([open(), open(), open()])
       const runs = await Promise.all(nodes.map((node) => migrate(node)))
       const all = runs.flat()
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it("assigns existing deliveries to their webhook's owner, or otherwise to their event's owner", async () => {
+    it("assigns existing deliveries to their webhook's owner or, without a webhook, to their event's owner", async () => {
       const db = await open()
       await migrate(db)
       const event = { type: 'user.created', ownerClient: 'causer', ownerSubject: '7', body: '{}', callbackUrl: null }
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('records for existing rows whether their first revision was made in the same second', async () => {
+    it('records, for existing rows, whether their first revision was created in the same second', async () => {
       const db = await open()
       const column = {
         kind: 'text',
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       await assert.rejects(db.read.selectFrom('users').selectAll().execute())
     })
 
-    it('changes nothing when a migration fails', async () => {
+    it('changes nothing if a migration fails', async () => {
       const db = await open()
       await db.write((tx) => sql`create table tasks (id integer)`.execute(tx))
       await assert.rejects(migrate(db), /already exists|duplicate column/)

@@ -21,7 +21,7 @@ import { judge, noteStatements, type Statement } from '../support/statements.ts'
 const rows = 20_000
 const owner = 'cli_large'
 
-/** Statements that may sort or scan, because something else bounds the number of rows. */
+/** Statements that may sort or scan, because the number of rows is bounded in another way. */
 const bounded: [text: RegExp, reason: string][] = [
   [/from "attempts".* order by "attempt"/, 'the tries of one page of deliveries'],
   [
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
         (await make('/api/clients', { name: 'Made', scopes: ['reports:read'], grants: ['client_credentials'] })).id,
       key: async () => (await make('/api/keys', { name: 'Made' })).id,
     }
-    /** Requests the first page, then follows the `next` link and its `prev` link. */
+    /** Requests the first page, follows its `next` link, and then follows the `prev` link. */
     const walk = async (url: string, by = admin) => {
       const targetOf = (link: unknown, rel: string) => new RegExp(`<([^>]+)>; rel="${rel}"`).exec(String(link))?.[1]
       const first = await send('GET', url, undefined, by)

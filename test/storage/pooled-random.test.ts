@@ -22,7 +22,7 @@ describe('pooledRandom', () => {
     for (let n = 0; n < 5_000; n++) assert.equal(random((n % 16) + 1).length, (n % 16) + 1)
   })
 
-  it('never changes bytes that it has returned', () => {
+  it('never changes bytes after returning them', () => {
     const random = pooledRandom(randomBytes)
     const first = random(16)
     const before = first.toString('hex')
@@ -30,7 +30,7 @@ describe('pooledRandom', () => {
     assert.equal(first.toString('hex'), before)
   })
 
-  it('bypasses the pool for requests as long as a secret', () => {
+  it('does not use the pool for requests that are as long as a secret', () => {
     const asked: number[] = []
     const random = pooledRandom((size) => {
       asked.push(size)

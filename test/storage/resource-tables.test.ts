@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     const migrateTo = (...columns: ResourceColumn[]) => migrate(db, { tables: [table(...columns)] })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
     let reads = 0
-    // Reads with a new statement on the connection that changes the table: other connections may still use the old schema.
+    // Reads on the connection that changes the table, because other connections may still use the old schema.
     const rows = async () => {
       const query = sql.raw<Record<string, unknown>>(`select * from resource_notes order by id -- ${++reads}`)
       return (await db.write((tx) => query.execute(tx))).rows
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       for (const statement of statements) await run(statement)
     }
 
-    it('creates a new table with an index for each filter and sort, and changes nothing at the second start', async () => {
+    it('creates a new table with an index for each filter and sort; a second start changes nothing', async () => {
       const statements = await migrateTo(title, rating, column('code', { kind: 'exact', unique: true }))
       assert.match(String(statements[0]), /^create table "resource_notes" /)
       assert.deepEqual(await indexes(), ['code unique', 'created_at', 'rating', 'title_key', 'updated_at'])
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrateTo(title, rating, column('code', { kind: 'exact', unique: true })), [])
     })
 
-    it('creates the table once when several nodes start at the same time', async () => {
+    it('creates the table once if several nodes start concurrently', async () => {
       const all = await Promise.all([migrateTo(title), migrateTo(title), migrateTo(title)])
       assert.equal(all.filter((done) => done.length > 0).length, 1)
     })
@@ -105,7 +105,7 @@ forEachEngine((engine) => {
       assert.deepEqual(recorded, [{ name: 'books' }, { name: 'products' }, { name: 'users' }])
     })
 
-    it('adds an optional field, an index, and the case-folded text for existing rows, without losing rows', async () => {
+    it('adds an optional field, an index, and the case-folded text of existing rows, without losing rows', async () => {
       await migrateTo(column('title', { required: true }), rating)
       for (let n = 0; n < 3; n++) await add({ title: `Ä ${n}`, rating: n }, column('title'), rating)
       const text = column('text', { folded: true })
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), ['created_at', 'rating', 'title_key', 'updated_at'])
     })
 
-    it('fills the companion column with an empty string in rows that have no value, at every start', async () => {
+    it('fills the case-folded column with an empty string in rows that have no value, at every start', async () => {
       const genre = column('genre', { folded: true, indexed: true })
       await migrateTo(title, genre)
       await add({ title: 'T' }, title, genre)
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
       await migrateTo(title, changed)
       const [row] = await rows()
       assert.deepEqual([row?.rating, row?.rating_old ?? row?.ratingOld], [null, 5])
-      // The type is changed back; the table now has the case-folded companion column.
+      // Changes the type back; the table now has a case-folded column.
       await run('alter table resource_notes drop column rating_old')
       const back = await mismatchOf(title, rating)
       await follow(back)
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.equal((await rows())[0]?.rating_old ?? (await rows())[0]?.ratingOld, 5)
     })
 
-    it('rejects a new required field if the table has rows, and adds it if the table is empty', async () => {
+    it('rejects a new required field if the table has rows, but adds it if the table is empty', async () => {
       await migrateTo(title)
       const color = column('color', { required: true, folded: true, indexed: true })
       await add({ title: 'T' }, title)
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrateTo(title, rating), [], 'optional again')
     })
 
-    it('rejects a change of uniqueness, with the index to create or to drop', async () => {
+    it('rejects a change of uniqueness, with the statement that creates or drops the index', async () => {
       await migrateTo(title)
       await add({ title: 'T' }, title)
       const unique = { ...title, unique: true }

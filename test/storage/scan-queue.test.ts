@@ -40,7 +40,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all(answers), ['a1', 'a2', 'b1', 'c1'])
   })
 
-  it('schedules accounts round-robin: fifty scans by one account delay a scan by another account by one scan', async () => {
+  it('schedules accounts round-robin: fifty scans by one account delay another account’s scan by only one scan', async () => {
     const { run, started, endNext } = queueOf({ running: 1 })
     const many = Array.from({ length: 50 }, (_, at) => run('a', `a${at}`))
     const few = [run('b', 'b0'), run('b', 'b1'), run('c', 'c0')]
@@ -59,7 +59,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all([...a.slice(0, 3), ...others.slice(0, 2)]), ['a', 'a', 'a', 'b', 'c'])
   })
 
-  it('rejects waiting and running scans at the time limit, and holds the slot of a running scan until it ends', async () => {
+  it('rejects waiting and running scans at the time limit, but keeps a running scan’s slot occupied until the scan ends', async () => {
     const { run, timers, started, running, endNext } = queueOf({ running: 1 })
     const [first, second] = [run('a'), run('b')]
     timers.pass(4_999)

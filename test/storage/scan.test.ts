@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     })
     after(() => db.close())
 
-    /** Returns a read that takes seconds or minutes: it joins every pair or every triple of rows. */
+    /** Returns a query that takes seconds or minutes, because it joins every pair or every triple of rows. */
     const long = (factor: 'pairs' | 'triples', to = db) => {
       const names = factor === 'pairs' ? ['one', 'two'] : ['one', 'two', 'three']
       const tables = names.map((name) => sql`products as ${sql.ref(name)}`)
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await db.scan(query, { account: 'a' }), [{ nameKey: 'n7', createdAt: '2026-01-01' }])
     })
 
-    it('sees every write acknowledged before it', async () => {
+    it('sees every write acknowledged before the scan', async () => {
       const named = product().where('name', 'like', 'Fresh%')
       for (let count = 1; count <= 20; count++) {
         const row = { name: `Fresh ${count}`, nameKey: `fresh ${count}`, price: 1, revision: 1 }
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
         answered++
       }
       assert.ok(Number((await scanned)[0]?.lengths) > 0)
-      // On the main thread this scan would block all later reads.
+      // On the main thread, this scan would block all later reads.
       assert.ok(answered > 20, `${answered} reads were answered meanwhile`)
     })
 
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
       await scanned
     })
 
-    it('rejects a scan at the time limit, frees its slot, and runs the next one', async () => {
+    it('rejects a scan at the time limit, frees its slot, and runs the next scan', async () => {
       const timers = drivenTimers()
       const other = await openDatabase(db.url, { setTimer: timers.later })
       const one = other.read.selectFrom('products').select('id').limit(1)
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       timers.pass(5_000)
       await Promise.all(refused)
       assert.ok(db.engine.isUnavailable(await scans[0]?.catch((error) => error)))
-      // The time limit of this scan does not expire.
+      // This scan is not rejected, because its time limit does not expire.
       assert.equal((await other.scan(one, { account: 'b' })).length, 1)
       await other.close()
     })
@@ -114,7 +114,7 @@ onPostgres((engine) => {
     const sleep = (seconds: number) => sql`select pg_sleep(${sql.lit(seconds)})`.compile(db.read)
     const alive = sql<{ alive: number }>`select 1 as alive`
 
-    it('are separate for admission checks, scans and other requests', async () => {
+    it('for admission checks, scans and other requests are separate', async () => {
       const order: string[] = []
       const slow = [
         ...Array.from({ length: 30 }, () => db.read.executeQuery(sleep(0.5))),
@@ -137,7 +137,7 @@ onPostgres((engine) => {
       await Promise.all(scans)
     })
 
-    it('are limited to one for scans by the same account', async () => {
+    it('for scans are limited to one per account', async () => {
       const scans = Array.from({ length: 6 }, () => db.scan({ compile: () => sleep(0.2) }, { account: 'a' }))
       const most = sql<{ count: number }>`select count(*) as count from pg_stat_activity
         where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`

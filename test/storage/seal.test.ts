@@ -7,7 +7,7 @@ const key = Buffer.alloc(32, 7)
 const { seal, open, digest } = sealer(key, randomBytes)
 
 describe('seal', () => {
-  it('decrypts text at the location that it was encrypted for', () => {
+  it('decrypts text at the location for which it was encrypted', () => {
     for (const text of ['hunter2', '', 'ä🖋\0', 'x'.repeat(10_000)]) assert.equal(open(seal(text, 'a:1'), 'a:1'), text)
   })
 
@@ -18,7 +18,7 @@ describe('seal', () => {
     assert.equal(Buffer.from(first.slice(3), 'base64url').includes('hunter2'), false)
   })
 
-  it('rejects text that was moved, altered or truncated, or encrypted under a different key', () => {
+  it('rejects text that was moved, altered, truncated or encrypted with a different key', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.throws(() => open(sealed, 'a:2'))
     assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))
@@ -33,7 +33,7 @@ describe('seal', () => {
 })
 
 describe('digest', () => {
-  it('is equal only for the same secret at the same location under the same key', () => {
+  it('is equal only for the same secret at the same location with the same key', () => {
     assert.equal(digest('hunter2', 'a:1'), digest('hunter2', 'a:1'))
     const others = [
       digest('hunter3', 'a:1'),

@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       return rows
     }
 
-    it('yields no page if there are no rows', async () => {
+    it('yields no pages if there are no rows', async () => {
       const snapshot = await snapshotOf()
       assert.equal(await snapshot.count(products()), 0)
       assert.deepEqual(await rowsOf(snapshot, products()), [])
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await rowsOf(snapshot, named), [[2, hostile, 2]])
     })
 
-    it('sorts by several terms across pages, even in mixed directions', async () => {
+    it('sorts by several terms across pages, even in different directions', async () => {
       await add(Array.from({ length: 2_300 }, (_, n) => [`p${n}`, n % 7]))
       const mixed = products({
         order: [

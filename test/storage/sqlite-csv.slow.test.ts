@@ -16,7 +16,7 @@ import type { Snapshot } from '../../src/storage/snapshots/snapshot.ts'
 
 const seed = Number(process.env.SEED ?? 20_261_121)
 
-/** Text that SQLite can write as CSV, and text whose page is read as rows. */
+/** Text that SQLite can write as CSV, and text for which a page is read as rows instead. */
 const sure = [
   '',
   ' ',
@@ -142,7 +142,7 @@ describe('CSV written by SQLite page by page', () => {
     return text
   }
 
-  /** Asserts that the file equals the CSV format's file; returns the number of pages read as records and as rows. */
+  /** Asserts that the file equals the CSV format's output; returns how many pages were read as records and as rows. */
   async function samePages(of = columns, descending?: boolean) {
     const snapshot = await openSnapshot(url)
     const pages = { records: 0, rows: 0 }
@@ -193,7 +193,7 @@ describe('CSV written by SQLite page by page', () => {
     }
   })
 
-  it('falls back to rows for pages whose records might be wrong, and then tries records less often', async () => {
+  it('reads pages as rows if their records might be wrong, and then tries records less often', async () => {
     fill(times(5_000, (n) => [n === 600 ? '"' : 'A', n === 4_000 ? 1 / 3 : 0.5]))
     assert.deepEqual(await samePages(), { records: 16, rows: 4 })
     file.exec('delete from cells')
@@ -201,7 +201,7 @@ describe('CSV written by SQLite page by page', () => {
     assert.deepEqual(await samePages(), { records: 0, rows: 40 })
   })
 
-  it('is not used for JSON cells or with several sort terms', async () => {
+  it('is not used for JSON cells or for several sort terms', async () => {
     assert.equal(readOf({ json: 'json' }).csvPages, undefined)
     const order = ['number', 'n'].map((column) => ({ term: sql.raw(column), descending: false }))
     const cells = [{ term: sql.raw('n'), type: 'integer' as const }]

@@ -22,7 +22,7 @@ describe('the lock of a served SQLite file', () => {
     return true
   }
 
-  it('rejects a second owner on every path to the file, with the process id and start time of the first', async () => {
+  it('rejects a second owner on every path to the file, with the process id and start time of the first owner', async () => {
     const db = await openDatabase(url)
     await migrate(db)
     symlinkSync(folder, `${folder}-link`)
@@ -32,7 +32,7 @@ describe('the lock of a served SQLite file', () => {
     for (const same of [url, join(folder, 'plinth.db'), `file:${folder}-link/plinth.db`, join(folder, 'other.db')]) {
       assert.throws(() => lockSqlite(same, now), inUse)
     }
-    // The rejected attempts did not release the lock, and the database itself is not locked.
+    // The rejected attempts have not released the lock, and the database itself is not locked.
     assert.throws(() => lockSqlite(url, now), inUse)
     await db.write((tx) => tx.deleteFrom('products').execute())
     await db.close()
@@ -40,7 +40,7 @@ describe('the lock of a served SQLite file', () => {
     lockSqlite(url, now)?.()
   })
 
-  it('locks one file but not other files in the same folder', () => {
+  it('locks only one file, not the other files in the same folder', () => {
     const [one, other] = [lockSqlite(join(folder, 'one.db'), now), lockSqlite(join(folder, 'two.db'), now)]
     one?.()
     other?.()

@@ -16,7 +16,7 @@ const rows = maxSwept * 2 + 100
 const old = '2020-01-01T00:00:00.000Z'
 const now = () => Date.parse('2026-03-01T12:00:00.000Z')
 
-/** Expired and current rows by table, as SQL for the columns of the row numbered `n`. */
+/** For each table, an expired and a current row, as SQL expressions for the columns of row number `n`. */
 const cases: [
   table: string,
   columns: string,

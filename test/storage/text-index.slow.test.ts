@@ -41,13 +41,13 @@ const found = async (db: Database, value: string) => {
 }
 
 describe('trigramQuery', () => {
-  it('queries each distinct trigram of code points once, with quotation marks escaped', () => {
+  it('returns each distinct trigram of code points once, with quotation marks escaped', () => {
     assert.equal(trigramQuery('abcd'), '"abc" AND "bcd"')
     assert.equal(trigramQuery('aaaaa'), '"aaa"')
     assert.equal(trigramQuery('𝒜"b'), '"𝒜""b"')
   })
 
-  it('returns undefined for shorter text, and queries a sample of trigrams for long text', () => {
+  it('returns undefined for text shorter than a trigram, and only a sample of the trigrams for long text', () => {
     assert.equal(trigramQuery('𝒜𝓑'), undefined)
     const long = trigramQuery(Array.from({ length: 300 }, (_, n) => String.fromCodePoint(0x4e00 + n)).join(''))
     assert.ok((long?.split(' AND ').length ?? 0) <= 24)
@@ -94,7 +94,7 @@ onSqlite((engine) => {
       assert.equal((await sql`select 1 from search_indexes`.execute(db.read)).rows.length, 0)
     })
 
-    it('finds rows once it is built, including rows that were later added or changed, but not deleted rows', async () => {
+    it('finds rows once it is built, including rows added or changed later, but not deleted rows', async () => {
       await add(db, ...needles)
       await indexed()
       assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
@@ -118,7 +118,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'ne'), [1, 3, 5])
     })
 
-    it('is rebuilt when its file is missing', async () => {
+    it('is rebuilt if its file is missing', async () => {
       await add(db, ...needles)
       await indexed()
       await db.close()
@@ -164,7 +164,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'needle'), [2, 4])
     })
 
-    it('is retried a minute after a failed build, which is logged; until then, searches still find all rows', async () => {
+    it('is not rebuilt at once after a failed build, which is logged; searches still find all rows', async () => {
       await add(db, ...needles)
       copyFileSync(new URL(import.meta.url).pathname, `${path}-search`)
       while (errors.length === 0) assert.deepEqual(await found(db, 'needle'), [1, 3, 5])
@@ -195,7 +195,7 @@ onPostgres((engine) => {
       return errors
     }
 
-    it('is built in the background, is rebuilt when the searched fields change, and finds rows by substring', async () => {
+    it('is built in the background, finds rows by substring, and is rebuilt when the searched fields change', async () => {
       const db = await engine.database()
       try {
         await add(db, ...Array.from({ length: 200 }, (_, n) => `Hay ${n}`), 'One needle')
@@ -217,7 +217,7 @@ onPostgres((engine) => {
       }
     })
 
-    it('requires an extension; if it is missing, the migration fails with its name and the statement to run', async () => {
+    it('requires an extension; if it is missing, the migration fails with its name and the statement that installs it', async () => {
       const { url, remove } = await engine.place()
       const admin = await openDatabase(url)
       await sql

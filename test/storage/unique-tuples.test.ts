@@ -12,11 +12,11 @@ import { rowsOf } from '../../src/storage/rows/rows.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const fields = { tenant: Line(1, 40), name: Type.Optional(Line(1, 40)), size: Type.Optional(Type.Integer()) }
-/** A row without the companion columns that only compared fields have. */
+/** Inserts a row into a table without case-folded columns, which only filters, sorts and unique fields have. */
 const plainRow = `insert into resource_notes (tenant, revision, created_at, updated_at) values ('a', 1, '', '')`
 const together = { unique: [['tenant', 'name']] }
 
-/** A declaration of notes whose options are not typed, because its fields vary. */
+/** Returns the table of a notes collection; its options are untyped, because the fields vary. */
 const notes = (properties: Record<string, TSchema>, more: object = {}) =>
   tableOf(collection({ path: '/notes', noun: 'note', body: Type.Object(properties), ...more } as never).declaration)
 
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrateTo(fields, { unique: [['name', 'tenant']] }), [])
     })
 
-    it('creates it on an empty table, and with a new optional field', async () => {
+    it('creates the index on an empty table, and with a new optional field', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       await migrateTo(fields, together)
       assert.deepEqual(await indexes(), ['tenant_key,name_key'])
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await indexes()).sort(), ['tenant_key,color', 'tenant_key,name_key'])
     })
 
-    it('creates the index of a filter by the first field of a tuple', async () => {
+    it('creates a separate index for a filter by the first field of a tuple', async () => {
       await migrateTo(fields, together)
       const statements = await migrateTo(fields, { ...together, filters: ['tenant'] })
       assert.deepEqual(statements, [
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('rejects it on a table with rows, with the index to create, which compares as the service does', async () => {
+    it('rejects a new tuple for a table with rows, with the statement that creates the case-insensitive index', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       await add({ tenant: 'a', name: null })
       await add({ tenant: 'A', name: null })
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       await assert.rejects(add({ tenant: 'A', name: 'X' }), (error) => db.engine.isDuplicate(error))
     })
 
-    it('rejects it with the number of rows that share their values', async () => {
+    it('rejects a new tuple if rows have the same values, with the number of such rows', async () => {
       await migrateTo(fields, { filters: ['tenant', 'name'] })
       for (const name of ['x', 'X', 'y', null, null]) await add({ tenant: 'a', name })
       assert.match(
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('rejects it on fields whose case-folded text is not stored yet, then accepts them in the recommended order', async () => {
+    it('rejects a new tuple if its fields have no case-folded columns, but accepts it in the recommended order', async () => {
       await migrateTo(fields)
       await run(plainRow)
       const message = await mismatchOf(fields, together)
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       await migrateTo(fields, together)
     })
 
-    it('clears the empty text by which rows without a value were sorted', async () => {
+    it('clears the empty strings by which rows without a value were sorted', async () => {
       await migrateTo(fields, { filters: ['tenant'], sorts: ['name'] })
       await add({ tenant: 'a', name: null })
       await add({ tenant: 'a', name: null })
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       await migrateTo(fields, together)
     })
 
-    it('rejects a tuple that is no longer declared, with the index to drop', async () => {
+    it('rejects the removal of a tuple, with the statement that drops its index', async () => {
       await migrateTo(fields, together)
       const message = await mismatchOf(fields, { filters: ['tenant', 'name'] })
       assert.match(message, /the fields tenant and name are not declared unique together, but have a unique index/)
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await indexes(), [])
     })
 
-    it('rejects a removed or retyped field of a tuple, with statements that drop its index', async () => {
+    it('rejects the removal or a new type of a tuple’s field, with statements that drop the tuple’s index', async () => {
       const sized = { unique: [['tenant', 'size']] }
       const { size, ...others } = fields
       await migrateTo(fields, sized)
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await indexes(), size.type], [[], 'integer'])
     })
 
-    it('rejects a new default that rows would share in a tuple', async () => {
+    it('rejects a new default that would give rows the same values in a tuple', async () => {
       await migrateTo(fields, together)
       for (const size of [1, 2]) await add({ tenant: 'a', name: null, size })
       const named = { ...fields, name: Type.Optional(Type.String({ maxLength: 40, default: 'x' })) }
