@@ -29,7 +29,7 @@ import { later } from './timers.ts'
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
 
-/** A test token is simply its own content: `client|subject|scope scope`. */
+/** A test token is its own content in plain text: `client|subject|scope scope`. */
 export const token = (scopes: string, clientId = 'cli_test', subject = clientId) =>
   Buffer.from(`${clientId}|${subject}|${scopes}`).toString('base64url')
 
@@ -45,17 +45,17 @@ export interface TestApp {
   app: FastifyInstance
   faults: unknown[]
   audit: Audit
-  /** Sends a request as if over HTTPS; by default, with every scope. */
+  /** Sends a request as if over HTTPS, by default with every scope. */
   send: (request: InjectOptions & { scopes?: string | null; token?: string }) => Promise<Response>
   clock: { now: number }
   results: ResultStore
 }
 
-/** Login page branding in tests. */
+/** The login page branding in tests. */
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
 type Settings = Partial<Parameters<typeof buildApp>[0]> & {
-  /** Rate limits, counted in this process; no limits by default. */
+  /** The rate limits, counted in this process; by default, there are none. */
   rules?: Partial<LimitRules>
 }
 
@@ -130,8 +130,8 @@ export async function testApp(
 }
 
 /**
- * Builds the app on a new database for the calling suite; it is ready before the first test. Fails the suite if a server
- * error occurred that no client received.
+ * Builds the app on a new database for the calling suite, before its first test. Fails the suite if a server error occurred
+ * that no client received.
  */
 export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {
   const service = {} as TestApp & { db: Database }
@@ -149,8 +149,8 @@ export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp
 }
 
 /**
- * For the calling suite: a new database for each test, and a function that migrates the tables of a definition and starts
- * its app. All apps are closed after the test.
+ * Creates a database for each test of the calling suite. Returns a function that migrates a definition's tables and starts
+ * its app; each app is closed after its test.
  */
 export function successiveAppsOn(engine: EngineUnderTest) {
   const state = {} as { db: Database }

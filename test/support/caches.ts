@@ -21,13 +21,16 @@ const programs: Record<CacheName, { command: string; version: string; start: typ
   varnish: { command: 'varnishd', version: '-V', start: startVarnish },
 }
 
-/** The reason to skip tests that need the cache; false if its executable is on the path. */
+/** Returns the reason to skip tests that need the cache, or false if its executable is in PATH. */
 export const cacheMissing = (name: CacheName): string | false => {
   const { command, version } = programs[name]
   return spawnSync(command, [version]).status === 0 ? false : `${command} is not installed`
 }
 
-/** Starts a real cache with its default configuration on a free port, in front of the plain HTTP service at `origin`. */
+/**
+ * Starts a real cache, with its default configuration, on a free port in front of the plain HTTP service on port
+ * `origin`.
+ */
 export async function sharedCache(name: CacheName, origin: number): Promise<SharedCache> {
   const folder = mkdtempSync(join(tmpdir(), `plinth-${name}-`))
   const port = await freePort()
@@ -58,8 +61,8 @@ export async function sharedCache(name: CacheName, origin: number): Promise<Shar
 }
 
 /**
- * Uses only the path as the cache key, as most configurations do; the service's headers determine whether and for how long
- * responses are stored.
+ * Uses only the path as the cache key, like most configurations. The response headers determine whether and for how long a
+ * response is stored.
  */
 function startNginx(folder: string, port: number, origin: number): ChildProcess {
   const file = join(folder, 'nginx.conf')

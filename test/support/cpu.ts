@@ -1,5 +1,5 @@
 /**
- * Returns the CPU time of some work in ms, excluding other processes: the minimum of three runs, because the first run
+ * Returns the CPU time that some work takes in this process, in ms: the minimum of three runs, because the first run
  * includes compilation.
  */
 export function cpuMs(work: () => void): number {

@@ -49,7 +49,7 @@ async function migratedPlace(): Promise<Place> {
 
 const urlOf = (name: string) => Object.assign(new URL(postgresUrl as string), { pathname: `/${name}` }).href
 
-/** A migrated database to copy, which is five times faster than migrating; the first test file to run creates it. */
+/** A migrated database to copy, which is five times faster than migrating. The first test file that runs creates it. */
 async function migratedTemplate(): Promise<string> {
   const name = `plinth_migrated_${digestOf(fileURLToPath(new URL('../../src/storage', import.meta.url)))}`
   const client = new pg.Client({ connectionString: postgresUrl })
@@ -58,7 +58,7 @@ async function migratedTemplate(): Promise<string> {
     await client.query('select pg_advisory_lock(hashtext($1))', [name])
     const { rowCount } = await client.query('select 1 from pg_database where datname = $1', [name])
     if (rowCount === 0) {
-      // An incomplete template must not be used.
+      // The database becomes the template, by its new name, only once its migration is complete.
       await client.query(`drop database if exists ${name}_new with (force)`)
       await client.query(`create database ${name}_new`)
       const db = await openDatabase(urlOf(`${name}_new`))
@@ -71,7 +71,7 @@ async function migratedTemplate(): Promise<string> {
   return name
 }
 
-/** Returns a digest of the source files in a folder, so that each state of the sources has its own template. */
+/** Returns a digest of a folder's source files, because each version of the sources needs its own template. */
 function digestOf(folder: string): string {
   const digest = createHash('sha256')
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
@@ -104,7 +104,7 @@ const withDatabase =
     }
   }
 
-/** Runs a suite once per engine; skips PostgreSQL unless TEST_DATABASE_URL is set. */
+/** Runs a suite once for each engine; skips PostgreSQL unless TEST_DATABASE_URL is set. */
 export function forEachEngine(suite: (engine: EngineUnderTest) => void): void {
   onSqlite(suite)
   onPostgres(suite)

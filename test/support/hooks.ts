@@ -24,7 +24,7 @@ import { type TestApp, testApp } from './app.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { eventually } from './service.ts'
 
-/** A call as the receiver saw it. */
+/** A call as seen by the receiver. */
 export interface Call {
   headers: IncomingHttpHeaders
   bytes: Buffer
@@ -33,13 +33,13 @@ export interface Call {
 export interface Receiver {
   calls: Call[]
   url: string
-  /** Returns the response status for the n-th call; default 204. */
+  /** Returns the response status for the n-th call; 204 by default. */
   status: (n: number) => number
   /** Resolves once this many calls have arrived. */
   called: (count: number) => Promise<void>
 }
 
-/** Returns true if the headers match the body and the published library accepts the signature with this secret. */
+/** Returns whether the headers match the body and the published library accepts the signature with this secret. */
 export function isSigned(secret: string, { bytes, headers }: Call): boolean {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
   const signed = new Webhook(secret).sign(String(id), new Date(Number(timestamp) * 1_000), bytes)
@@ -55,7 +55,7 @@ export interface Hooks extends TestApp {
   ahead: { ms: number }
 }
 
-/** Builds the app with a background worker that really sends; both are ready before the first test of the suite. */
+/** Builds the app with a background worker that makes real calls; both are ready before the suite's first test. */
 export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [0, 0.01]): Hooks {
   const service = { ahead: { ms: 0 } } as Hooks
   const closers: (() => unknown)[] = []
@@ -66,7 +66,7 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
     const seal = sealer(Buffer.alloc(32, 1), randomBytes)
     const now = () => Date.now() + service.ahead.ms
     const onError = (error: unknown) => faults.push(error)
-    // Jobs become due by the real clock; only signatures and stored times use the delivery clock.
+    // The real clock determines when jobs are due; only signatures and stored times use the delivery clock.
     const queue = await openQueue({ db, now: Date.now, random: Math.random, onError })
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
     const made = sender({ policy, timeoutMs: 2_000, now: Date.now })

@@ -24,7 +24,7 @@ export interface Hostile {
 interface Surroundings {
   /** The sender's clock in epoch ms. */
   now: () => number
-  /** Returns a number in [0, 1). */
+  /** Returns a random number in [0, 1). */
   random: () => number
   /** A trusted certificate, and an untrusted one. */
   trusted: { key: string; cert: string }
@@ -51,7 +51,7 @@ const raw =
     return undefined
   }
 
-/** How each receiver responds to the n-th attempt of a delivery. */
+/** How each receiver responds to a delivery's n-th attempt. */
 function answers({ random, now }: Surroundings): Record<string, Answer> {
   const started = now()
   const first =
@@ -59,7 +59,7 @@ function answers({ random, now }: Surroundings): Record<string, Answer> {
     (response, tries) =>
       tries === 1 ? bad(response) : ok(response)
   return {
-    // Bounded, because with ten attempts one delivery in a thousand would fail by chance alone.
+    // The number of failures is limited, because otherwise one delivery in a thousand would fail all ten attempts by chance.
     'half of its answers are 500': (response, tries) =>
       tries < 8 && random() < 0.5 ? status(500)(response) : ok(response),
     'hangs at first': (_response, tries) => (tries > 1 ? ok(_response) : undefined),
@@ -97,7 +97,7 @@ function answers({ random, now }: Surroundings): Record<string, Answer> {
   }
 }
 
-/** Starts twelve hostile receivers; the last of them has an untrusted certificate for an hour. */
+/** Starts twelve hostile receivers; the last one has an untrusted certificate during the first hour. */
 export async function hostileReceivers(surroundings: Surroundings): Promise<Hostile[]> {
   const plain = Object.entries(answers(surroundings)).map(([name, answer]) => receiving(name, answer, surroundings))
   return Promise.all([...plain, badlyCertified(surroundings)])

@@ -11,7 +11,7 @@ import { type Answer, eventually, type RealService, realService } from './servic
 const kills = 6
 const clients = 4
 
-/** A client operation: the same request, repeated with the same key until there is a response. */
+/** A request that a client repeats, with the same key, until it gets a response. */
 interface Operation {
   path: string
   key: string
@@ -29,10 +29,10 @@ const request = (path: string, key: string): Operation => {
   return { path, key, body: bodies[path] as object }
 }
 const paths = ['/users', '/products', '/api/reports', '/api/webhooks']
-/** Fewer than the account's webhook limit. */
+/** Fewer webhooks than an account may have. */
 const maxWebhooks = 90
 
-/** The request paths of a run, used in rotation. */
+/** Returns a function that selects the path of each request in a run, in rotation. */
 function turns() {
   let webhooks = 0
   return (turn: number): string => {
@@ -45,7 +45,7 @@ function turns() {
 const send = (service: RealService, { path, key, body }: Operation) =>
   service.call('POST', path, { body, headers: { 'idempotency-key': key } })
 
-/** Runs one process lifetime: clients send sequential requests, and the service is killed while they wait for responses. */
+/** Runs the service once: each client sends one request after another, until the service is killed while they wait. */
 async function liveAndDie(
   service: RealService,
   life: number,
@@ -60,7 +60,7 @@ async function liveAndDie(
     for (let n = 0; alive; n++) {
       const operation = request(pathOf(n + number), `k${life}-${number}-${n}`)
       operations.push(operation)
-      // A disconnected client does not know the outcome of its request, which is why idempotency keys exist.
+      // A disconnected client does not know the outcome of its request; idempotency keys exist for this case.
       const answer = await send(service, operation).catch(() => undefined)
       if (!answer) return
       operation.answer = answer
@@ -68,7 +68,7 @@ async function liveAndDie(
     }
   }
   const running = Array.from({ length: clients }, (_, number) => client(number))
-  // Measured by responses, not only by time, because a lifetime on a busy machine could pass without any response.
+  // Waits for responses rather than for a fixed time, in which a busy machine might not send any response.
   const enough = 4 + Math.floor(random() * 40)
   await eventually(`${enough} answers`, async () => answers >= enough)
   await pause(random() * 20)
@@ -79,12 +79,12 @@ async function liveAndDie(
 }
 
 /**
- * Runs kill -9 between any two steps of a POST. Asserts that a POST repeated with the same key has taken effect exactly once
- * (P8, T-RACE-03).
+ * Kills the service (kill -9) at random moments during POSTs. Asserts that a POST repeated with the same key takes effect
+ * exactly once (P8, T-RACE-03).
  */
 export function killRepeatsSuite(engine: EngineUnderTest): void {
-  describe(`kill -9 at ${kills} random moments among POSTs with keys (seed ${seed})`, () => {
-    it('repeated requests get 201 or 202, and create one resource per key', { timeout: 120_000 }, async () => {
+  describe(`kill -9 at ${kills} random moments during POSTs with keys (seed ${seed})`, () => {
+    it('201 or 202 for repeated requests, which create one resource per key', { timeout: 120_000 }, async () => {
       const place = await engine.place()
       const service = await realService({ DATABASE_URL: place.url, PLINTH_ROLES: 'api,auth' })
       try {
@@ -104,7 +104,7 @@ export function killRepeatsSuite(engine: EngineUnderTest): void {
   })
 }
 
-/** Asserts that the repeated request succeeds; a client that got a response before the kill gets an identical response. */
+/** Asserts that a repeated request succeeds, and gets the same response as before the kill if there was one. */
 async function repeated(service: RealService, operation: Operation): Promise<void> {
   const answer = await send(service, operation)
   assert.ok([201, 202].includes(answer.status), `${operation.key}: ${answer.status} ${answer.text}`)

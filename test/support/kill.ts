@@ -15,7 +15,7 @@ import type { EngineUnderTest } from './engines.ts'
 import { eventually, type RealService, realService } from './service.ts'
 import { unzip } from './zip.ts'
 
-/** The default number of kills; the long run uses KILLS=50. */
+/** The number of kills, by default; long runs set KILLS=50. */
 const kills = Number(process.env.KILLS ?? 10)
 const rows = 40_000
 export const seed = Number(process.env.SEED ?? Date.now() % 100_000)
@@ -48,7 +48,7 @@ async function receiver() {
   return { url: `http://127.0.0.1:${port}/hook`, seen, close: () => server.close() }
 }
 
-/** Creates a migrated database with this many products. */
+/** Migrates a database and adds this many products. */
 export async function seedProducts(url: string, rows: number): Promise<Database> {
   const db = await openDatabase(url)
   await migrate(db)
@@ -63,13 +63,13 @@ export async function seedProducts(url: string, rows: number): Promise<Database>
   return db
 }
 
-/** Work that was acknowledged before the service died. */
+/** The work that the service acknowledged before it was killed. */
 interface Ledger {
   products: number[]
   tasks: string[]
 }
 
-/** Submits work until the service is killed at a random moment; with `mustAccept`, only after some work was accepted. */
+/** Submits work until the service is killed at a random moment; with `mustAccept`, not before some work was accepted. */
 async function dieAtWork(
   service: RealService,
   ledger: Ledger,
@@ -94,7 +94,7 @@ async function dieAtWork(
   await cutOff
 }
 
-/** Waits for a task that has been interrupted twice to finish before the next kill: a third interruption would fail it. */
+/** Waits until no task has been interrupted twice, because a third interruption would fail the task. */
 const noLastAttempts = (db: Database) =>
   eventually('no task is at its last attempt', async () => {
     const found = await db.read
@@ -106,7 +106,10 @@ const noLastAttempts = (db: Database) =>
     return found.length === 0
   })
 
-/** Runs kill -9 at random moments: all acknowledged work is eventually completed and delivered (F-KILL, P1, P2, P4, P5). */
+/**
+ * Kills the service (kill -9) at random moments. Asserts that all acknowledged work is eventually completed and delivered
+ * (F-KILL, P1, P2, P4, P5).
+ */
 export function killSuite(engine: EngineUnderTest): void {
   describe(`kill -9 at ${kills} random moments (seed ${seed})`, () => {
     it('loses no accepted work', { timeout: 150_000 + kills * 5_000 }, async () => {
@@ -148,7 +151,7 @@ async function check(service: RealService, db: Database, ledger: Ledger, seen: S
   }
 }
 
-/** Asserts that the task completes and its file is complete: the digest matches, and the file contains every row. */
+/** Asserts that the task completes, its file matches the digest, and the file contains every row. */
 async function completed(service: RealService, id: string): Promise<void> {
   const task = await eventually(`task ${id} is completed`, async () => {
     const task = (await service.call('GET', `/api/reports/${id}/status`)).json()
@@ -167,7 +170,7 @@ async function completed(service: RealService, id: string): Promise<void> {
 const sheetRows = (workbook: Buffer): number =>
   unzip(workbook).get('xl/worksheets/sheet1.xml')?.toString().match(/<row>/g)?.length ?? 0
 
-/** Asserts that the task had exactly one event, with a valid signature and the same bytes on every attempt. */
+/** Asserts that the task has exactly one event, with a valid signature and the same bytes in every attempt. */
 async function told(db: Database, seen: Seen, secret: string, taskId: string): Promise<void> {
   const events = await db.read.selectFrom('events').select('id').where('body', 'like', `%${taskId}%`).execute()
   assert.equal(events.length, 1)

@@ -1,13 +1,13 @@
 import type { LimitRules } from '../../src/rate-limits/limiter.ts'
 
-/** Returns rate limits with only the given rules. */
+/** Returns rate limits that consist of only the given rules. */
 export const rulesOf = (rules: Partial<LimitRules>): LimitRules => ({
   ...{ general: null, anonymous: null, reports: null, webhooks: null, token: null, throttle: null },
   quotas: { requests: null, reports: null },
   ...rules,
 })
 
-/** Environment variables for a service without limits. */
+/** Environment variables that disable all limits. */
 export const withoutLimits: Record<string, string> = Object.fromEntries(
   [
     ...['PLINTH_RATE_LIMIT', 'PLINTH_RATE_LIMIT_ANONYMOUS', 'PLINTH_RATE_LIMIT_REPORTS', 'PLINTH_RATE_LIMIT_WEBHOOKS'],

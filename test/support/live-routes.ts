@@ -6,7 +6,7 @@ export interface LiveRoute {
   url: string
 }
 
-/** Returns every route of the service, parsed from the framework's route tree, except OPTIONS, which every path has. */
+/** Returns the service's routes, parsed from the framework's route tree, without OPTIONS, which every path supports. */
 export function liveRoutes(app: FastifyInstance): LiveRoute[] {
   const parts: string[] = []
   const lines = app.printRoutes({ commonPrefix: false }).split('\n')

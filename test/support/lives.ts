@@ -10,6 +10,6 @@ export const ending = JSON.stringify({
   v2: { status: 'active' },
 })
 
-/** Returns the version lifecycles that a PLINTH_VERSIONS value produces for a definition. */
+/** Returns the version lifecycles that a PLINTH_VERSIONS value specifies for a definition. */
 export const livesOf = (plans: string, definition: Definition = builtIn) =>
   versionLives(definition, readConfig({ PLINTH_VERSIONS: plans }).versions.plans)

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 
 /**
- * Starts processes that use all available CPU time; returns a function that stops them. They exit on their own after two
+ * Starts processes that use all available CPU time, and returns a function that stops them. Without it, they exit after two
  * minutes.
  */
 export function busyNeighbours(perProcessor: number): () => void {

@@ -13,7 +13,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { looks, type TestApp, testApp } from './app.ts'
 
-/** Untyped, because tests access documents by path. */
+/** Any JSON value; untyped, because tests access documents by path. */
 export type Json = ReturnType<typeof JSON.parse>
 
 export const baseUrl = 'https://localhost:8443'
@@ -23,18 +23,18 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
   version: string
 }
 
-/** A registered route, read from the app rather than the document. */
+/** A route registered in the app, independent of the document. */
 export interface LiveRoute {
   method: string
-  /** Written with `{id}`, as in the document. */
+  /** The path with parameters like `{id}`, as in the document. */
   path: string
   scope: string | undefined
   orScope: string | undefined
-  /** True for pages, scripts and browser login steps, which generated clients do not need. */
+  /** Returns true for pages, scripts and browser login steps, which generated clients do not need. */
   isForBrowsers: boolean
 }
 
-/** Paths of browser login, consent and logout, including their pages. */
+/** The paths of browser login, consent and logout, including their pages. */
 const browserPaths = /^\/oauth\/(authorize|logout|interaction|invitation)(\/|$)/
 
 function isForBrowsers({ url, schema }: RouteOptions): boolean {
@@ -55,11 +55,11 @@ export interface Documented {
   /** Returns a schema with all references inlined. */
   inlined: (schema: Json) => Json
   compile: (schema: Json) => (value: unknown) => boolean
-  /** Fails with `where` in the message unless the schema allows the value. */
+  /** Asserts that a value matches the schema; the error message contains `where`. */
   check: (schema: Json, value: unknown, where: string) => void
 }
 
-/** Builds the app with the production origin, release and authorization server, and with access to its document. */
+/** Builds the app with the origin, release and authorization server of production, and gives access to its document. */
 export async function documentedApp(db: Database, settings: object = {}): Promise<Documented> {
   const live: LiveRoute[] = []
   const stop = onEveryRoute((route) => {
@@ -83,7 +83,7 @@ function onEveryRoute(see: (route: RouteOptions) => void): () => void {
 }
 
 function reader(document: Json): Pick<Documented, 'operations' | 'at' | 'resolve' | 'inlined' | 'compile' | 'check'> {
-  // Because of binary fractions, 24.5 is not exactly a multiple of 0.01.
+  // In binary floating point, 24.5 is not an exact multiple of 0.01.
   const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true, multipleOfPrecision: 6 }))
   ajv.addSchema({ ...document, $id: 'openapi.json' })
   const compile = (schema: Json) => ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"openapi.json#/')))

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { freePort } from '../../src/start.ts'
 import { eventually } from './service.ts'
 
-/** The reason to skip tests that need Redis; false if `redis-server` is on the path. */
+/** The reason to skip tests that need Redis, or false if `redis-server` is in PATH. */
 export const redisMissing: string | false =
   spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
 
@@ -12,9 +12,9 @@ export const redisMissing: string | false =
 export interface RedisUnderTest {
   url: string
   start: () => Promise<void>
-  /** Kills the server without warning. */
+  /** Kills the server without a clean shutdown. */
   kill: () => Promise<void>
-  /** Suspends the server with its connections open; `resume` lets it continue. */
+  /** Suspends the server but leaves its connections open; `resume` lets it continue. */
   pause: () => void
   resume: () => void
   /** Sends one command and returns its reply. */

@@ -7,13 +7,13 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { freePort } from '../../src/start.ts'
 import { eventually } from './service.ts'
 
-/** The reason to skip tests that need S3; false if TEST_S3_URL is set or `versitygw` is on the path. */
+/** The reason to skip tests that need S3, or false if TEST_S3_URL is set or `versitygw` is in PATH. */
 export const s3Missing: string | false =
   process.env.TEST_S3_URL !== undefined || spawnSync('versitygw', ['--version']).status === 0
     ? false
     : 'TEST_S3_URL is not set and versitygw is not installed'
 
-/** Starts a real S3 server with an empty bucket, and sets the environment variables until the server is stopped. */
+/** Starts a real S3 server with an empty bucket, and sets the environment variables for it. */
 export async function s3Server(): Promise<{ url: string; env: Record<string, string>; stop: () => void }> {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-s3-'))
   const given = process.env.TEST_S3_URL

@@ -11,7 +11,7 @@ import { withoutLimits } from './limits.ts'
 
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
 
-/** Polls until `look` returns a value, at increasing intervals; fails with `what` at the deadline. */
+/** Calls `look`, at increasing intervals, until it returns a value; at the deadline, fails with `what` in the message. */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>, ms = 60_000): Promise<T> {
   const begun = performance.now()
   for (;;) {
@@ -49,7 +49,7 @@ export interface RealService {
 }
 
 /**
- * Starts the service as an operator would: in its own process, with TLS, a data folder, and a client that has every scope.
+ * Starts the service as an operator would: in a separate process, with TLS, a data folder and a client that has every scope.
  */
 export async function realService(env: Record<string, string> = {}): Promise<RealService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-service-'))

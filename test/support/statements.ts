@@ -4,7 +4,7 @@ import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import type { Database } from '../../src/storage/database.ts'
 
-/** A statement that the service ran, with its parameters if the query plan depends on them. */
+/** A statement that the service has run, with its parameters if the query plan depends on them. */
 export interface Statement {
   text: string
   values: readonly unknown[]
@@ -13,8 +13,8 @@ export interface Statement {
 type Spy = Pick<TestContext['mock'], 'method'>
 
 /**
- * Records each distinct statement that this process prepares or sends from now on: call it before opening the database.
- * Statements in scan threads are not recorded.
+ * From now on, records each distinct statement that this process prepares or sends, except in scan threads. Must be called
+ * before the database is opened.
  */
 export function noteStatements(mock: Spy): Map<string, Statement> {
   const seen = new Map<string, Statement>()
@@ -48,10 +48,10 @@ interface Node {
   Plans?: Node[]
 }
 
-/** More rows than any step of a query plan may read: a page of 200, or the rows that one replay examines. */
+/** The number of rows above which a step of a query plan is rejected; a page has 200 rows, and a replay examines more. */
 const maxMet = 2_500
 
-/** Tables that stay small regardless of what clients do: operators fill them, or the number of rows is fixed. */
+/** Tables that clients cannot make large, because operators fill them or the number of rows is fixed. */
 const small = new Set(['settings', 'signing_keys', 'audit_head', 'migrations', 'resource_tables'])
 
 /** Returns why the engine's plan for a statement is unacceptable; undefined if it reads a bounded number of rows. */
@@ -77,7 +77,7 @@ async function judgeSqlite(db: Database, { text }: Statement): Promise<string | 
   return unserved(text, plan)
 }
 
-/** Finds a condition that the index does not cover, so that any number of rows may be read to fill a page. */
+/** Finds a condition that the index does not cover; to fill a page, any number of rows may have to be read. */
 function unserved(text: string, plan: string): string | undefined {
   const [, table, conditions = ''] = / from "(\w+)" where (.*) order by .* limit /.exec(text) ?? []
   if (table === undefined || / from /.test(conditions)) return undefined

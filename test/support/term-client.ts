@@ -2,23 +2,23 @@ import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { lengthOf, statusOf } from '../../bench/http.ts'
 
-/** Request outcomes in a run. */
+/** The outcomes of a run's requests. */
 export interface Fates {
-  /** Requests written completely to the socket. */
+  /** The number of requests written completely to the socket. */
   written: number
   answered: number
-  /** Ids of written requests whose connection was reset before the response. */
+  /** The ids of written requests whose connection was reset before the response. */
   reset: string[]
   /**
-   * Ids of written requests whose connection was closed gracefully without a response; the access log shows which of them
-   * were handled.
+   * The ids of written requests whose connection was closed gracefully without a response; the access log shows which of
+   * them were handled.
    */
   ended: string[]
-  /** Number of 503 responses without Retry-After. */
+  /** The number of 503 responses without Retry-After. */
   bare503: number
-  /** Number of requests that could not be sent because no process was listening. */
+  /** The number of requests that could not be sent because no process was listening. */
   refused: number
-  /** Number of responses with `Connection: close`. */
+  /** The number of responses with `Connection: close`. */
   last: number
   statuses: Record<number, number>
 }
@@ -48,8 +48,8 @@ interface Connection {
 }
 
 /**
- * Uses one keep-alive connection at a time, with one request at a time, like a careful client: sends nothing on a connection
- * that was closed or whose last response had `Connection: close`.
+ * Creates a careful client, which uses one keep-alive connection and sends one request at a time. It sends nothing on a
+ * connection that was closed or whose last response had `Connection: close`.
  */
 export function keepAliveClient(options: ClientOptions): { send: (id: string) => void; close: () => void } {
   let current: Connection | null = null
@@ -62,7 +62,7 @@ export function keepAliveClient(options: ClientOptions): { send: (id: string) =>
     })
   }
   return {
-    /** Writes a request now, or once connected; does nothing while another request is in flight. */
+    /** Writes a request as soon as the client is connected; does nothing while another request is in flight. */
     send: (id) => {
       if (current && !current.over) {
         if (current.ready && current.id === null) write(current, id)

@@ -24,11 +24,11 @@ export interface CyclesOptions {
   say: (line: string) => void
 }
 
-/** Request outcomes in a cycle, and how the service ended. */
+/** The outcomes of a cycle's requests, and how the service ended. */
 export interface Cycle extends Fates {
-  /** Requests that got no response although the access log lists them as handled. */
+  /** Requests that got no response even though the access log lists them as handled. */
   lost: string[]
-  /** The first `/readyz` status other than 200; undefined if the check came too late for a response. */
+  /** The first `/readyz` status other than 200, or undefined if the service had ended before the check. */
   readyz: number | undefined
   exitCode: number | null
   stopMs: number
@@ -106,7 +106,7 @@ const statusAt = (service: Pick<Stoppable, 'port' | 'tls'>, path: string) =>
     () => undefined,
   )
 
-/** Builds repeating sequences of four reads and a write, each request with its own id. */
+/** Returns a function that builds the request with a given id; every fifth request is a write, the others are reads. */
 async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const basic = { authorization: `Basic ${Buffer.from('boot:boot').toString('base64')}` }
@@ -123,11 +123,11 @@ async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
   }
 }
 
-/** Returns true if a cycle met every guarantee of a graceful shutdown. */
+/** Returns whether a cycle met every guarantee of a graceful shutdown. */
 export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): boolean =>
   lost.length + reset.length + bare503 === 0 && exitCode === 0 && (readyz ?? 503) === 503
 
-/** Counts requests whose connection was closed gracefully before they were read; clients send such requests again. */
+/** Counts the requests whose connection was closed gracefully before they were read; clients may send them again. */
 export const unread = ({ ended, lost }: Cycle): number => ended.filter((id) => !lost.includes(id)).length
 
 function lineOf(cycle: Cycle, at: number): string {
@@ -165,7 +165,7 @@ async function stopUnderLoad(service: Stoppable, options: CyclesOptions, at: num
 
 type Clients = ReturnType<typeof keepAliveClient>[]
 
-/** Sends requests at a fixed rate, round-robin over the clients; returns a function that stops sending. */
+/** Sends requests at a fixed rate, distributed round-robin over the clients; returns a function that stops sending. */
 function load(clients: Clients, perSecond: number, at: number): () => Promise<void> {
   const begunMs = performance.now()
   let sent = 0

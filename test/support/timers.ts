@@ -6,7 +6,7 @@ export const later = (ms: number, run: () => void) => {
   return () => clearTimeout(timer)
 }
 
-/** Timers whose timeouts are too long to expire even on a busy machine. */
+/** Timers with timeouts so long that they do not expire, even on a busy machine. */
 export const patient = (ms: number, run: () => void) => later(ms * 100, run)
 
 /** Creates timers that the test advances. */
@@ -32,7 +32,7 @@ export function drivenTimers() {
   }
 }
 
-/** Yields to the event loop until the condition holds, limited only by the test's timeout. */
+/** Yields to the event loop until the condition holds; only the test's timeout limits the wait. */
 export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await turn()
 }

@@ -23,7 +23,7 @@ import { newOwner, seal, steps } from './webhooks.ts'
 /** The size and the seed of a run. */
 export interface FaultRun {
   events: number
-  /** Events for healthy endpoints, sent one after another while the other endpoints misbehave. */
+  /** The number of events for healthy endpoints, sent one after another while the other endpoints misbehave. */
   healthyEvents: number
   seed: number
   say: (line: string) => void
@@ -35,7 +35,7 @@ export interface FaultFigures {
   delivered: number
   /** The 99th percentile of attempts per delivery. */
   attemptsP99: number
-  /** Number of calls repeated after an endpoint had acknowledged the delivery with 2xx. */
+  /** The number of calls repeated after an endpoint had acknowledged the delivery with 2xx. */
   duplicates: number
   healthyP95Ms: number
   virtualHours: number
@@ -49,8 +49,8 @@ const waitingForHole = 200
 
 /**
  * Sends events to twelve hostile receivers and a black hole through the real queue, fan-out, sender and sockets. The clock
- * runs in real time, and skips ahead whenever there is nothing to do but wait. Asserts the requirements (F-WH) and returns
- * the measurements.
+ * runs in real time, but skips ahead when there is nothing else to do. Asserts the requirements (F-WH) and returns the
+ * measurements.
  */
 export async function faultRun(db: Database, { events, healthyEvents, seed, say }: FaultRun): Promise<FaultFigures> {
   let skewMs = 0
@@ -115,7 +115,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     say(`healthy endpoints meanwhile: p95 ${healthyP95Ms} ms`)
     assert.ok(healthyP95Ms <= 2_000, `p95 of healthy endpoints: ${healthyP95Ms} ms`)
 
-    // The black hole has not delayed other endpoints; now its owner pauses the webhook.
+    // The black hole has not delayed the other endpoints; now its owner deletes the webhook.
     await the.unsubscribe(ownerOfHole, holeId)
     await untilAllEnded()
     const virtualHours = (now() - started) / 3_600_000
@@ -140,7 +140,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
       assert.ok(due !== null, 'something waits, but nothing is due')
       skewMs += Math.max(0, due - now())
       dispatch.wake()
-      // Receivers poll the clock every few milliseconds, so that they recover in time.
+      // Receivers poll the clock every few milliseconds; the pause lets them recover.
       await pause(10)
     }
   }
@@ -160,7 +160,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
 
 type Endpoints = ReadonlyMap<Hostile, { secret: string }>
 
-/** Asserts that every event was delivered, and that each attempt had the event's exact bytes and a valid signature. */
+/** Asserts that every event was delivered, with its exact bytes and a valid signature in each attempt. */
 async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoints: Endpoints) {
   const rows = await db.read
     .selectFrom('deliveries')
@@ -180,7 +180,7 @@ async function checked(db: Database, sent: ReadonlyMap<string, Hostile>, endpoin
       if (ids.has(id)) duplicates += 1
       ids.add(id)
       assert.equal(bytes, bodies.get(id))
-      // Uses the call's own timestamp, because only the signature is verified here.
+      // Uses the call's own timestamp as the current time, because only the signature is verified here.
       const at = new Date(Number(headers['webhook-timestamp']) * 1_000)
       assert.ok(String(headers['webhook-signature']).includes(reader.sign(id, at, bytes)))
     }

@@ -7,14 +7,14 @@ import type { Place } from './engines.ts'
 import { sequence } from './kill.ts'
 import { eventually, type RealService, realService } from './service.ts'
 
-/** How many times to kill the service, and the random seed. */
+/** The number of kills, and the random seed. */
 export interface KillRun {
   kills: number
   seed: number
   say: (line: string) => void
 }
 
-/** Measurements of a run: acknowledged events, and deliveries received more than once. */
+/** Measurements of a run: the numbers of acknowledged events, and of deliveries received more than once. */
 export interface KillFigures {
   kills: number
   events: number
@@ -25,7 +25,7 @@ export interface KillFigures {
 const endpoints = 3
 const clients = 4
 
-/** Starts a receiver that fails three of ten calls, and records each body by id and how often it arrived. */
+/** Starts a receiver that fails three of ten calls, and records the body for each id and how often it arrived. */
 async function receiver(random: () => number) {
   const taken = new Map<string, { bodies: Set<string>; times: number; product: number }>()
   const server = createServer(async (request, response) => {
@@ -48,8 +48,8 @@ async function receiver(random: () => number) {
 }
 
 /**
- * Runs kill -9 at random moments while products are created and their events are sent. Asserts that every acknowledged change
- * reaches every endpoint, and that repeated deliveries have the same id and bytes (P4, P5, F-KILL).
+ * Kills the service (kill -9) at random moments while products are created and their events are sent. Asserts that every
+ * acknowledged change reaches every endpoint, and that repeated deliveries have the same id and bytes (P4, P5, F-KILL).
  */
 export async function killRun(place: Place, { kills, seed, say }: KillRun): Promise<KillFigures> {
   const random = sequence(seed)
@@ -95,7 +95,7 @@ export async function killRun(place: Place, { kills, seed, say }: KillRun): Prom
   }
 }
 
-/** Runs one process lifetime: creates products until the service is killed; returns the acknowledged products. */
+/** Runs the service once: creates products until the service is killed; returns the acknowledged products. */
 async function liveAndDie(service: RealService, random: () => number): Promise<number[]> {
   const promised: number[] = []
   let alive = true

@@ -84,7 +84,7 @@ interface Emitted {
   audience?: string
 }
 
-/** Common test steps, on the suite's database. */
+/** Steps that many tests need, on the suite's database. */
 export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   const store = { db, queue: queue as Queue, sealer: seal, now: Date.now, random: randomBytes }
   const deliveries = (eventId: string): Promise<Delivery[]> =>
@@ -143,15 +143,15 @@ export const outcomes = {
   gone: { ...failed, status: 410, gone: true },
 } satisfies Record<string, Outcome>
 
-/** Creates a batch of jobs that exists only in the test. */
+/** Creates a batch of jobs without a queue. */
 export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => ({
   ...{ payloads, signal: new AbortController().signal, finish: async () => {} },
   ...more,
 })
 
 /**
- * Creates dispatchers on the suite's own database, passed as `opened`, with a clock that the test controls. Dispatchers make
- * no calls: the test supplies each outcome. Each test starts at the same time and without deliveries.
+ * Creates dispatchers on the suite's own database, which is passed to `opened`, with a clock that the test controls. They
+ * make no calls; the test supplies each outcome. Each test starts at the same time and without deliveries.
  */
 export function dispatching(
   engine: Pick<EngineUnderTest, 'database'>,
@@ -200,7 +200,7 @@ export function dispatching(
     running.push(dispatch)
     return dispatch
   }
-  /** Creates a delivery to one webhook, with its own dispatcher. */
+  /** Creates a webhook, a delivery to it, and a dispatcher for this delivery. */
   const one = async (answer: Outcome | (() => Outcome | Promise<Outcome>), options: Partial<DispatchOptions> = {}) => {
     const owner = newOwner()
     const sent: OutboundPost[] = []

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { crc32, inflateRawSync } from 'node:zlib'
 
-/** Reads the files in a ZIP archive by name, from its central directory (APPNOTE 4.3), and verifies their checksums. */
+/**
+ * Reads the files in a ZIP archive through its central directory (APPNOTE 4.3), and verifies their checksums; returns the
+ * files by name.
+ */
 export function unzip(archive: Buffer): Map<string, Buffer> {
   const end = archive.lastIndexOf(Buffer.from('PK\x05\x06'))
   assert.ok(end >= 0, 'the archive has an end')
