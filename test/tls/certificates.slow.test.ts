@@ -79,7 +79,7 @@ describe('localCertificates over TLS', () => {
     assert.equal(await reach('::1', text(certificates.authorityFile), '::1'), 'hello')
   })
 
-  it('is rejected under another name or address', async () => {
+  it('is rejected under a different name or address', async () => {
     await assert.rejects(reach('other.example.test'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
     await assert.rejects(reach('192.0.2.8'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
   })
@@ -102,7 +102,7 @@ describe('localCertificates on disk', () => {
     assert.doesNotMatch(text(authorityFile), /PRIVATE KEY/)
   })
 
-  it('restricts a folder that was open to others', async () => {
+  it('restricts the permissions of a folder that other users could access', async () => {
     const folder = mkdtempSync(join(root, 'open-'))
     chmodSync(folder, 0o755)
     await localCertificates(folder, [], at(START))
@@ -131,7 +131,7 @@ describe('localCertificates on disk', () => {
     assertSound(renewed)
   })
 
-  it('renews the leaf only for a new name or address', async () => {
+  it('renews the leaf for a new name or address, but not otherwise', async () => {
     const folder = emptyFolder()
     const start = (...hostnames: string[]) => localCertificates(folder, hostnames, at(START))
     await start('*.a.example.test')
@@ -173,7 +173,7 @@ describe('localCertificates on disk', () => {
 
 const filesOf = (folder: string) => Object.fromEntries(readdirSync(folder).map((name) => [name, text(folder, name)]))
 
-/** Replaces the CA's certificate and key with a leaf and its key. */
+/** Replaces the CA's certificate and key with those of a leaf. */
 function leafAsAuthority(folder: string): void {
   const pem = text(folder, 'server.pem')
   writeFileSync(join(folder, 'authority.crt'), new X509Certificate(pem).toString())
@@ -214,7 +214,7 @@ describe('localCertificates with a damaged CA', () => {
     await assert.rejects(localCertificates(folder, [], at(START + 3650 * DAY_MS)), expiry)
   })
 
-  it('completes a start that was interrupted after the CA key was written, and keeps that key', async () => {
+  it('completes the creation of a CA that was interrupted after its key was written, and keeps the key', async () => {
     const folder = emptyFolder()
     const first = await localCertificates(folder, [], at(START))
     const before = authorityOf(first).publicKey.export(SPKI)
@@ -227,7 +227,7 @@ describe('localCertificates with a damaged CA', () => {
 })
 
 describe('localCertificates with hostnames', () => {
-  it('lists each name once, normalized', async () => {
+  it('lists each normalized name once', async () => {
     const hostnames = [
       'LOCALHOST',
       '127.0.0.1',
@@ -270,7 +270,7 @@ describe('localCertificates with hostnames', () => {
 })
 
 describe('localCertificates in several concurrent processes', () => {
-  it('leaves one CA and matching pairs, in each process and on disk', async () => {
+  it('create one CA and matching pairs, both in each process and on disk', async () => {
     const folder = emptyFolder()
     const module = JSON.stringify(new URL('../../src/tls/certificates.ts', import.meta.url).href)
     const script = `const { localCertificates } = await import(${module})
@@ -287,7 +287,7 @@ describe('localCertificates in several concurrent processes', () => {
     assert.deepEqual(readdirSync(folder).sort(), ['authority.crt', 'authority.key', 'server.pem'])
   })
 
-  it('leaves the same result if concurrent calls interleave in one process', async () => {
+  it('create the same files if concurrent calls interleave in one process', async () => {
     const folder = emptyFolder()
     const calls = Array.from({ length: 8 }, () => localCertificates(folder, [], at(START)))
     for (const certificates of await Promise.all(calls)) assertSound(certificates)
@@ -326,7 +326,7 @@ describe('localCertificates checked with openssl', { skip: noOpenssl }, () => {
     assert.match(shown, /prime256v1/)
   })
 
-  it('the leaf is for servers only, identifies the CA’s key, and has 397 days and a positive serial number', async () => {
+  it('the leaf is only for servers, identifies the CA’s key, is valid for 397 days and has a positive serial number', async () => {
     const shown = await printed(join(folder, 'server.pem'))
     assert.match(shown, /Basic Constraints: critical\s+CA:FALSE/)
     assert.match(shown, /Key Usage: critical\s+Digital Signature\n/)
