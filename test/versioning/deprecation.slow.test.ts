@@ -15,7 +15,7 @@ const origin = 'https://app.example.com'
 const at = '2026-03-01T12:00:00.000Z'
 const tasks = { done: `tsk_${'d'.repeat(22)}`, failed: `tsk_${'f'.repeat(22)}`, expired: `tsk_${'e'.repeat(22)}` }
 
-/** Every kind of response from a version: the status, and the path without the prefix. */
+/** Requests for every kind of response from a version, with the expected status and the path without the prefix. */
 const answers: [status: number, path: string, sent?: Sent][] = [
   [200, '/products'],
   [200, '/products/1', { scopes: null }],
@@ -105,7 +105,7 @@ onSqlite((engine) => {
   for (const prefix of ['/v1', '']) {
     describe(`a deprecated version at ${prefix || 'the bare paths'} (T-API-07)`, () => {
       before(async () => {
-        // Some of the requests delete or change these products.
+        // Some requests delete or change these products.
         await service.db.write(async (tx) => {
           await tx.deleteFrom('products').execute()
           for (const id of [1, 2, 3]) {
@@ -118,9 +118,9 @@ onSqlite((engine) => {
       })
 
       for (const [status, path, sent = {}] of answers) {
-        // The document for the whole service does not belong to any version.
+        // The document of the whole service does not belong to a version.
         if (prefix === '' && /^\/(openapi|nothing)/.test(path)) continue
-        it(`${status} with Deprecation, Sunset and one Link to the successor: ${sent.method ?? 'GET'} ${path.slice(0, 60)}`, async () => {
+        it(`${status} with Deprecation, Sunset and a single Link to the successor: ${sent.method ?? 'GET'} ${path.slice(0, 60)}`, async () => {
           const answer = await send(prefix + path, sent)
           assert.equal(answer.statusCode, status, answer.body)
           assert.equal(answer.headers.deprecation, 'true')
@@ -167,7 +167,7 @@ onSqlite((engine) => {
       })
     }
 
-    it('301 without deprecation headers over plain HTTP, because the response after the redirect has them', async () => {
+    it('301 without deprecation headers over plain HTTP, because the response over HTTPS has them', async () => {
       const answer = await send('/v1/products', { headers: { 'x-forwarded-proto': 'http' } })
       assert.deepEqual([answer.statusCode, answer.headers.deprecation], [301, undefined])
     })
@@ -192,14 +192,14 @@ onSqlite((engine) => {
       }
     })
 
-    it('200 with the headers exposed to pages from other origins', async () => {
+    it('200 with the headers exposed to pages from allowed origins', async () => {
       const { headers } = await send('/v1/products', { headers: { origin } })
       const exposed = String(headers['access-control-expose-headers']).split(', ')
       for (const name of ['Deprecation', 'Sunset', 'Link']) assert.ok(exposed.includes(name), name)
     })
   })
 
-  it('417 for an unsupported Expect, also with Deprecation and Sunset', async () => {
+  it('417 with Deprecation and Sunset for an unsupported Expect', async () => {
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
     for (const path of ['/v1/products', '/products']) {
       const answer = await sendRaw(service, [`GET ${path} HTTP/1.1`, ...head])
@@ -223,7 +223,7 @@ onSqlite((engine) => {
       ['HTTPS://PLINTH.TEST/products/1', '/v2/products/1'],
     ]
     for (const [target, successor] of spellings) {
-      it(`has a Link to the same path in the successor, percent-encoded (${target})`, async () => {
+      it(`has a Link to the same path, percent-encoded, in the successor (${target})`, async () => {
         const head = [`GET ${target} HTTP/1.1`, 'Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close']
         const { headers } = await sendRaw(service, head)
         assert.equal(headers.deprecation, 'true')

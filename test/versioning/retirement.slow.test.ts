@@ -21,7 +21,7 @@ onSqlite((engine) => {
       '/v0/openapi.json',
       '/v0/%zz',
     ]) {
-      it(`410 with a Link to the successor for everyone at ${path}`, async () => {
+      it(`410 at ${path} for everyone, with a Link to the successor`, async () => {
         for (const sent of [{ scopes: null }, { token: 'expired' }, {}]) {
           const answer = await service.send({ url: path, ...sent })
           const { errorCode, detail } = answer.json()
@@ -51,7 +51,7 @@ onSqlite((engine) => {
       assert.deepEqual([answer.statusCode, errorCode, path, type], [410, 'VERSION_RETIRED', '/v0/products', undefined])
     })
 
-    it('410 that pages from an allowed origin can read, after a successful preflight', async () => {
+    it('410 after a successful preflight, readable by pages from an allowed origin', async () => {
       const asked = { origin, 'access-control-request-method': 'GET' }
       const preflight = await service.send({ method: 'OPTIONS', url: '/v0/products', headers: asked })
       assert.equal(preflight.statusCode, 204)
@@ -77,7 +77,7 @@ onSqlite((engine) => {
       assert.equal((await ask('/v0/x', 'Authorization: a', 'Authorization: b')).status, 400)
     })
 
-    it('410 with the Link, rather than 417, for an unsupported Expect', async () => {
+    it('410 with the Link for an unsupported Expect, rather than 417', async () => {
       const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
       const answer = await sendRaw(service, ['GET /v0/products HTTP/1.1', ...head])
       assert.deepEqual([answer.status, answer.headers.link], [410, '</v1/products>; rel="successor-version"'])
@@ -117,7 +117,7 @@ onSqlite((engine) => {
       assert.equal((await service.send({ url: '/nothing' })).statusCode, 404)
     })
 
-    it("is replaced by its successor in the service's document", async () => {
+    it("is replaced with its successor in the service's document", async () => {
       const { servers, paths } = (await service.send({ url: '/openapi.json' })).json()
       assert.deepEqual(servers, [{ url: 'https://plinth.test/v2' }])
       assert.ok(paths['/products'] && !paths['/products'].servers)

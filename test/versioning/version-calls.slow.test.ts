@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       return (await call(url, { scopes: 'admin' })).json()
     }
 
-    it('are counted by client, regardless of the status, with anonymous calls counted together', async () => {
+    it('are counted by client, regardless of the status; anonymous calls are counted together', async () => {
       await call('/v1/products', { token: tokenOf('alpha') })
       await call('/users/99', { token: tokenOf('alpha') })
       await call('/v1/nothing', { token: tokenOf('alpha'), method: 'DELETE' })
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are returned with 200 as a list in v1, or refused with 403 without the admin scope', async () => {
+    it('are returned with 200, as a list in v1; 403 without the admin scope', async () => {
       const [v0] = await versions()
       assert.deepEqual(v0, { version: 'v0', status: 'retired', successor: 'v1', clients: [] })
       assert.equal((await call('/api/versions')).statusCode, 403)
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('are added up over all nodes, with the latest time', async () => {
+    it('are added up over all nodes; the latest time is kept', async () => {
       const other = counterOn(db)
       now = start + dayMs
       counter.count('v1', 'a node')
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.equal(found?.calls, 2)
     })
 
-    it('are listed for each version, regardless of the number of recent callers of other versions', async () => {
+    it('are listed for each version, even if another version has had many recent callers', async () => {
       const callers = counterOn(db)
       now = start
       callers.count('v9', 'early')
