@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     })
     const { queue } = dispatchers
 
-    /** Creates an owner with one webhook; the returned functions add events for it and fan them out under the limit. */
+    /** Creates an owner with one webhook; the returned functions add events and fan them out, subject to the limit. */
     async function bounded(maxWaiting: number, owner = newOwner()) {
       const the = steps(db, queue)
       const reported: [string, number][] = []
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, bound, add, rows, states, told, reported }
     }
 
-    it('above the limit are dropped, oldest first: they fail, and the log gives the reason', async () => {
+    it('above the limit are dropped, oldest first: they fail, and the delivery log contains the reason', async () => {
       const the = await bounded(5)
       await the.add(5)
       assert.deepEqual(await the.states(), Array(5).fill('pending'))
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.ok(delivery.completedAt)
     })
 
-    it('do not cause other owners’ deliveries to be dropped, however many there are', async () => {
+    it('never cause other owners’ deliveries to be dropped, however many there are', async () => {
       const modest = await bounded(5)
       await modest.add(3)
       const greedy = await bounded(5)
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.states(), ['pending', 'failed', 'pending', 'pending'])
     })
 
-    it('are reduced to the limit in batches if far more are waiting and the owner adds only a few', async () => {
+    it('are reduced to the limit in batches if far more are waiting', async () => {
       const before = await bounded(100_000)
       await before.add(1)
       const [one] = await before.rows()
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       assert.ok((counts[0] ?? 0) > 1_000, 'not all at once')
     })
 
-    it('can be redelivered after being dropped', async () => {
+    it('can be redelivered after they were dropped', async () => {
       const the = await bounded(1)
       await the.add(2)
       const [first] = await the.rows()
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery.status, 'reason' in delivery], ['pending', false])
     })
 
-    it('for an event with over a thousand endpoints are added in several transactions, each exactly once', async () => {
+    it('for an event with over a thousand endpoints are added in several transactions, but each only once', async () => {
       const the = steps(db, queue)
       const one = newOwner()
       const { id } = await the.subscribe(one, 'https://many.test/0')
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', one.ownerClient).execute())
     })
 
-    it('are delivered if sent before they would be dropped', async () => {
+    it('are delivered, not dropped, if they are sent before the limit is reached', async () => {
       const the = await bounded(5)
       await the.add(4)
       const node = await dispatchers.start(async () => outcomes.delivered)

@@ -10,7 +10,7 @@ import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
 const shut = { allowHttp: true, allowCidrs: [] }
 const body = Buffer.from('{}')
 
-// Notations for addresses on this machine or its network; PORT stands for the canaries' port.
+// Notations of addresses on this machine or its network; PORT stands for the canaries' port.
 const spellings = [
   ...['127.0.0.1', '127.0.0.2', '127.0.0.1.', '127.1', '127.0.1', '2130706433', '2130706434', '0x7f000001', '0x7f.1'],
   ...['0x7f.0.0.0x1', '017700000001', '0177.0.0.1', '0177.0000.0000.0001', '0177.1', '0x7F.0X0.0x0.1', '127.0x0.1'],
@@ -45,7 +45,7 @@ const authorities = [
   '127.0.0.1:PORT#@example.com',
 ]
 
-// Addresses that the second DNS lookup, at delivery, may return.
+// Addresses that an attacker's DNS server may return at delivery.
 const addresses = [
   ...[
     '127.0.0.1',
@@ -121,7 +121,7 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
     return one.post({ url, headers: {}, body }).finally(() => one === client || one.close())
   }
 
-  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 sends no packet to any spelling, and shows the same outcome as for a closed port', async () => {
+  it('T-SSRF-01 T-SSRF-02 T-SSRF-07 sends no packet to any spelling, with the same outcome as for a closed port', async () => {
     const texts = [...spellings.map((host) => `${host}:PORT`), ...authorities]
     for (const text of texts) {
       for (const scheme of ['http', 'https']) {
@@ -162,7 +162,7 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
     assert.equal(packets, 0)
   })
 
-  it('T-SSRF-08 makes open and closed ports at a blocked address indistinguishable', async () => {
+  it('T-SSRF-08 has the same outcome for open and closed ports at a blocked address', async () => {
     const closed = createServer().listen(0, '127.0.0.1')
     await once(closed, 'listening')
     const { port: free } = closed.address() as AddressInfo
@@ -170,7 +170,7 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
     const [open, shutPort, refused] = [
       await post(`http://127.0.0.1:${port}/`),
       await post(`http://127.0.0.1:${free}/`),
-      // The same closed port, but on an allowed address: the outcome of any unreachable endpoint.
+      // The same closed port, but at an allowed address, as for any unreachable endpoint.
       await post(`http://127.0.0.1:${free}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } }),
     ]
     assert.deepEqual([open.durationMs, shutPort.durationMs], [100, 100])

@@ -74,7 +74,7 @@ describe('the cause of a failed call', () => {
     }
   })
 
-  it('includes the phase in which a call timed out: connecting, waiting for the response, or reading the response', async (t) => {
+  it('includes the phase in which a call timed out: connecting, or waiting for or reading the response', async (t) => {
     const lookup = () => new Promise<never>(() => {})
     const connecting = await outcomeOf(t, 'http://receiver.test/', { lookup })
     assert.deepEqual(both(connecting), ['unreachable', 'ETIMEDOUT while connecting'])
@@ -111,7 +111,7 @@ describe('the failed-call log', () => {
     assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', unlogged: 0 }])
   })
 
-  it('has one line a minute for an endpoint that keeps failing for the same reason, with the number of unlogged calls', () => {
+  it('has one line per minute for an endpoint that keeps failing for the same reason, with the number of calls not logged', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 121; n++) {
       log(due, of('ECONNREFUSED'))
@@ -123,7 +123,7 @@ describe('the failed-call log', () => {
     )
   })
 
-  it('has a line for a new cause, but not for every switch between two alternating causes', () => {
+  it('has a line for a new cause, but not for each change between two alternating causes', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 100; n++) {
       log(due, of(n % 2 === 0 ? 'ECONNREFUSED' : 'ENOTFOUND'))
@@ -143,7 +143,7 @@ describe('the failed-call log', () => {
     assert.equal(lines.length, 2)
   })
 
-  it('has at most 600 lines a minute, however many endpoints fail', () => {
+  it('has at most 600 lines per minute, however many endpoints fail', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 5_000; n++) log({ ...due, lane: `whk_${n}` }, of('ECONNREFUSED'))
     assert.equal(lines.length, 600)
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('is logged with its cause for the operator, but shows the webhook’s owner only the error class', async (t) => {
+    it('is logged with its cause for the operator, but its owner sees only the error class', async (t) => {
       const closed = createServer()
       const port = await listening(t, closed)
       await new Promise((resolve) => closed.close(resolve))

@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       audience?: string | null
       createdAt?: string
     }
-    /** Adds deliveries created one second apart, as a fan-out would. */
+    /** Adds deliveries like a fan-out, each created a second after the previous one. */
     const deliver = async (webhookId: string, stored: StoredDelivery[]): Promise<string[]> => {
       const { callbackUrl: url } = await rowOf(webhookId)
       const rows = stored.map(({ status = 'failed', type = 'report.failed', audience = null, createdAt }, n) => {
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
         ])
       })
 
-      it('412 for an outdated entity tag, changing nothing; one of ten concurrent requests succeeds (T-RACE-01)', async () => {
+      it('412 for an outdated entity tag, without a change; only one of ten concurrent requests succeeds (T-RACE-01)', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const stale = { headers: { 'if-match': '"2"' } }
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).revision, 2)
       })
 
-      it('204 for return=minimal; 415 for a body that is not JSON; unknown members are ignored', async () => {
+      it('204 with return=minimal, 415 for a body that is not JSON; unknown members are ignored', async () => {
         const { id } = await register()
         const minimal = { headers: { prefer: 'return=minimal', 'content-type': 'application/merge-patch+json' } }
         assert.equal((await call('PATCH', `/api/webhooks/${id}`, { description: 'x' }, minimal)).statusCode, 204)
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', path, { status: 'paused' }, admin)).statusCode, 200)
       })
 
-      it('403 if the token may not read the new events or, with a new address, the current events', async () => {
+      it('403 if the token may not read the new events or, for a new address, the current events', async () => {
         const { id, callbackUrl } = await register()
         const path = `/api/webhooks/${id}`
         const weak = { as: token('webhooks:write webhooks:read', owner) }
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', path, { status: 'paused' }, weak)).statusCode, 200)
       })
 
-      it('200 with a new address: from then on, the scopes of the request’s token limit the events', async () => {
+      it('200 for a new address; from then on, the events are limited by the scopes of the request’s token', async () => {
         const { id, callbackUrl } = await register({ event: '*' })
         const weak = { as: token('webhooks:write', owner) }
         const stored: StoredDelivery[] = [{ audience: 'users:read' }, { audience: 'any' }, { audience: null }]
@@ -238,7 +238,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('200 with status paused: waiting deliveries end, completed ones stay unchanged', async () => {
+      it('200 for the status paused: waiting deliveries end, but completed deliveries do not change', async () => {
         const { id } = await register()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
         await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
@@ -286,9 +286,9 @@ forEachEngine((engine) => {
         assert.deepEqual(narrowed, [{ status: 'delivered', event: 'webhook.test' }])
       })
 
-      it('200 in pages that skip and repeat nothing while deliveries are added', async () => {
+      it('200 in pages that neither skip nor repeat deliveries while others are added', async () => {
         const { id } = await register()
-        // Several have the same timestamp, so the id decides their order.
+        // Several deliveries have the same timestamp, so their ids determine the order.
         const at = '2026-02-01T00:00:00.000Z'
         const ids = await deliver(
           id,
@@ -311,7 +311,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('400 for invalid parameters, and for another list’s cursor', async () => {
+      it('400 for invalid parameters, and for a cursor from a different list', async () => {
         const { id } = await register()
         await deliver(id, stored)
         const path = `/api/webhooks/${id}/deliveries`
@@ -333,7 +333,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      /** Runs the pending replay jobs; returns how many transactions made deliveries due. */
+      /** Runs the pending replay jobs; returns the number of transactions that made deliveries due. */
       const replayed = async (some = jobs.splice(0)): Promise<number> => {
         let steps = 0
         const work = replaySelected({ db: service.db, now: () => service.clock.now, onAdded: () => steps++ })
@@ -350,7 +350,7 @@ forEachEngine((engine) => {
         return rows.map(({ status, round }) => `${status} ${round}`)
       }
 
-      it('202: replays up to 500 deliveries, oldest first, and returns the start of the next replay', async () => {
+      it('202: replays up to 500 deliveries, oldest first, and returns where the next replay must start', async () => {
         const { id } = await register()
         const ids = await deliver(
           id,
@@ -394,7 +394,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await call('POST', path, { since: next })).json(), { count: 1 })
       })
 
-      it('202: sends no delivery twice after a job rerun, a second replay or a concurrent redelivery', async () => {
+      it('202: sends no delivery twice, even after a repeated job, a second replay or a concurrent redelivery', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const ids = await deliver(id, [{}, {}, {}])
@@ -443,7 +443,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('have their secret rotations recorded in the audit log, without the secret', async () => {
+    it('have secret rotations recorded in the audit log, without the secret', async () => {
       const { id } = await register()
       await call('POST', `/api/webhooks/${id}/rotate-secret`, { immediate: true })
       assert.deepEqual((await entries(id)).at(-1), ['webhook.secret_rotated', { immediate: true }])
@@ -454,7 +454,7 @@ forEachEngine((engine) => {
 })
 
 describe('GET /api/event-types', () => {
-  it('200 with a JSON Schema for each type that accepts the type’s example and rejects an incomplete body', () => {
+  it('200 with a JSON Schema for each type, which accepts the type’s example and rejects an incomplete body', () => {
     const ajv = formats.default(new Ajv2020({ strict: false }))
     const names = Object.keys(builtIn.events)
     for (const name of ['webhook.test', 'webhook.failing', 'webhook.disabled', 'user.created', 'book.deleted']) {

@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       nextAttemptAt: null,
     })
 
-    it('retries with the same id and bytes and a fresh timestamp (T-WH-01, T-WH-03)', async (t) => {
+    it('retries with the same id and bytes, but a new timestamp (T-WH-01, T-WH-03)', async (t) => {
       const { calls, url } = await receiver(t, (n) => {
         skewMs += 5_000
         return n < 3 ? { status: n === 1 ? 500 : 302, text: 'not yet' } : ok()
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(id)).failingSince, null)
     })
 
-    it('fails a delivery when the schedule is exhausted', async (t) => {
+    it('fails a delivery once the retry schedule is exhausted', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 503 }))
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url)
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('makes a single call, signed with the webhook’s secret, if the request’s callback URL is also registered', async (t) => {
+    it('makes only one call, signed with the webhook’s secret, if the request’s callback URL is also registered', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await the.settled(failed.id))[0]!.webhookId, calls.length], [null, 2])
     })
 
-    it('also sends the plain body to a callback URL registered with the envelope style', async (t) => {
+    it('makes a second call, with the plain body, if the request’s callback URL is registered with the envelope style', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id } = await the.subscribe(owner, url, { payloadStyle: 'envelope' })
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.equal(bodies.filter(({ taskId }) => taskId === eventBody.taskId).length, 1)
     })
 
-    it('keeps two owners’ events apart (T-WH-07)', async (t) => {
+    it('delivers an event only to webhooks of the event’s owner (T-WH-07)', async (t) => {
       const mine = await receiver(t, ok)
       const theirs = await receiver(t, ok)
       const owner = newOwner()
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery!.status, delivery!.nextAttemptAt, calls.length], ['failed', null, 1])
     })
 
-    it('records a failed attempt with a neutral error if the address is no longer allowed (T-SSRF-08)', async () => {
+    it('records a failed attempt with a generic error if the address is no longer allowed (T-SSRF-08)', async () => {
       const owner = newOwner()
       const event = await the.emit(owner, { callbackUrl: 'http://10.0.0.1/' })
       const [delivery] = await the.settled(event.id)

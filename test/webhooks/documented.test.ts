@@ -10,7 +10,7 @@ import { builtIn } from '../../src/catalog/service.ts'
 import { newSecret, signature } from '../../src/webhooks/dispatch/sign.ts'
 
 const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
-/** The programs on the page, keyed by the name after their language tag. */
+/** The programs on the page, keyed by the file name that follows their language tag. */
 const snippets = new Map(
   [...page.matchAll(/^```\w+ ([\w.-]+)\n(.*?)^```$/gms)].map(([, name, text]) => [name as string, text as string]),
 )
@@ -61,7 +61,7 @@ const expected = cases.map(({ what, isRight }) => `${what}: ${isRight}`)
 const folder = mkdtempSync(join(tmpdir(), 'plinth-snippets-'))
 after(() => rmSync(folder, { recursive: true }))
 
-/** Writes a snippet to a file; the snippet's imports resolve to this project's packages. */
+/** Writes a snippet to a file whose imports resolve to this project's packages. */
 function writeSnippet(name: string): string {
   const file = join(folder, name)
   const text = snippets.get(name)
@@ -85,7 +85,7 @@ const judge = (verify: () => unknown): boolean => {
   }
 }
 
-/** Returns why a program cannot run here; false if it can. */
+/** Returns the reason why a program cannot run on this machine, or false if it can. */
 const missing = (command: string, ...args: string[]) =>
   spawnSync(command, args).status === 0 ? false : `${command} ${args.join(' ')} does not work here`
 

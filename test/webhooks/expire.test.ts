@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       assert.equal((await the.deliveries(id))[0]?.status, 'pending')
     })
 
-    it('deletes everything past its retention period in one run, however much there is', async () => {
+    it('deletes everything whose retention period has ended in one run, however much there is', async () => {
       const ended = new Date(start - 31 * dayMs).toISOString()
       const rows = JSON.stringify(Array.from({ length: 1_201 }, (_, n) => [`old_${n}`]))
       await db.write(async (tx) => {
@@ -72,14 +72,14 @@ forEachEngine((engine) => {
       })
       await changed.promise
       const expiring = expireDeliveries(db, now)
-      // Gives every query that is not waiting for the transaction time to run.
+      // Gives all queries that do not wait for the transaction time to run.
       for (let n = 0; n < 20; n++) await new Promise(setImmediate)
       end.resolve()
       await Promise.all([sending, expiring])
       assert.deepEqual([(await the.row()).status, (await the.attempts(the.id)).length], ['pending', 1])
     })
 
-    it('keeps endpoint queues with a webhook or a waiting delivery, and deletes the rest', async () => {
+    it('keeps endpoint queues that have a webhook or a waiting delivery, and deletes all others', async () => {
       const the = await one(outcomes.failed)
       await the.run()
       const { id } = await the.emit(the.owner, { callbackUrl: 'https://once.test/' })

@@ -4,7 +4,7 @@ import { seed } from '../support/kill.ts'
 import { faultRun } from '../support/webhook-faults.ts'
 
 forEachEngine((engine) => {
-  describe(`events to twelve hostile receivers (seed ${seed}; scripts/webhook-faults.ts runs a longer version)`, () => {
+  describe(`events for twelve hostile receivers (seed ${seed}; scripts/webhook-faults.ts runs a longer version)`, () => {
     it('all arrive, with the same bytes in every attempt, without delaying other endpoints (F-WH, T-SSRF-09)', {
       timeout: 60_000,
     }, async (t) => {

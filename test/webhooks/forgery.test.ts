@@ -6,7 +6,7 @@ import { newSecret, signature } from '../../src/webhooks/dispatch/sign.ts'
 
 const seed = process.env.SEED ?? String(Date.now())
 
-/** Returns reproducible random integers below a bound. */
+/** Returns a function that generates reproducible random integers below a bound. */
 function numbers(of: string): (below: number) => number {
   let drawn = 0
   return (below) => createHash('sha256').update(`${of} ${drawn++}`).digest().readUInt32BE() % below

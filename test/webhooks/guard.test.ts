@@ -152,7 +152,7 @@ const misspeltUrls = [
   'https://[1.2.3.4]/',
   'https://ex<ample.com/',
   `https://example.com/${'a'.repeat(2048)}`,
-  // No TLS ClientHello can contain this name, and trying to connect would end other connections.
+  // No TLS ClientHello can contain this name, and an attempt to connect would break other connections.
   `https://${'a.'.repeat(124)}example/`,
   `https://${'a'.repeat(300)}/`,
 ]
@@ -190,7 +190,7 @@ describe('validateUrl', () => {
     assert.equal(validateUrl(plain, 'http://example.com/').ok, true)
   })
 
-  it('accepts only listed ports; the scheme’s default port must be listed too', () => {
+  it('accepts only listed ports, even if the port is the scheme’s default', () => {
     const policy = { ...plain, ports: [443, 8443] }
     const ports = ['https://a.example/', 'https://a.example:8443/', 'https://a.example:22/', 'http://a.example/']
     assert.deepEqual(
@@ -199,7 +199,7 @@ describe('validateUrl', () => {
     )
   })
 
-  it('accepts all notations of 127.0.0.0/8 and ::1, and nothing else, if the policy allows these ranges', () => {
+  it('accepts any notation of addresses in 127.0.0.0/8 and of ::1, but no others, if the policy allows these ranges', () => {
     const opened = ['127.1', '0x7f.1', 'localhost', 'api.localhost.', '[::1]']
     assert.ok(opened.every((host) => validateUrl(development, `http://${host}:3000/`).ok))
     const shut = [...embeddedSpellings, ...privateSpellings, '0.0.0.0', '[::]']
@@ -340,7 +340,7 @@ describe('addressAllowed', () => {
     )
   })
 
-  it('T-SSRF-02 allows an IPv4-mapped address only if a range in the mapped notation contains it', () => {
+  it('T-SSRF-02 allows an IPv4-mapped address only if an allowed range is also IPv4-mapped and contains it', () => {
     assert.equal(addressAllowed({ allowHttp: false, allowCidrs: ['10.0.0.0/8'] }, '::ffff:10.0.0.1'), false)
     assert.equal(addressAllowed({ allowHttp: false, allowCidrs: ['::ffff:10.0.0.0/104'] }, '::ffff:10.0.0.1'), true)
   })
@@ -381,7 +381,7 @@ describe('checkTarget', () => {
       addresses.map((address) => ({ address }))
   const never = async () => assert.fail('a literal address was looked up')
 
-  it('accepts a name with only public addresses, resolving the parsed name once', async () => {
+  it('accepts a name with only public addresses, and resolves it once, as parsed', async () => {
     const lookups: string[] = []
     const verdict = await checkTarget(production, 'https://EXAMPLE.com:8443/hook', async (name) => {
       lookups.push(name)
@@ -404,7 +404,7 @@ describe('checkTarget', () => {
     })
   }
 
-  it('accepts a name that does not resolve, because delivery checks again', async () => {
+  it('accepts a name that does not resolve, because it is checked again at delivery', async () => {
     const failing = async () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))
     assert.equal((await checkTarget(production, 'https://hooks.example/', failing)).ok, true)
     assert.equal((await checkTarget(production, 'https://hooks.example/', answering())).ok, true)

@@ -18,7 +18,7 @@ const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 const limits = { ...defaultEndpointLimits, breakAfter: 1_000 }
 
-/** Whether a statement is waiting for a row lock. */
+/** Returns whether a statement is waiting for a lock. */
 const isWaiting = async ({ read }: Database): Promise<boolean> => {
   const { rows } = await sql`
     select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(read)
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Creates an endpoint with a given outcome; `call` sends another event after a delay, in a single attempt. */
+    /** Creates an endpoint and calls it with a given outcome; `call` makes another call, in a single attempt, after a delay. */
     async function endpoint(first: Outcome) {
       let response = first
       const the = await one(() => response, { schedule: [0], limits })
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       return { ...the, call, responses, eventsOf, row: () => the.webhook(the.webhookId) }
     }
 
-    it('shows when the webhook began to fail, until a call succeeds', async () => {
+    it('records since when the webhook has been failing, until a call succeeds', async () => {
       const { call, row } = await endpoint(failed)
       await call(60_000, failed)
       assert.equal((await row()).failingSince, new Date(start).toISOString())
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([failingSince, revision], [null, 1])
     })
 
-    it('notifies the owner after a day of failures, once per failing period', async () => {
+    it('notifies the owner after a day of failures, only once until a call succeeds', async () => {
       const { call, eventsOf, row, webhookId } = await endpoint(failed)
       await call(dayMs - 1, failed)
       assert.deepEqual(await eventsOf('webhook.failing'), [])
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(entry?.details ?? ''), { reason: statusReason })
     })
 
-    it('leaves the webhook active if fewer than ten calls were made or any of them succeeded', async () => {
+    it('does not disable the webhook if fewer than ten calls were made, or if any of them succeeded', async () => {
       const rare = await endpoint(failed)
       for (let n = 0; n < 8; n++) await rare.call(dayMs, failed)
       assert.equal((await rare.row()).status, 'active')
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.equal((await row()).failingSince, null)
     })
 
-    it('resets after a success, even if another worker records a failure at the same time', async () => {
+    it('counts the webhook as healthy after a success, even if another worker records a failure at the same time', async () => {
       const the = await endpoint(delivered)
       for (let n = 0; n < 2; n++) await fan(batch([{ eventId: (await the.emit(the.owner)).id }]))
       const claims = await claimDue({ db, limits, leaseMs: 30_000, slots: slotsOf(10, []) }, clock.now)

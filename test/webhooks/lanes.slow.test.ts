@@ -17,13 +17,13 @@ const leaseMs = 30_000
 const well = { failures: 0, openUntil: null, recent: [], inFlight: 0, waiting: 100 }
 
 describe('grant', () => {
-  it('allows four calls in flight, and checks again when one ends or its lease expires', () => {
+  it('allows four calls in flight, and checks again when a call ends or its lease expires', () => {
     assert.equal(grant(well, now, defaultEndpointLimits, leaseMs).count, 4)
     const { count, floorMs } = grant({ ...well, inFlight: 4 }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + leaseMs])
   })
 
-  it('lets at most ten calls start in any one second, regardless of when they arrive', () => {
+  it('lets at most ten calls start in any second, whenever deliveries arrive', () => {
     const steps = fc.array(fc.record({ pauseMs: fc.nat(400), waiting: fc.nat(12), inFlight: fc.nat(4) }), {
       minLength: 20,
     })
@@ -43,13 +43,13 @@ describe('grant', () => {
     )
   })
 
-  it('checks again when the first of ten calls is a second old', () => {
+  it('checks again a second after the first of ten calls', () => {
     const recent = Array.from({ length: 10 }, (_, n) => now - 900 + n)
     const { count, floorMs } = grant({ ...well, recent }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + 100])
   })
 
-  it('allows one call, after a pause, to probe an endpoint that has failed ten times', () => {
+  it('allows a single call, after a pause, to an endpoint that has failed ten times', () => {
     const openUntil = new Date(now + 3_000).toISOString()
     const open = { ...well, failures: 10, openUntil }
     assert.deepEqual(grant(open, now, defaultEndpointLimits, leaseMs), { count: 0, floorMs: now + 3_000, recent: [] })
@@ -79,7 +79,7 @@ describe('grant', () => {
 })
 
 describe('nextHealth', () => {
-  it('counts consecutive failures; from the tenth on, each failure doubles the pause, up to a minute', () => {
+  it('counts consecutive failures; the tenth starts a pause, which each further failure doubles, up to a minute', () => {
     let health = { failures: 0, openUntil: null as string | null }
     const pauses = Array.from({ length: 16 }, () => {
       health = nextHealth(health, false, now, defaultEndpointLimits)
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       return { ...the, owner, webhookId, rows }
     }
 
-    /** Starts a dispatcher whose calls stay in flight until the test ends them. */
+    /** Starts a dispatcher; its calls stay in flight until the test ends them. */
     function stalled() {
       const held: ((outcome: typeof failed | typeof delivered) => void)[] = []
       let begun = 0
@@ -178,9 +178,9 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    // SQLite has a single writer, so no other transaction can lock rows there.
+    // SQLite has a single writer, so rows cannot be locked by another transaction.
     if (engine.name === 'postgres')
-      it('count as started only once claimed, and are checked again at once if another transaction has locked them', async () => {
+      it('count as started only once they are claimed, and are checked again at once if another transaction has locked them', async () => {
         const { rows, webhookId } = await waiting('https://held.test/', 3)
         const [first] = await rows()
         const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('keep their schedule but wait after ten failures, while one call at a time probes the endpoint', async () => {
+    it('wait after ten failures, without a changed schedule, while one call at a time tests the endpoint', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
         return response
       }, options)
       await node.settled()
-      // Four calls run at a time, so up to three may have run alongside the tenth failure.
+      // Four calls run at a time, so up to three others may have been in flight when the tenth failed.
       assert.ok(calls >= 10 && calls <= 13, String(calls))
       const opened = calls
       const untried = (await rows()).filter(({ attempts }) => attempts === 0)
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('are sent while two hundred deliveries to another endpoint wait for responses that never come (T-WH-04)', async () => {
+    it('are sent even while two hundred deliveries to another endpoint get no response (T-WH-04)', async () => {
       clock.now = Date.now()
       await waiting('https://hole.test/', 200)
       const never = new Promise<never>(() => {})
@@ -270,7 +270,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('take turns when there are many more endpoints than slots', async () => {
+    it('take turns if there are many more endpoints than slots', async () => {
       const urls = Array.from({ length: 30 }, (_, n) => `https://turn-${n}.test/${randomBytes(4).toString('hex')}`)
       const all = await Promise.all(urls.map((url) => waiting(url, 1)))
       const order: string[] = []

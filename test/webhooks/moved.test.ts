@@ -18,7 +18,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Creates a delivery whose webhook changes its address during the first call, which then has this outcome. */
+    /** Creates a delivery and changes its webhook's address during the first call, which then has the given outcome. */
     async function movedDuring(outcome: Outcome, meanwhile: (eventId: string) => Promise<unknown> = async () => {}) {
       const response = async () => {
         if (the.sent.length > 1) return delivered
@@ -31,7 +31,7 @@ forEachEngine((engine) => {
       return the
     }
 
-    it('is retried at the new address, and the outcome at the old address does not affect its health', async () => {
+    it('gets the retry at its new address; the outcome at the old address does not affect its health', async () => {
       const the = await movedDuring(failed)
       const { status, failingSince } = await the.webhook(the.webhookId)
       assert.deepEqual([status, failingSince], ['active', null])
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent[1]?.url, (await the.row()).status], [elsewhere, 'delivered'])
     })
 
-    it('receives, at the new address, deliveries added for the old address at the same time', async () => {
+    it('receives deliveries at the new address, even if they were concurrently added for the old address', async () => {
       const the = await one(delivered)
       await the.change(the.owner, the.webhookId, { callbackUrl: elsewhere })
       const old = { url: 'https://receiver.test/' }
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gets no retries for events that its new scopes exclude, though a call in flight may succeed', async () => {
+    it('gets no retries for events that its new scopes exclude, but a call in flight may succeed', async () => {
       const hide = (eventId: string) =>
         db.write((tx) => tx.updateTable('events').set({ audience: 'users:read' }).where('id', '=', eventId).execute())
       const unsuccessful = await movedDuring(failed, hide)
@@ -87,9 +87,9 @@ forEachEngine((engine) => {
 
     for (const [what, from, patch] of [
       ['is enabled again', 'disabled', { status: 'active' }],
-      ['has another address', 'active', { callbackUrl: elsewhere }],
+      ['has a new address', 'active', { callbackUrl: elsewhere }],
     ] as const) {
-      it(`resumes once the webhook ${what}, and checks its waiting deliveries`, async () => {
+      it(`resumes once the webhook ${what}, and sends its waiting deliveries`, async () => {
         const the = await one(delivered)
         const closed = { failures: 15, openUntil: iso(start + 60_000), dueAt: iso(start + 60_000) }
         await db.write(async (tx) => {
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('stays paused when any other field of the webhook changes', async () => {
+    it('stays paused if any other field of the webhook changes', async () => {
       const the = await one(delivered)
       const closed = { failures: 15, openUntil: iso(start + 60_000) }
       await db.write((tx) => tx.updateTable('deliveryLanes').set(closed).execute())

@@ -37,13 +37,13 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, response.json().errorCode], [status, code], response.body)
       return response.json()
     }
-    /** Waits until a delivery has no further attempts, and returns the delivery. */
+    /** Waits until a delivery has ended, and returns it. */
     const ended = (webhookId: string, id: string): Promise<Json> =>
       eventually('a delivery ends', async () => {
         const delivery = (await call('GET', `/api/webhooks/${webhookId}/deliveries/${id}`)).json()
         return delivery.status !== 'pending' && delivery
       })
-    /** Waits until the webhook's log has this many deliveries and all have ended, and returns the log. */
+    /** Waits until the webhook's log contains this many deliveries and all have ended; returns the log. */
     const log = (webhookId: string, count = 1): Promise<Json[]> =>
       eventually(`${count} deliveries`, async () => {
         const found = (await call('GET', `/api/webhooks/${webhookId}/deliveries`)).json()
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
         assert.equal(other.calls.length, 0)
       })
 
-      it('202 even while the webhook is paused, with a single attempt regardless of its outcome', async () => {
+      it('202 even while the webhook is paused, with only one attempt regardless of its outcome', async () => {
         const { url, calls, ...receiver } = Object.assign(await service.receiver(), { status: () => 500 })
         assert.ok(receiver.called)
         const { id } = await register(url)
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
         assert.equal(calls.length, 2)
       })
 
-      it('202 with the example of another event type, in the webhook’s payload style', async () => {
+      it('202 with the example of the requested event type, in the webhook’s payload style', async () => {
         const { url, calls } = await service.receiver()
         const { id, secret } = await register(url, { payloadStyle: 'envelope' })
         await ended(id, (await post(`/api/webhooks/${id}/test`, { event: 'user.created' })).id)
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
         await refused(400, 'INVALID_INPUT', 'POST', path, { immediate: 'yes' })
       })
 
-      it('200, 409 and, with immediate, 200 for the account’s secret under the same conditions', async () => {
+      it('the account’s secret: 200, then 409 while both secrets sign, but 200 with immediate', async () => {
         const receiver = await service.receiver()
         const first = (await call('GET', '/api/webhooks/secret')).json().secret
         const reported = async () => {
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('202 for a completed delivery and, while paused, for a test; 409 WEBHOOK_NOT_ACTIVE for anything else while paused', async () => {
+      it('202 for a completed delivery; while the webhook is paused, 202 for a test and 409 WEBHOOK_NOT_ACTIVE for all others', async () => {
         const receiver = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()
@@ -268,13 +268,13 @@ forEachEngine((engine) => {
       })
     })
 
-    it('202 for redelivering a pending delivery, which is sent once, not twice', async () => {
+    it('202 for redelivering a pending delivery, which is sent only once', async () => {
       const receiver = Object.assign(await service.receiver(), { status: () => 500 })
       const { id } = await register(receiver.url, { event: 'product.created' })
       await product()
       await receiver.called(1)
       const [{ id: deliveryId }] = (await call('GET', `/api/webhooks/${id}/deliveries`)).json()
-      // Regardless of how far the first two attempts got, at most two more follow.
+      // At most two more attempts follow, regardless of how far the first two got.
       await post(`/api/webhooks/${id}/deliveries/${deliveryId}/redeliver`)
       const { attempts, status } = await ended(id, deliveryId)
       assert.equal(status, 'failed')
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
     })
 
     describe('POST /api/webhooks/{id}/replay', () => {
-      it('202 with a count: each delivery in the range is sent again, once', async () => {
+      it('202 with the number of deliveries in the range, each of which is sent again once', async () => {
         const receiver = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.*' })
         const lamp = await product()
@@ -313,7 +313,7 @@ forEachEngine((engine) => {
     })
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('200 with status paused: no calls until the webhook is active again', async () => {
+      it('200 for the status paused: no calls until the webhook is active again', async () => {
         const receiver = await service.receiver()
         const other = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
@@ -327,7 +327,7 @@ forEachEngine((engine) => {
         await receiver.called(1)
       })
 
-      it('200 with status active for a disabled webhook, which then has no reason and counts as healthy', async () => {
+      it('200 for the status active of a disabled webhook, which then has no reason and counts as healthy', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n === 1 ? 410 : 204) })
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()

@@ -12,7 +12,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('owns the webhook’s deliveries, including those caused by other clients, even after it is deleted (T-API-01)', async () => {
+    it('owns the webhook’s deliveries, even those caused by other clients, and even once the webhook is deleted (T-API-01)', async () => {
       const the = await one(outcomes.delivered)
       const causer = newOwner()
       const event = await the.emit(causer, { audience: 'any', callbackUrl: 'https://elsewhere.test/' })
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
     }
     let people = 0
 
-    it('receives nothing after being deleted as a user: neither own or public events nor waiting deliveries', async () => {
+    it('receives no events and no waiting deliveries once deleted as a user', async () => {
       const the = await one(outcomes.delivered)
       const { owner, remove } = await person()
       const other = await person()
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.ok(the.sent.some(({ url }) => url === 'https://kept.test/'))
     })
 
-    it('is not mistaken for a user if it is a client, regardless of its id', async () => {
+    it('is not mistaken for a user if it is a client, even if the client id looks like a user id', async () => {
       const the = await one(outcomes.delivered)
       const owner = { ownerClient: '4711', ownerSubject: '4711' }
       const { id } = await the.subscribe(owner, 'https://client.test/')

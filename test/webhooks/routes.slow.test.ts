@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     let nowMs = start
     const left: unknown[] = []
 
-    /** Builds the plugins with stubs for authentication and the error policy; records what the handlers return. */
+    /** Registers the plugins with stubs for authentication and the error policy, and records what the handlers return. */
     async function appWith(options: Partial<WebhooksOptions> = {}): Promise<FastifyInstance> {
       const made = Fastify()
       made.decorateRequest('caller', null)
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       const given = {
         events: reportEvents,
         db,
-        // No webhook is called in these tests.
+        // These tests call no webhooks.
         queue: { enqueue: async () => {}, work: () => {}, stop: async () => {} },
         sealer: seal,
         policy,
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { ...body, payloadStyle: 'plain', status: 'active' })
       })
 
-      it('201 with a Location under the requested version', async () => {
+      it('201 with a Location under the request’s version prefix', async () => {
         const response = await app.inject({ method: 'POST', url: '/v1/api/webhooks', payload: fresh() })
         assert.equal(response.headers.location, `/v1/api/webhooks/${response.json().id}`)
       })
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('422 for values that are too long and for too many values', async () => {
+      it('422 for values that are too long, too many or invalid', async () => {
         const many = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`x-${n}`, '1']))
         for (const more of [
           { description: 'x'.repeat(501) },
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
         assert.equal((await post(fresh(), {}, inside)).json().code, 'CALLBACK_URL_BLOCKED')
       })
 
-      it('409 if the owner has already registered the same event and address, 201 if only another owner has', async () => {
+      it('409 if the owner has registered the same event and address before, 201 if only another owner has', async () => {
         const body = fresh()
         assert.equal((await post(body)).statusCode, 201)
         const again = await post(body)
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/{id}', () => {
-      it('200 without the secret, but with the revision for the validators', async () => {
+      it('200 without the secret, but with the revision, from which the validators are derived', async () => {
         const { secret, ...created } = (await post(fresh({ headers: { 'X-A': '1' } }))).json()
         left.length = 0
         const response = await get(`/api/webhooks/${created.id}`)
@@ -268,7 +268,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('200 with the owner field for administrators only: not even the owner sees it', async () => {
+      it('200 with the owner field only for administrators, not for the owner', async () => {
         const owner = { client: 'cli_app', subject: '42' }
         // The newest webhook in this suite.
         nowMs = start + 3_600_000
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
         assert.equal((await drop(id, {}, { 'if-match': '"1"' })).statusCode, 204)
       })
 
-      it('428 without If-Match if one is required', async () => {
+      it('428 without If-Match if it is required', async () => {
         const strict = await appWith({ requireIfMatch: true })
         const { id } = (await post(fresh())).json()
         const url = `/api/webhooks/${id}`
@@ -381,7 +381,7 @@ forEachEngine((engine) => {
         assert.equal((await strict.inject({ method: 'DELETE', url, headers: { 'if-match': '*' } })).statusCode, 204)
       })
 
-      it('204, ending pending deliveries', async () => {
+      it('204; pending deliveries end', async () => {
         const { id } = (await post(fresh())).json()
         await addDelivery(id, 'dlv_ended', '2026-03-01T12:00:00.000Z')
         await drop(id)
@@ -422,7 +422,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await get(`/api/webhooks/${id}/deliveries`)).json(), [])
       })
 
-      it('200 newest first, each with its attempts, up to the requested number', async () => {
+      it('200 with the newest deliveries first, each with its attempts, up to the requested number', async () => {
         const { id } = (await post(fresh())).json()
         const instants = ['2026-03-01T12:00:01.000Z', '2026-03-01T12:00:03.000Z', '2026-03-01T12:00:02.000Z']
         for (const [n, instant] of instants.entries()) await addDelivery(id, `dlv_${n}`, instant)
@@ -438,7 +438,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/event-types', () => {
-      it('200 with each name, its description and an example', async () => {
+      it('200 with the name, the description and an example of each type', async () => {
         const response = await get('/api/event-types')
         assert.equal(response.statusCode, 200)
         const kinds = response.json()
@@ -482,7 +482,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig' })
       })
 
-      it('200 with a single key, however many processes start together', async () => {
+      it('200 with a single key, even if several processes start concurrently', async () => {
         await db.write((tx) => tx.deleteFrom('settings').where('name', '=', 'webhook-ed25519').execute())
         const made = await Promise.all(Array.from({ length: 8 }, () => webhookKeys(db, seal)))
         assert.equal(new Set(made.map(({ jwks }) => jwks.keys[0]!.x)).size, 1)

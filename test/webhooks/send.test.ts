@@ -47,7 +47,7 @@ function sending(t: TestContext, options: Partial<SenderOptions> = {}) {
     client.post({ url, headers, body, ...more })
 }
 
-// undici reuses a connection only one event-loop turn after its response has been read.
+// undici makes a connection available for reuse only in the next event loop iteration after its response has been read.
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 async function received(request: IncomingMessage): Promise<Buffer> {
@@ -76,7 +76,7 @@ describe('post: the request', () => {
     assert.equal(request.headers['content-length'], String(body.length))
   })
 
-  it('T-SSRF-07 lets static headers change neither the host nor the framing', async (t) => {
+  it('T-SSRF-07 does not let static headers change the host or the framing', async (t) => {
     const seen: IncomingMessage[] = []
     const { port, origin } = await receiver(t, (request, response) => {
       seen.push(request.resume())
@@ -186,7 +186,7 @@ describe('post: Retry-After', () => {
     ['Mon, 01 Mar 2027 12:00:00 GMT', 86_400],
     ['Sun, 99 Mar 2026 12:01:00 GMT', null],
   ]
-  it(`T-WH-05 accepts seconds or a date, at most a day; null if malformed, negative or past (${table.length} values)`, async (t) => {
+  it(`T-WH-05 accepts seconds or a date, up to a day; null if malformed, negative or in the past (${table.length} values)`, async (t) => {
     const { origin } = await receiver(t, (request, response) => {
       const [header] = table[Number(request.url!.slice(1))]!
       request.resume().on('end', () => response.writeHead(503, { 'retry-after': header }).end())
@@ -199,7 +199,7 @@ describe('post: Retry-After', () => {
 })
 
 describe('post: hostile responses', () => {
-  it('T-SSRF-09 ends a call at its time limit if the response body hangs, and counts it as not delivered', async (t) => {
+  it('T-SSRF-09 ends a call at its time limit if the response body stalls, and counts it as not delivered', async (t) => {
     const { origin } = await receiver(t, (_request, response) => response.writeHead(200).write('begun'))
     const result = await sending(t)(origin, { timeoutMs: 200 })
     assert.deepEqual([result.status, result.delivered, result.error], [200, false, 'timeout'])
@@ -207,7 +207,7 @@ describe('post: hostile responses', () => {
     assert.ok(result.durationMs >= 190 && result.durationMs < 1000, String(result.durationMs))
   })
 
-  it('T-SSRF-09 ends a call without a response at the sender’s own time limit', async (t) => {
+  it('T-SSRF-09 ends a call that gets no response at the sender’s own time limit', async (t) => {
     const { origin } = await receiverTcp(t, () => {})
     const { status, error, delivered } = await sending(t, { timeoutMs: 150 })(origin)
     assert.deepEqual([status, error, delivered], [null, 'timeout', false])
@@ -252,7 +252,7 @@ describe('post: hostile responses', () => {
     assert.ok(!result.responseStart!.includes('aaaa'))
   })
 
-  it('replaces invalid characters in stored text, and omits NUL and a character split by the limit', async (t) => {
+  it('replaces invalid bytes in the stored text, and omits NUL and a character cut off by the limit', async (t) => {
     const bodies = [
       Buffer.from('a\0b\0'),
       Buffer.from([0x61, 0xff, 0x62]),
@@ -295,7 +295,7 @@ describe('post: hostile responses', () => {
     }
   })
 
-  it('T-SSRF-08 reports a closed port as unreachable, rounded to a tenth of a second', async (t) => {
+  it('T-SSRF-08 reports a closed port as unreachable, with the duration rounded to a tenth of a second', async (t) => {
     const free = createTcpServer().listen(0, '127.0.0.1')
     await once(free, 'listening')
     const { port } = free.address() as AddressInfo
@@ -305,7 +305,7 @@ describe('post: hostile responses', () => {
     assert.equal(result.durationMs % 100, 0)
   })
 
-  it('reports a name that does not resolve or has no address as unreachable', async (t) => {
+  it('reports a name as unreachable if it does not resolve or has no address', async (t) => {
     const failing = sending(t, {
       lookup: async () => Promise.reject(Object.assign(new Error('x'), { code: 'EAI_AGAIN' })),
     })
@@ -406,7 +406,7 @@ describe('post: blocked before any packet', () => {
     })
   }
 
-  it('T-SSRF-04 resolves once per connection and pins the address, but sends the name as Host', async (t) => {
+  it('T-SSRF-04 resolves a name once per connection and pins the address, but sends the name as Host', async (t) => {
     const hosts: (string | undefined)[] = []
     const server = await receiver(t, (request, response) => {
       hosts.push(request.headers.host)
@@ -421,7 +421,7 @@ describe('post: blocked before any packet', () => {
     assert.equal(responses.length, 2)
   })
 
-  it('T-SSRF-04 falls back to the next vetted address if one does not respond', async (t) => {
+  it('T-SSRF-04 falls back to the next checked address if an address does not respond', async (t) => {
     const server = await receiver(t, answering(200))
     const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] }
     const post = sending(t, { policy, lookup: async () => [{ address: '::1' }, { address: '127.0.0.1' }] })
@@ -448,7 +448,7 @@ describe('post over TLS', () => {
     return { seen, ...(await listening(t, server)) }
   }
 
-  it('T-SSRF-04 verifies a pinned address’s certificate against the name, over HTTP/1.1 even if HTTP/2 is offered', async (t) => {
+  it('T-SSRF-04 verifies the certificate at a pinned address against the name, and uses HTTP/1.1 even if HTTP/2 is offered', async (t) => {
     const server = await secure(t)
     const post = sending(t, { lookup, ca: readFileSync(certificates.authorityFile, 'utf8') })
     const result = await post(`https://receiver.test:${server.port}/`)
@@ -456,7 +456,7 @@ describe('post over TLS', () => {
     assert.deepEqual(server.seen, [{ servername: 'receiver.test', alpn: 'http/1.1' }])
   })
 
-  it('verifies a literal address against the address in the certificate', async (t) => {
+  it('verifies the certificate at a literal address against that address', async (t) => {
     const server = await secure(t)
     const post = sending(t, { ca: [readFileSync(certificates.authorityFile, 'utf8')] })
     assert.equal((await post(`https://127.0.0.1:${server.port}/`)).delivered, true)

@@ -17,7 +17,7 @@ const many = settledAtOnce * 3 + 20
 const [here, there] = ['http://127.0.0.1:9/here', 'http://127.0.0.1:9/there']
 
 forEachEngine((engine) => {
-  describe('a webhook with more waiting deliveries than one transaction settles', () => {
+  describe('a webhook with more waiting deliveries than one transaction can end', () => {
     let db: Database
     const jobs: { queue: string; payload: object }[] = []
     before(async () => {
@@ -26,7 +26,7 @@ forEachEngine((engine) => {
     after(() => db.close())
 
     const enqueue: Queue['enqueue'] = async (_, queue, payload) => void jobs.push({ queue, payload })
-    /** Adds a webhook with waiting deliveries; one in ten requires a scope that the owner's token does not have. */
+    /** Adds a webhook with waiting deliveries, a tenth of which require a scope that the owner's token does not have. */
     const waiting = async () => {
       const take = steps(db, { enqueue })
       const owner = newOwner()
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('is paused at once: a few deliveries end with it, the rest end in batches, and those claimed before that are not sent', async () => {
+    it('is paused at once, with a few deliveries; the others end in batches, and are not sent if claimed before they end', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       assert.equal(await the.count('status', 'failed'), settledAtOnce)
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'failed'), many - claimed.length)
     })
 
-    it('receives none of the waiting deliveries if it is enabled again before all of them have ended', async () => {
+    it('receives none of the waiting deliveries, even if it is active again before all of them have ended', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       await the.change(the.owner, the.id, { status: 'active' })
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'pending'), claimed.length)
     })
 
-    it('is called only at its new address, and only for events that its scopes cover', async () => {
+    it('is called only at its new address, and only for events that its scopes include', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { callbackUrl: there })
       assert.equal(await the.count('status', 'failed'), settledAtOnce / 10)
@@ -110,14 +110,14 @@ forEachEngine((engine) => {
         (await the.count('status', 'failed')) + (await stillAtOldAddress(the.id)),
       )
     })
-    /** Counts deliveries claimed before they were moved: a claim uses the webhook's address, not the one in the row. */
+    /** Counts deliveries claimed before they were moved; the calls use the webhook's address, not the one in the row. */
     const stillAtOldAddress = async (id: string) => {
       const claimed = db.read.selectFrom('deliveries').select('id').where('webhookId', '=', id)
       const rows = claimed.where('leaseUntil', 'is not', null).where('url', '=', here).where('status', '=', 'pending')
       return (await rows.execute()).length
     }
 
-    it('is deleted at once: a few deliveries end with it, the rest end in batches, and those claimed before that are not sent', async () => {
+    it('is deleted at once, with a few deliveries; the others end in batches, and are not sent if claimed before they end', async () => {
       const the = await waiting()
       await the.unsubscribe(the.owner, the.id)
       assert.equal(await the.count('status', 'failed'), settledAtOnce)

@@ -24,7 +24,7 @@ describe('share', () => {
   const owners = fc.constantFrom(...names)
   const wishes = fc.array(fc.tuple(owners, fc.nat(700)), { maxLength: 6 })
 
-  it('is max-min fair: the owner with the fewest calls always gets the next slot', () => {
+  it('is max-min fair: the next slot always goes to the owner with the fewest calls', () => {
     const underWay = fc.array(owners, { maxLength: 200 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -45,7 +45,7 @@ describe('share', () => {
     )
   })
 
-  it('never grants more slots than are free, nor the last slot to an owner that already has one', () => {
+  it('grants no more slots than are free, and grants the last slot only to an owner without slots', () => {
     const underWay = fc.array(fc.record({ owner: owners, rank }), { maxLength: 100 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -54,7 +54,7 @@ describe('share', () => {
         const grantedInAll = [...granted.values()].reduce((sum, count) => sum + count, 0)
         assert.ok(grantedInAll <= roomFor(before, of))
         if (!mayTake(before, 'a newcomer', of) || mayTake(left, 'a newcomer', of)) return
-        // The owner that took the last slot of a pool occupied none of that pool before.
+        // The owner that got a pool's last slot must not have had a slot in that pool before.
         const tookLast = (pool: number) => [...granted.keys()].some((owner) => left.held.get(owner)?.[pool] === 1)
         assert.ok(left.free.some((free, pool) => free <= 0 && tookLast(pool)))
       }),
@@ -86,7 +86,7 @@ describe('share', () => {
     }
   })
 
-  it('gives an owner more than an equal share only while others want less', () => {
+  it('gives an owner more than an equal share only if others need less', () => {
     const wanted = new Map([
       ['modest', 3],
       ['greedy', 1_000],
@@ -96,7 +96,7 @@ describe('share', () => {
     assert.ok((granted.get('greedy') ?? 0) > 200)
   })
 
-  it('gives failing endpoints at most half of the slots, and failing and untried endpoints at most three quarters, for any number of owners', () => {
+  it('gives failing endpoints at most half of the slots, and failing and untried endpoints together at most three quarters', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const sum = (of: ReadonlyMap<string, number>) => [...of.values()].reduce((one, other) => one + other, 0)
     const failing = share(slotsOf(512, []), 2, many)
@@ -107,7 +107,7 @@ describe('share', () => {
     assert.equal(roomFor(unknown.left, 0), 128)
   })
 
-  it('leaves some slots to failing and untried endpoints, however many endpoints respond', () => {
+  it('leaves some slots for failing and untried endpoints, however many endpoints respond', () => {
     const many = new Map(Array.from({ length: 2_000 }, (_, n) => [`owner ${n}`, 10]))
     const { left } = share(slotsOf(512, []), 0, many)
     assert.deepEqual([roomFor(left, 0), roomFor(left, 1), roomFor(left, 2)], [0, 32, 64])
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
     })
     const never = new Promise<never>(() => {})
 
-    /** Adds an owner with this many endpoints, each with one waiting delivery. */
+    /** Adds an owner with this many endpoints, each with a waiting delivery. */
     async function waitingFor(host: string, endpoints: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
         await tx.insertInto('deliveryOwners').columns(['owner', 'rank', 'dueAt']).expression(due).execute()
       })
 
-    /** Claims until nothing more is available; none of the calls ends. */
+    /** Claims deliveries until no more can be claimed; none of the calls ends. */
     async function claimAll(hands: number, flying: Due[] = []): Promise<Due[]> {
       for (;;) {
         const slots = slotsOf(hands, flying)
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('stay available to one owner’s healthy endpoint while four other owners have enough dead endpoints for all slots', async () => {
+    it('remain available for a healthy endpoint, even if four other owners have enough dead endpoints to fill all slots', async () => {
       for (let n = 0; n < 4; n++) await waitingFor(`dead-${n}.test`, 12)
       const begun: string[] = []
       const node = await start(
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       await node.stop(0)
     })
 
-    it('stay available to a responding endpoint while many owners, more than slots, have dead endpoints never called before', async () => {
+    it('remain available for a healthy endpoint, even if more owners than slots have dead endpoints not called before', async () => {
       const healthy = await waitingFor('answers.test', 1)
       const first = await start(async () => delivered)
       await first.settled()
@@ -193,7 +193,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are never more than half occupied by failing endpoints, however many endpoints and owners there are', async () => {
+    it('are at most half occupied by failing endpoints, however many endpoints and owners there are', async () => {
       for (let n = 0; n < 30; n++) await waitingFor(`failing-${n}.test`, 3)
       await setRank(2, 1)
       const flying = await claimAll(32)
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('go to the owner with the fewest calls as they become free', async () => {
+    it('go to the owner with the fewest calls when they become free', async () => {
       const large = await waitingFor('large.test', 40)
       const flying = await claimAll(16)
       const small = await waitingFor('small.test', 3)
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are claimed in one pass even if a thousand queues of an owner whose share is used up are due earlier', async () => {
+    it('are filled in one pass, even if many queues are due earlier whose owner has used up its share', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are shared out on each of two nodes: the second node sends what the first has no slots for', async () => {
+    it('are shared separately on each node: a second node sends deliveries for which the first has no slots', async () => {
       await waitingFor('wide.test', 20)
       const first = await claimAll(12)
       const second = await claimAll(12)
@@ -239,7 +239,7 @@ forEachEngine((engine) => {
       assert.ok(second.length > 0 && first.length === second.length)
     })
 
-    it('are occupied for five seconds, not fifteen, by an endpoint that has failed ten times', async () => {
+    it('are occupied for only five seconds, not fifteen, by an endpoint that has failed ten times', async () => {
       const the = await waitingFor('gone.test', 1)
       const limits: (number | undefined)[] = []
       const node = await start(
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       assert.deepEqual(limits.slice(0, 15), expected)
     })
 
-    it('also go to queues scheduled by an earlier release, once these have been overdue for a minute', async () => {
+    it('also go to queues scheduled by an earlier release once they are overdue by a minute', async () => {
       await waitingFor('revived.test', 2)
       await db.write((tx) => tx.deleteFrom('deliveryOwners').execute())
       assert.equal((await claimAll(8)).length, 0)
@@ -268,7 +268,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 2)
     })
 
-    it('leave behind no rows for owners that have nothing to send', async () => {
+    it('leave no rows for owners that have nothing to send', async () => {
       await waitingFor('brief.test', 1)
       const node = await start(async () => delivered)
       await node.settled()
@@ -278,7 +278,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 1)
     })
 
-    it('stay available to a real endpoint while four owners wait for sockets that never respond', async (t) => {
+    it('remain available for a healthy endpoint, even if four other owners’ endpoints accept connections but never respond', async (t) => {
       clock.now = Date.now()
       const sockets = new Set<Socket>()
       const hole = createServer((socket) => void sockets.add(socket.on('error', () => {})))

@@ -43,7 +43,7 @@ describe('webhook secrets', () => {
   })
 
   for (const bad of ['', 'whsec_', 'whsec_c2hvcnQ=', randomBytes(32).toString('base64'), 'WHSEC_AAAA']) {
-    it(`cannot sign when malformed: ${JSON.stringify(bad.slice(0, 14))}`, () => {
+    it(`cannot sign if malformed: ${JSON.stringify(bad.slice(0, 14))}`, () => {
       assert.throws(() => signature({ secrets: [bad] }, message), TypeError)
     })
   }
@@ -90,7 +90,7 @@ describe('webhook-signature, v1', () => {
     assert.equal(reads(newSecret(randomBytes), message, value), false)
   })
 
-  it('T-WH-02 can be verified with either secret during a rotation', () => {
+  it('T-WH-02 can be verified with the old and with the new secret during a rotation', () => {
     const next = newSecret(randomBytes)
     const both = signature({ secrets: [next, secret] }, message)
     assert.equal(both.split(' ').length, 2)
@@ -112,7 +112,7 @@ describe('webhook-signature, v1a', () => {
   const content = Buffer.concat([Buffer.from(`msg_1.${timestampSeconds}.`), body])
   const ed25519 = Buffer.from(parts[1]!.replace('v1a,', ''), 'base64')
 
-  it('T-WH-01 accompanies v1 and is verified with the public key', () => {
+  it('T-WH-01 is sent along with v1, and is verified with the public key', () => {
     assert.deepEqual(
       parts.map((part) => part.split(',')[0]),
       ['v1', 'v1a'],
@@ -126,7 +126,7 @@ describe('webhook-signature, v1a', () => {
     assert.equal(bits.filter((bit) => verify(null, flipped(content, bit), publicKey, ed25519)).length, 0)
   })
 
-  it('T-WH-02 has one signature per key during a rotation, even without a secret', () => {
+  it('T-WH-02 has a signature for each key during a rotation, even without a secret', () => {
     const next = generateKeyPairSync('ed25519')
     const rotated = signature({ secrets: [], privateKeys: [privateKey, next.privateKey] }, message).split(' ')
     const verifies = rotated.map((part, n) =>

@@ -23,7 +23,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('is followed by another after the scheduled delay, until the schedule is exhausted', async () => {
+    it('is followed by another attempt after the scheduled delay, until the schedule is exhausted', async () => {
       const the = await one(failed)
       await the.run()
       assert.equal(secondsAfterStart((await the.row()).nextAttemptAt), 10)
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('is repeated, as the same attempt, if its sender died before recording it', async () => {
+    it('is repeated under the same number if its sender died before recording it', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let response: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => response())
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
       await lost.stop(0)
     })
 
-    it('changes nothing if it ends after its lease was lost (F-ZOMBIE)', async () => {
+    it('changes nothing if it ends after its lease has expired (F-ZOMBIE)', async () => {
       const stale = Promise.withResolvers<typeof failed>()
       let response: () => typeof failed | Promise<typeof failed> = () => stale.promise
       const the = await one(() => response())
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal(the.sent.length, 1)
     })
 
-    it('is not started by a stopping service, which at once releases deliveries that it cannot finish in time', async () => {
+    it('is not started by a stopping service; deliveries that it cannot finish in time are released at once', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let response: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => response())
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       assert.deepEqual([the.sent.length, (await the.row()).status], [2, 'delivered'])
     })
 
-    it('is finished and recorded if it is in flight when the service stops', async () => {
+    it('is completed and recorded if it is in flight when the service stops', async () => {
       const slow = Promise.withResolvers<typeof delivered>()
       const the = await one(() => slow.promise)
       const stopping = await dispatch(the.post)
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       assert.equal((await the.row()).status, 'delivered')
     })
 
-    it('is dropped if the webhook was deleted, paused or disabled', async () => {
+    it('is not made if the webhook was deleted, paused or disabled', async () => {
       for (const status of ['deleted', 'paused', 'disabled'] as const) {
         const the = await one(delivered)
         const change = (tx: Database['read']) =>
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await the.webhook(the.webhookId)).failingSince, null)
     })
 
-    it('succeeds even if the webhook is deleted at the same time, as does the deletion, in either order (T-WH-07)', async () => {
+    it('does not conflict with a concurrent deletion of the webhook: both succeed, in any order (T-WH-07)', async () => {
       for (const outcome of [failed, delivered, gone]) {
         const all = await Promise.all(Array.from({ length: 10 }, () => one(outcome)))
         const sender = await dispatch(async () => outcome)
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
       assert.equal((await the.deliveries(event.id)).length, 2)
     })
 
-    it('is not added by a fan-out that lost its lease', async () => {
+    it('is not scheduled by a fan-out that has lost its lease', async () => {
       const the = await one(delivered)
       const event = await the.emit(the.owner)
       const lost = { finish: async () => Promise.reject(new LeaseLost()) }
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.deliveries(event.id), [])
     })
 
-    it('is made again on the full schedule after a manual redelivery', async () => {
+    it('is repeated on the full schedule after a manual redelivery', async () => {
       const the = await one(failed, { schedule: [0] })
       await the.run()
       assert.equal((await the.row()).status, 'failed')
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.deepEqual([reported, the.sent.length, status, attempts], [1, 2, 'failed', 2])
     })
 
-    it('counts for a delivery that is redelivered while the call is in flight, and the redelivery keeps its own schedule', async () => {
+    it('counts even if the delivery is redelivered while the call is in flight; the redelivery keeps its own schedule', async () => {
       const slow = Promise.withResolvers<typeof delivered>()
       const the = await one(() => (the.sent.length === 1 ? slow.promise : delivered))
       const sender = await dispatch(the.post)
