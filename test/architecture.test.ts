@@ -26,7 +26,7 @@ const paths = (broken: (path: string, text: string) => boolean) =>
   [...texts].filter(([path, text]) => broken(path, text)).map(([path]) => path)
 
 const top = (path: string) => path.split('/')[0] as string
-/** Files outside these tiers assemble the service and are above all tiers. */
+/** Files outside the tiers assemble the service; they count as the highest tier. */
 const tierOf = (path: string) => {
   const tier = tiers.findIndex((folders) => folders.includes(top(path)))
   return tier === -1 ? tiers.length : tier
@@ -38,7 +38,7 @@ function mayImport(path: string, target: string): boolean {
   return other < own || own === tiers.length || top(path) === top(target)
 }
 
-/** Finds circular imports, including type imports: sets of files that reach each other (Tarjan). */
+/** Finds circular imports, including type imports, with Tarjan's algorithm. */
 function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = []
   const order = new Map<string, number>()
@@ -85,7 +85,7 @@ describe('the source code', () => {
     assert.deepEqual(circles(new Map([...texts].map(([path, text]) => [path, importsOf(path, text)]))), [])
   })
 
-  it('imports only existing files, by their full names', () => {
+  it('imports only existing files, with their extensions', () => {
     assert.deepEqual(
       paths((path, text) => importsOf(path, text).some((target) => !texts.has(target))),
       [],
@@ -108,13 +108,13 @@ describe('the source code', () => {
     )
   })
 
-  it('has exactly the folders that docs/architecture.md lists', () => {
+  it('has exactly the folders listed in docs/architecture.md', () => {
     const listed = [...page.matchAll(/^src\/([a-z/-]*) {2,}\S/gm)].map(([, folder]) => folder as string)
     const folders = new Set([...texts.keys()].map(dirname).map((folder) => (folder === '.' ? '' : folder)))
     assert.deepEqual(listed.sort(), [...folders].sort())
   })
 
-  it('sets revisions in a single file, along with everything else that a change sets', () => {
+  it('sets and increments revisions in only one file', () => {
     const made = /\brevision: 1\b|\brevision\b['"`)}]*,? *'?\+/
     assert.deepEqual(
       paths((path, text) => !path.startsWith('storage/migrations/') && made.test(text)),
@@ -122,14 +122,14 @@ describe('the source code', () => {
     )
   })
 
-  it('uses names with max… and min… for bounds', () => {
+  it('names bounds max… and min…', () => {
     assert.deepEqual(
       paths((_, text) => /\bconst (most|least|longest|shortest)[A-Z]\w* =/.test(text)),
       [],
     )
   })
 
-  it('has kebab-case file names, no catch-all names and no barrel files', () => {
+  it('has kebab-case file names, no catch-all file names and no barrel files', () => {
     const vague = /(^|-)(utils?|helpers?|common|manager|controller|base|impl)(-|\.)/
     assert.deepEqual(
       paths((path) => !/^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(basename(path))),

@@ -279,7 +279,7 @@ describe('service', () => {
     it(`rejects ${what}`, () => assert.throws(() => service(options as never), says(message)))
   }
 
-  it('can sort by required filters other than booleans, and by optional text', () => {
+  it('allows sorting by required filters other than booleans, and by optional text', () => {
     const { declaration } = collection({
       ...{ path: '/items', noun: 'item', filters: ['kind', 'done', 'note'], sorts: ['label'] },
       body: Type.Object({
@@ -301,13 +301,13 @@ describe('service', () => {
     )
   })
 
-  it('returns the only values that isDefinition accepts', () => {
+  it('returns the only kind of value that isDefinition accepts', () => {
     const definition = service({ resources: [notes] })
     assert.ok(isDefinition(definition) && isDefinition(builtIn) && Object.isFrozen(definition))
     for (const other of [{ ...definition.versions }, null, 'x', { resources: [notes] }]) assert.ok(!isDefinition(other))
   })
 
-  it('has only the scopes and events of its resources', () => {
+  it('has no scopes or events other than those of its resources', () => {
     const { scopes, events } = service({ resources: [notes] })
     assert.deepEqual(
       Object.keys(scopes).filter((scope) => /^(notes|users|products|books):/.test(scope)),
@@ -320,7 +320,7 @@ describe('service', () => {
     assert.equal(events['note.created']?.audience, 'notes:read')
   })
 
-  it('has, with the built-in resources, the scopes of the first release', () => {
+  it('has the scopes of the first release with the built-in resources', () => {
     assert.deepEqual(
       Object.keys(builtIn.scopes).join(' '),
       [
@@ -340,7 +340,7 @@ describe('service', () => {
     ])
   })
 
-  it('serves everything in both v1 and v2 by default, with their differences', () => {
+  it('serves all resources in both v1 and v2 by default, each with the version’s own differences', () => {
     const differences = ({ versions }: ReturnType<typeof service>) =>
       Object.entries(versions).map(([name, { lists, deprecation, collections }]) => [
         ...[name, lists, deprecation, collections.length],

@@ -39,7 +39,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('200 with a page for browsers, whose CSP allows only its own style', async () => {
+    it('200 with a page for browsers, with a CSP that allows only the page’s own style', async () => {
       const answer = await get({ accept: browser })
       assert.deepEqual([answer.statusCode, answer.headers['content-type']], [200, 'text/html; charset=utf-8'])
       assert.match(String(answer.headers['content-security-policy']), /^default-src 'none'; style-src 'sha256-[^']+';/)
@@ -56,7 +56,7 @@ onSqlite((engine) => {
       assert.doesNotMatch(answer.body, /<script|https?:/)
     })
 
-    it('200 and 304 for HTML and JSON separately, both cacheable like other public responses', async () => {
+    it('200 and 304 for HTML and JSON with separate tags, both cacheable like other public responses', async () => {
       const [page, index] = [await get({ accept: browser }), await get()]
       assert.notEqual(page.headers.etag, index.headers.etag)
       for (const [{ headers }, accept] of [
@@ -78,7 +78,7 @@ onSqlite((engine) => {
       assert.equal((await app.send({ url: '/', token: 'expired' })).statusCode, 401)
     })
 
-    it('200 with a custom definition’s resources, from the first version that is not retired', async () => {
+    it('200 with a custom definition’s resources, in the first version that is not retired', async () => {
       const lineItems = collection({ path: '/line-items', noun: 'lineItem', body: Type.Object({ title: Line(1, 50) }) })
       const definition = service({ resources: [lineItems] })
       const plans = JSON.stringify({ v1: { status: 'retired', successor: 'v2' } })

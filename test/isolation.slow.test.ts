@@ -7,7 +7,7 @@ import { forEachEngine, type Place } from './support/engines.ts'
 
 const rows = ['--books', '--users', '--tasks', '--deliveries', '--audit'].flatMap((table) => [table, '2000'])
 
-/** Scenarios that last until the service ends them; their responses are not read. */
+/** Scenarios that continue until the service ends them; their responses are not read. */
 const unread: ReadonlySet<Scenario> = new Set(['downloads', 'connections'])
 
 /** A short run of `scripts/isolation.ts` that checks what the second client received, but not how fast. */
@@ -28,7 +28,7 @@ forEachEngine((engine) => {
     })
 
     for (const scenario of scenarios) {
-      it(`gets every response, delivery and download, and keeps its connections: ${scenario}`, () => {
+      it(`receives every response, delivery and download, and keeps its connections: ${scenario}`, () => {
         const { observation, abuse } = results.get(scenario) as IsolationResult
         const { reads, deliveries, downloads, cut, undelivered, failures } = observation
         assert.deepEqual({ cut, undelivered, failures }, { cut: 0, undelivered: 0, failures: [] })

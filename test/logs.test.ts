@@ -8,7 +8,7 @@ const request = {
   ...{ bytes: 1_240, address: '192.0.2.7', client: 'cli_a', subject: 'usr_1', errorCode: undefined },
 }
 
-/** Captures what the log writes to an output. */
+/** Returns the text that the log writes to an output. */
 function written(
   use: (logs: Logs) => void,
   { isTTY = false, env = {}, level = 'info' }: { isTTY?: boolean; env?: NodeJS.ProcessEnv; level?: string } = {},
@@ -25,7 +25,7 @@ function written(
 }
 
 describe('the log written to a pipe', () => {
-  it('is JSON with an ISO timestamp and a message, for requests and everything else', () => {
+  it('is JSON with an ISO timestamp and a message, both for requests and for all other entries', () => {
     const lines = written(({ log, access }) => {
       log.warn({ refused: 3 }, 'connections were refused')
       access(request)
@@ -44,7 +44,7 @@ describe('the log written to a pipe', () => {
     assert.equal(lines[1].route, '/things/:id')
   })
 
-  it('omits requests at level warn', () => {
+  it('omits requests if the level is warn', () => {
     assert.equal(
       written(({ access }) => access(request), { level: 'warn' }),
       '',

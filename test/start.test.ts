@@ -26,7 +26,7 @@ onPostgres((engine) => {
       await place.remove()
       rmSync(dataDir, { recursive: true })
     })
-    /** Starts a service, which must fail and leave none of its connections open. */
+    /** Starts a service. The start must fail and leave no connections open. */
     const fails = async (env: Record<string, string>, why: RegExp) => {
       const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
       const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, ...env })

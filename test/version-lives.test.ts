@@ -19,7 +19,7 @@ describe('PLINTH_VERSIONS', () => {
     }
   })
 
-  it('sets each version’s lifecycle; dates start at midnight UTC, date-times have an offset', () => {
+  it('sets each version’s lifecycle; a date means midnight UTC, a date-time has an offset', () => {
     const v1 = { ...deprecated, deprecatedAt: '2026-12-01T02:00+02:00', successor: 'v2' }
     const [life] = livesOf(JSON.stringify({ v1, v2: { status: 'active' } }))
     assert.deepEqual(life, {
@@ -108,7 +108,7 @@ describe('PLINTH_VERSIONS', () => {
     ],
   ]
   for (const [what, text, expected] of wrong) {
-    it(`rejects ${what}, identifying the setting, with exit code 2`, () => {
+    it(`rejects ${what} with exit code 2 and the setting’s name`, () => {
       assert.throws(
         () => livesOf(typeof text === 'string' ? text : JSON.stringify(text)),
         (error: Error & { exitCode?: number }) => {
