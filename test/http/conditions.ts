@@ -1,6 +1,6 @@
 /**
  * Expected outcomes under RFC 9110 §13 for a resource at revision 3, last changed in the second `changed`: the status of GET
- * and HEAD requests, and whether PUT, PATCH and DELETE succeed. The syntax of tags is in §8.8.3, that of dates in §5.6.7.
+ * and HEAD requests, and whether PUT, PATCH and DELETE succeed. Tags are defined in §8.8.3, dates in §5.6.7.
  */
 export interface Condition {
   note: string

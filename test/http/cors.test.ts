@@ -84,7 +84,7 @@ describe('cors', () => {
       )
 
     for (const url of ['/thing', '/thing?x=1', '/nothing', '/oauth/token', '/.well-known/openid-configuration']) {
-      it(`204 without a token at ${url}, with methods, headers, credentials and max age`, async () => {
+      it(`204 without a token at ${url}, with the allowed methods, headers and credentials, and a max age`, async () => {
         const answer = await preflight(url)
         assert.equal(answer.statusCode, 204)
         assert.equal(answer.body, '')

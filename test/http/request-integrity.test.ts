@@ -60,7 +60,7 @@ describe('requestIntegrity', () => {
       }
     })
 
-    it('200 up to 8 KiB, 414 URI_TOO_LONG above (T-HTTP-05)', async () => {
+    it('200 for up to 8 KiB, 414 URI_TOO_LONG for more (T-HTTP-05)', async () => {
       const url = (length: number) => '/things?x='.padEnd(length, 'x')
       assert.equal((await send(mounted, { url: url(8_191) })).statusCode, 200)
       assert.equal((await send(mounted, { url: url(8_192) })).statusCode, 200)

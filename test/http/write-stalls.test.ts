@@ -101,7 +101,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
         await until(() => timers.pending().length === 0)
       })
 
-      it(`continues as long as some bytes are accepted between checks (${path})`, async () => {
+      it(`continues as long as some bytes are accepted every 30 seconds (${path})`, async () => {
         const socket = await ask(path)
         socket.pause()
         await isFull()
