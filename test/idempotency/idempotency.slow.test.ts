@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('500 with a key if the handler bypasses idempotentWrite, so that no client relies on a replay', async () => {
+    it('500 with a key if the handler bypasses idempotentWrite, because the response could not be replayed', async () => {
       const other = await testApp(db, {}, (app) => {
         app.post('/forgetful', { config: { scope: 'any' } }, async () => ({ done: true }))
       })
