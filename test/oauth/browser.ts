@@ -74,7 +74,7 @@ export function browser({ agent, baseUrl }: { agent: Agent; baseUrl: string }) {
 
 export type Browser = ReturnType<typeof browser>
 
-/** Returns the URL of the page's form action that ends with this segment, or '' if there is none. */
+/** Returns the form action on the page that ends with this segment, or '' if there is none. */
 export const formAction = ({ text }: Visit, ending: string): string =>
   new RegExp(`action="([^"]*/${ending})"`).exec(text)?.[1] ?? ''
 

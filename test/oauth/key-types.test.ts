@@ -88,8 +88,8 @@ onSqlite((engine) => {
 
     const forms: [what: string, key: string | Buffer][] = [
       ['PEM', pem],
-      ['PEM after a space', ` ${pem}`],
-      ['PEM in CRLF', pem.replaceAll('\n', '\r\n')],
+      ['PEM with a leading space', ` ${pem}`],
+      ['PEM with CRLF line ends', pem.replaceAll('\n', '\r\n')],
       ['DER', own.publicKey.export({ type: 'spki', format: 'der' })],
       ['JWK', JSON.stringify(own.publicKey.export({ format: 'jwk' }))],
     ]

@@ -41,7 +41,7 @@ export interface Row extends Expected {
 }
 
 const all = (status: number): Expected => ({ owner: status, other: status, admin: status })
-/** The same status for every caller, except with an invalid token. */
+/** The same status for every caller, except callers with an invalid token. */
 const everybody = (status: number): Expected => ({ ...all(status), none: status, scopeless: status })
 /** This status for the owner and for administrators; for all other callers, the resource does not exist. */
 const owned = (status: number): Expected => ({ owner: status, other: 404, admin: status })

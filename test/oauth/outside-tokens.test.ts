@@ -61,7 +61,7 @@ onSqlite((engine) => {
   const token = (change = {}, header = {}, key = theirs.privateKey) =>
     signed({ iss: idp.base, sub: '1', ...change }, { alg: 'ES256', kid: 'theirs', ...header }, key)
 
-  it('returns a caller whose client is prefixed with the issuer and who has only allowed scopes', async () => {
+  it('returns a caller with ids prefixed by the issuer and with only the allowed scopes', async () => {
     const { verify } = verifier()
     const verification = await verify(await token({ scope: 'reports:read admin books:write openid' }))
     assert.deepEqual(verification, {

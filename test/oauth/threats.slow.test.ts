@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     return { status, body: JSON.parse(text) as Record<string, string> }
   }
   const challenge = () => openid.calculatePKCECodeChallenge(verifier)
-  /** Prepares a logged-in browser and a client that needs no consent, so that each visit yields a code. */
+  /** Prepares a logged-in browser and a client that needs no consent; each visit then yields a code. */
   const ready = async (change: Parameters = {}, wanted = {}) => {
     const app = await auth.client({ firstParty: true, ...wanted })
     const one = auth.browser()

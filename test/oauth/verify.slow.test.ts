@@ -104,7 +104,7 @@ forEachEngine((engine) => {
   })
 
   describe('the cache', () => {
-    it('returns synchronously for a known token, with the same caller', async () => {
+    it('returns the same caller synchronously for a known token', async () => {
       const { verify } = verifier()
       const token = await signed()
       const [first, second] = await Promise.all([verify(token), verify(token)])
