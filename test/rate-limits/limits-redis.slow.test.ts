@@ -149,7 +149,7 @@ describe('rate limits with Redis', { skip: redisMissing }, () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'quota', 'key')), { 200: 40, 403: 50 })
     })
 
-    it('flushing Redis loses only rate counts, but no quota usage', async () => {
+    it('flushing Redis loses rate counts, but no quota usage', async () => {
       assert.deepEqual(statuses(await flood(suite.all, 90, 'flushed')), { 200: 90 })
       await saved(suite.db, 'flushed', 90)
       await redis.say('FLUSHALL')
