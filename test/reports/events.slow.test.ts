@@ -106,7 +106,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await other.next())?.data.error?.errorCode, 'TASK_CANCELLED')
     })
 
-    it('204 for a client that has received the last event, which makes it stop reconnecting', async () => {
+    it('204 for a client that has received the last event, to stop it from reconnecting', async () => {
       const id = await requestReport()
       await set(id, finished)
       const again = await listen(id, { 'last-event-id': '2' })

@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 404)
     })
 
-    it('204 for an unfinished task, which is cancelled first, with an event', async () => {
+    it('204 for an unfinished task, which is cancelled first and causes an event', async () => {
       const id = await requestReport()
       assert.equal((await send('DELETE', `/api/reports/${id}`)).statusCode, 204)
       assert.deepEqual(
@@ -183,10 +183,10 @@ forEachEngine((engine) => {
     const linkOf = (response: Response, rel: string) =>
       new RegExp(`<([^>]+)>; rel="${rel}"`).exec(String(response.headers.link))?.[1]
 
-    it('200 with pages linked forwards and backwards by the Link header, while tasks are added', async () => {
+    it('200 with pages that the Link header connects in both directions, even while tasks are added', async () => {
       const ids: string[] = []
       for (let n = 0; n < 7; n++) {
-        // Some tasks have the same timestamp, so the id decides the order.
+        // Some tasks have the same timestamp, so their ids determine the order.
         if (n % 2 === 0) test.clock.now += 1_000
         ids.unshift(await requestReport())
       }
