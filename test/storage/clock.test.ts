@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       })
       return Object.assign(state, { clock })
     }
-    /** Measures, and asserts that the clock then agrees with the database's clock, to within the time that this took. */
+    /** Measures the clock, and asserts that it then equals the database's clock, within the duration of the measurement. */
     async function isRight({ measure, now }: SharedClock): Promise<void> {
       const begun = performance.now()
       await measure()
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
       assert.equal(jumps.length, 2)
     })
 
-    it("trusts the database's clock again once it has stayed ahead for longer than any token lives", async () => {
+    it("trusts the database's clock again once it has stayed ahead for longer than the lifetime of any token", async () => {
       await after(0, start)
       const ahead = start + 20 * minuteMs
       for (let n = 1; n <= 25; n++) assert.equal(await after(hourMs, ahead + n * hourMs), n * hourMs)

@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       assert.deepEqual({ ...found }, { title: '🖋 "\\\u0001', genre: null })
     })
 
-    it('are numbers if they are results of count(*)', async () => {
+    it('are numbers if returned by count(*)', async () => {
       const { rows } = await sql<{ count: number }>`select count(*) as count from products`.execute(db.read)
       assert.equal(rows[0]?.count, 0)
     })

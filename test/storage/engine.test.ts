@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  /** Errors that are neither conflicts nor outages and therefore internal errors (500). */
+  /** Returns true for errors that are neither conflicts nor outages, and are therefore internal errors (500). */
   const isFault = (error: unknown) => !db.engine.isDuplicate(error) && !db.engine.isUnavailable(error)
   const setting = (tx: Queryable, name: string, value: string | null = 'x') =>
     tx

@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       await migrateTo(fields, together)
     })
 
-    it('clears the empty strings by which rows without a value were sorted', async () => {
+    it('clears the empty strings that were used to sort rows without a value', async () => {
       await migrateTo(fields, { filters: ['tenant'], sorts: ['name'] })
       await add({ tenant: 'a', name: null })
       await add({ tenant: 'a', name: null })
