@@ -58,7 +58,7 @@ async function migratedTemplate(): Promise<string> {
     await client.query('select pg_advisory_lock(hashtext($1))', [name])
     const { rowCount } = await client.query('select 1 from pg_database where datname = $1', [name])
     if (rowCount === 0) {
-      // The database becomes the template, by its new name, only once its migration is complete.
+      // The database gets the template's name only once its migration is complete.
       await client.query(`drop database if exists ${name}_new with (force)`)
       await client.query(`create database ${name}_new`)
       const db = await openDatabase(urlOf(`${name}_new`))

@@ -48,7 +48,7 @@ interface Node {
   Plans?: Node[]
 }
 
-/** The number of rows above which a step of a query plan is rejected; a page has 200 rows, and a replay examines more. */
+/** The maximum number of rows that a step of a query plan may read; a page has 200 rows, and a replay examines more. */
 const maxMet = 2_500
 
 /** Tables that clients cannot make large, because operators fill them or the number of rows is fixed. */
