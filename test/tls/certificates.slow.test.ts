@@ -270,7 +270,7 @@ describe('localCertificates with hostnames', () => {
 })
 
 describe('localCertificates in several concurrent processes', () => {
-  it('create one CA and matching pairs, both in each process and on disk', async () => {
+  it('creates one CA and matching pairs, both in each process and on disk', async () => {
     const folder = emptyFolder()
     const module = JSON.stringify(new URL('../../src/tls/certificates.ts', import.meta.url).href)
     const script = `const { localCertificates } = await import(${module})
@@ -287,7 +287,7 @@ describe('localCertificates in several concurrent processes', () => {
     assert.deepEqual(readdirSync(folder).sort(), ['authority.crt', 'authority.key', 'server.pem'])
   })
 
-  it('create the same files if concurrent calls interleave in one process', async () => {
+  it('creates one CA and matching pairs, even if concurrent calls interleave in one process', async () => {
     const folder = emptyFolder()
     const calls = Array.from({ length: 8 }, () => localCertificates(folder, [], at(START)))
     for (const certificates of await Promise.all(calls)) assertSound(certificates)
