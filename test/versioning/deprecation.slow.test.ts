@@ -105,7 +105,7 @@ onSqlite((engine) => {
   for (const prefix of ['/v1', '']) {
     describe(`a deprecated version at ${prefix || 'the bare paths'} (T-API-07)`, () => {
       before(async () => {
-        // Some requests delete or change these products.
+        // Recreates the products, because some requests delete or change them.
         await service.db.write(async (tx) => {
           await tx.deleteFrom('products').execute()
           for (const id of [1, 2, 3]) {

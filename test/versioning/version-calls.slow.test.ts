@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('are returned with 200, as a list in v1; 403 without the admin scope', async () => {
+    it('are returned with 200, as an array in v1; 403 without the admin scope', async () => {
       const [v0] = await versions()
       assert.deepEqual(v0, { version: 'v0', status: 'retired', successor: 'v1', clients: [] })
       assert.equal((await call('/api/versions')).statusCode, 403)
