@@ -170,7 +170,7 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
     const [open, shutPort, refused] = [
       await post(`http://127.0.0.1:${port}/`),
       await post(`http://127.0.0.1:${free}/`),
-      // The same closed port, but at an allowed address, as for any unreachable endpoint.
+      // The same closed port at an allowed address, which has the outcome of any unreachable endpoint.
       await post(`http://127.0.0.1:${free}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } }),
     ]
     assert.deepEqual([open.durationMs, shutPort.durationMs], [100, 100])

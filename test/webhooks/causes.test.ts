@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    it('is logged with its cause for the operator, but its owner sees only the error class', async (t) => {
+    it('is logged with its cause for the operator; the webhook’s owner sees only the error class', async (t) => {
       const closed = createServer()
       const port = await listening(t, closed)
       await new Promise((resolve) => closed.close(resolve))

@@ -238,7 +238,7 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('200 for the status paused: waiting deliveries end, but completed deliveries do not change', async () => {
+      it('200 for setting the status to paused: waiting deliveries end, completed deliveries do not change', async () => {
         const { id } = await register()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
         await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })

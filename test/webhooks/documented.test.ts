@@ -28,7 +28,7 @@ const jwk = publicKey.export({ format: 'jwk' })
 const body = JSON.stringify({ taskId: 'tsk_1', status: 'completed', resultUrl: '/api/é' })
 const now = Math.floor(Date.now() / 1_000)
 
-/** Returns the headers of a call signed the way the service signs. */
+/** Returns the headers of a call, signed as the service signs calls. */
 function signed(secrets: string[], timestampSeconds = now, privateKeys = [privateKey]): Record<string, string> {
   const message = { id: 'msg_1', timestampSeconds, body: Buffer.from(body) }
   return {

@@ -190,7 +190,7 @@ describe('validateUrl', () => {
     assert.equal(validateUrl(plain, 'http://example.com/').ok, true)
   })
 
-  it('accepts only listed ports, even if the port is the scheme’s default', () => {
+  it('accepts only listed ports, and rejects even a default port that is not listed', () => {
     const policy = { ...plain, ports: [443, 8443] }
     const ports = ['https://a.example/', 'https://a.example:8443/', 'https://a.example:22/', 'http://a.example/']
     assert.deepEqual(

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Creates an endpoint and calls it with a given outcome; `call` makes another call, in a single attempt, after a delay. */
+    /** Creates an endpoint and calls it with a given outcome; `call` makes another call, with one attempt, after a delay. */
     async function endpoint(first: Outcome) {
       let response = first
       const the = await one(() => response, { schedule: [0], limits })
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       return { ...the, call, responses, eventsOf, row: () => the.webhook(the.webhookId) }
     }
 
-    it('records since when the webhook has been failing, until a call succeeds', async () => {
+    it('records when the webhook began to fail, until a call succeeds', async () => {
       const { call, row } = await endpoint(failed)
       await call(60_000, failed)
       assert.equal((await row()).failingSince, new Date(start).toISOString())

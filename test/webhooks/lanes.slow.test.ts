@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures, without a changed schedule, while one call at a time tests the endpoint', async () => {
+    it('wait after ten failures but keep their schedule, while a single call at a time tests the endpoint', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0

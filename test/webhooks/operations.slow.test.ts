@@ -179,7 +179,7 @@ forEachEngine((engine) => {
         await refused(400, 'INVALID_INPUT', 'POST', path, { immediate: 'yes' })
       })
 
-      it('the account’s secret: 200, then 409 while both secrets sign, but 200 with immediate', async () => {
+      it('200 for the account’s secret, then 409 while both secrets sign, but 200 with immediate', async () => {
         const receiver = await service.receiver()
         const first = (await call('GET', '/api/webhooks/secret')).json().secret
         const reported = async () => {
@@ -313,7 +313,7 @@ forEachEngine((engine) => {
     })
 
     describe('PATCH /api/webhooks/{id}', () => {
-      it('200 for the status paused: no calls until the webhook is active again', async () => {
+      it('200 for setting the status to paused: no calls until the webhook is active again', async () => {
         const receiver = await service.receiver()
         const other = await service.receiver()
         const { id } = await register(receiver.url, { event: 'product.created' })
@@ -327,7 +327,7 @@ forEachEngine((engine) => {
         await receiver.called(1)
       })
 
-      it('200 for the status active of a disabled webhook, which then has no reason and counts as healthy', async () => {
+      it('200 for setting a disabled webhook to active, which clears the reason and makes the webhook count as healthy', async () => {
         const receiver = Object.assign(await service.receiver(), { status: (n: number) => (n === 1 ? 410 : 204) })
         const { id } = await register(receiver.url, { event: 'product.created' })
         await product()

@@ -349,7 +349,7 @@ forEachEngine((engine) => {
         assert.equal((await get(`/api/webhooks/${id}`)).statusCode, 404)
       })
 
-      it('412 for an outdated entity tag, 204 for the current one', async () => {
+      it('412 for an outdated entity tag, 204 for the current tag', async () => {
         const { id } = (await post(fresh())).json()
         for (const headers of [{ 'if-match': '"2"' }, { 'if-match': 'W/"1"' }, { 'if-none-match': '*' }]) {
           const response = await drop(id, {}, headers)

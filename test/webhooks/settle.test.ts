@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('is paused at once, with a few deliveries; the others end in batches, and are not sent if claimed before they end', async () => {
+    it('is paused at once; some deliveries end at once, the others in batches, and none of them is sent', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { status: 'paused' })
       assert.equal(await the.count('status', 'failed'), settledAtOnce)
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
       return (await rows.execute()).length
     }
 
-    it('is deleted at once, with a few deliveries; the others end in batches, and are not sent if claimed before they end', async () => {
+    it('is deleted at once; some deliveries end at once, the others in batches, and none of them is sent', async () => {
       const the = await waiting()
       await the.unsubscribe(the.owner, the.id)
       assert.equal(await the.count('status', 'failed'), settledAtOnce)

@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are filled in one pass, even if many queues are due earlier whose owner has used up its share', async () => {
+    it('are filled in one pass, even if an owner that has used up its share has many queues due earlier', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
