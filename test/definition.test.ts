@@ -232,7 +232,7 @@ describe('service', () => {
       /^\/products: every row of its table has price: declare them as the built-in products does \(required/,
     ]),
     [
-      'products with a name without filter and search',
+      'products without a filter or search by name',
       {
         resources: [
           collection({ path: '/products', noun: 'product', body: Type.Object({ name: Name, price: Price }) }),

@@ -60,7 +60,7 @@ forEachEngine((engine) => {
         await tx.insertInto('quotaUses').values({ key: 'over', period: '2020-01', used: 1, granted: 0 }).execute()
       })
       mock.timers.tick(minuteMs)
-      // Deleted last, when all other expired rows have been removed.
+      // Quota usage is removed last in a round.
       await eventually('a round has ended', async () => {
         return (await db.read.selectFrom('quotaUses').select('key').execute()).length === 0
       })
