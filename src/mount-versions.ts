@@ -63,7 +63,14 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         if (served?.unknownParameters === 'refuse') rejectUnknownParameters(at)
         const related = { all, served: (served?.collections ?? []).map(({ declaration }) => declaration) }
         for (const one of served?.collections ?? []) {
-          await at.register(one.plugin, { ...options, factsOf, guard: guardOf(one), related, prefix })
+          await at.register(one.plugin, {
+            ...options,
+            zone: definition.zone,
+            factsOf,
+            guard: guardOf(one),
+            related,
+            prefix,
+          })
         }
         await at.register(reports, { ...options, checkCallback, watch, downloads, prefix })
         await at.register(webhooks, { ...options, events: definition.events, prefix })

@@ -5,6 +5,7 @@ import { type Scopes, scopesWith } from '../oauth/tokens/scopes.ts'
 import { infoErrors, type ServiceInfo } from '../openapi/info.ts'
 import type { ReportKind } from '../reports/report-types.ts'
 import { eventKindsOf } from '../resources/change-events.ts'
+import { defaultZone, isZone } from '../resources/conditions/today.ts'
 import type { Collection, Declaration } from '../resources/declaration.ts'
 import { relationErrors } from '../resources/relations/relation-rules.ts'
 import { tableOf } from '../resources/table.ts'
@@ -34,6 +35,8 @@ export interface Definition {
   /** Every event type that the service emits. */
   events: EventKinds
   tables: readonly ResourceTable[]
+  /** The time zone of `'today'`. */
+  zone: string
 }
 
 /** The options of `service`; title, description and so on appear in the OpenAPI documents. */
@@ -43,6 +46,8 @@ export interface ServiceOptions extends Partial<ServiceInfo> {
   versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
   /** Report types in addition to one per resource. */
   reports?: readonly ReportKind[]
+  /** The time zone in which conditions compare a day with `'today'`, such as `Europe/Berlin`; default: UTC. */
+  zone?: string
 }
 
 /** Not exported, so that a definition created by another installed copy of this package is rejected. */
@@ -54,9 +59,9 @@ export const isDefinition = (value: unknown): value is Definition =>
 
 /** Defines a service and returns it frozen. Throws `DefinitionError`, which lists every error. */
 export function service(options: ServiceOptions): Definition {
-  const { resources, reports = [], versions: declared, ...info } = options ?? {}
+  const { resources, reports = [], versions: declared, zone = defaultZone, ...info } = options ?? {}
   const versions = declaredVersions(declared ?? { v1: resources, v2: resources })
-  const errors = [...infoErrors(info), ...serviceErrors({ resources, versions, reports })]
+  const errors = [...infoErrors(info), ...serviceErrors({ resources, versions, reports }), ...zoneErrors(zone)]
   if (errors.length > 0) throw new DefinitionError(errors)
   const declarations = resources.map(({ declaration }) => declaration)
   const merged = (of: (declaration: Declaration) => object) => Object.assign({}, ...declarations.map(of))
@@ -75,8 +80,12 @@ export function service(options: ServiceOptions): Definition {
       ...webhookEvents,
     }),
     tables: Object.freeze(declarations.map(tableOf)),
+    zone,
   })
 }
+
+const zoneErrors = (zone: unknown): string[] =>
+  isZone(zone) ? [] : [`service: zone must be the name of a time zone such as 'Europe/Berlin', not '${String(zone)}'`]
 
 function serviceErrors({
   resources,

@@ -11,6 +11,7 @@ import type { Row, Rows } from '../storage/rows/rows.ts'
 import type { AccessOf, CallerFacts, DeclaredAccess } from './access/rules.ts'
 import type { ColumnKind } from './column-types.ts'
 import type { Values } from './constraints/creation.ts'
+import type { DeclaredLock, LockCheck } from './constraints/locked.ts'
 import type { Rule } from './constraints/rules.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
 import type { Representations } from './representation-cache.ts'
@@ -60,6 +61,8 @@ export interface Declaration<B extends TObject = TObject> {
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
   /** The access rules; without them, scopes alone decide. */
   access?: DeclaredAccess
+  /** When rows refuse changes and deletion. */
+  locked?: DeclaredLock
   writeOnly: readonly string[]
   immutable: readonly string[]
   rules: readonly Rule[]
@@ -96,6 +99,8 @@ export interface CollectionOptions {
   random: RandomBytes
   publicRead: boolean
   requireIfMatch: boolean
+  /** The time zone of `'today'`; default: UTC. */
+  zone?: string | undefined
   guard?: Guard | undefined
   /** Every resource of the service, in its order, and those that this version serves; by default this one alone. */
   related?: Related | undefined
@@ -162,6 +167,10 @@ export interface Served extends CollectionOptions {
   /** Checks references; undefined if the resource has none. */
   references: ReferenceCheck | undefined
   remove: Remove
+  /** Refuses changes of locked rows; undefined if they are never locked. */
+  lock: LockCheck | undefined
+  /** True if a deletion may meet locked rows. */
+  meetsLocks: boolean
   /** True if rows of other resources, or of this one, may refer to its rows. */
   isReferred: boolean
   /** The relations to resources that this version serves. */

@@ -1,11 +1,12 @@
-import { type TObject, type TSchema, Type } from 'typebox'
+import type { TObject, TSchema } from 'typebox'
 import { DefinitionError } from '../startup-errors.ts'
 import type { ClaimsOf, DeclaredAccess } from './access/rules.ts'
 import { type ColumnKind, columnType, kindOf } from './column-types.ts'
-import { type ConditionDeclaration, type ConditionField, conditionFields } from './conditions/fields.ts'
+import { type ConditionDeclaration, conditionFields } from './conditions/fields.ts'
 import { creationOf, withCreation, withoutSet } from './constraints/creation.ts'
 import { inputOf } from './constraints/defaults.ts'
 import { replacementOf, withKeptFields } from './constraints/kept-fields.ts'
+import { createdByField, declaredLock } from './constraints/locked.ts'
 import { withRules } from './constraints/rules.ts'
 import { uniqueFields, uniqueTuples } from './constraints/unique.ts'
 import type { CollectionOperation, Declaration } from './declaration.ts'
@@ -45,15 +46,15 @@ export function defineResource<B extends TObject, Claims extends object>(
   )
   const table = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
   const sorts = sortsOf(options)
-  const compared = new Set([...search, ...filters, ...sorts, ...unique, ...tuples.flat()])
-  const folded = [...compared].filter((field) => columnType(kinds[field] as ColumnKind).folded)
-  const blank = folded.filter((field) => sorts.includes(field) && !body.required?.includes(field))
+  const { folded, blank } = companionsOf(body, kinds, sorts, [search, filters, sorts, unique, ...tuples])
+  const access = options.access && declaredAccess(options.access, claims, { body, kinds, folded, blank })
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, tuples, links },
     ...{ writeOnly, immutable, concealed, rules, set, defaults },
     ...((listed ?? concealed.length > 0) && { listed: listed ?? visibleFields(Object.keys(kinds), concealed) }),
     ...(hides && { hides }),
-    ...(options.access && { access: declaredAccess(options.access, claims, { body, kinds, folded, blank }) }),
+    ...(access && { access }),
+    ...declaredLock(options.locked, access?.fields ?? conditionFields({ body, kinds, folded, blank }, 'letters')),
     body: storable as B,
     input,
     patchable: withoutSet(input, set),
@@ -70,6 +71,17 @@ export function defineResource<B extends TObject, Claims extends object>(
   })
 }
 
+/** The fields with a companion column, and those whose companion column is never null. */
+function companionsOf(
+  body: TObject,
+  kinds: Readonly<Record<string, ColumnKind>>,
+  sorts: readonly string[],
+  lists: readonly (readonly string[])[],
+) {
+  const folded = [...new Set(lists.flat())].filter((field) => columnType(kinds[field] as ColumnKind).folded)
+  return { folded, blank: folded.filter((field) => sorts.includes(field) && !body.required?.includes(field)) }
+}
+
 /** The rules of an `access` option, with the fields that their conditions can name. */
 function declaredAccess(
   access: NonNullable<ResourceOptions['access']>,
@@ -77,11 +89,8 @@ function declaredAccess(
   declaration: ConditionDeclaration,
 ): DeclaredAccess {
   const { read, write } = typeof access === 'function' ? { read: access, write: access } : access
-  const createdBy: ConditionField = {
-    ...{ kind: 'exact', schema: Type.String() },
-    on: { field: 'createdBy', column: 'created_by', sortsByBytes: true },
-  }
-  return Object.freeze({ read, write, claims, fields: { ...conditionFields(declaration, 'letters'), createdBy } })
+  const fields = { ...conditionFields(declaration, 'letters'), createdBy: createdByField }
+  return Object.freeze({ read, write, claims, fields })
 }
 
 /** Fields to sort by: those declared, and every required field to filter by. */

@@ -4,6 +4,7 @@ import { kindOf } from './column-types.ts'
 import { creationErrors } from './constraints/creation.ts'
 import { defaultErrors } from './constraints/defaults.ts'
 import { keptFieldErrors } from './constraints/kept-fields.ts'
+import { lockErrors } from './constraints/locked.ts'
 import { ruleErrors } from './constraints/rules.ts'
 import { tupleErrors, uniqueFields } from './constraints/unique.ts'
 import { decimalFieldErrors } from './decimal-fields.ts'
@@ -34,7 +35,7 @@ const maxPathAndFieldLength = 49
 const optionNames = Object.keys({
   ...{ path: true, noun: true, operations: true, body: true, publicRead: true, filters: true, ranges: true },
   ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true, access: true },
-  ...{ writeOnly: true, immutable: true, rules: true, set: true, defaults: true },
+  ...{ writeOnly: true, immutable: true, rules: true, set: true, defaults: true, locked: true },
 } satisfies Record<keyof ResourceOptions, true>)
 
 /** Returns the errors of the `access` option. */
@@ -64,7 +65,7 @@ export function definitionErrors(options: ResourceOptions): string[] {
     errors.push(...fieldErrors(body, path.length), ...listErrors(options), ...queryErrors(options))
     errors.push(...referenceErrors(body, reservedFields), ...accessErrors(options))
     errors.push(...tupleErrors(body, options.unique ?? []), ...keptFieldErrors(options))
-    errors.push(...ruleErrors(body, options.rules ?? []))
+    errors.push(...ruleErrors(body, options.rules ?? []), ...lockErrors(options))
     const stored = { body: withStorageRules(body), unique: uniqueFields(options.unique) }
     errors.push(...defaultErrors(stored.body, stored.unique), ...creationErrors({ ...options, ...stored }))
   }

@@ -2,7 +2,7 @@ import type { Static, TObject } from 'typebox'
 import type { Caller } from '../http/policies/authenticate.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import type { Access } from './access/rules.ts'
-import type { FieldsOf } from './conditions/condition.ts'
+import type { Condition, FieldsOf } from './conditions/condition.ts'
 import type { CreationValues } from './constraints/creation.ts'
 import type { CollectionOperation, Link } from './declaration.ts'
 
@@ -49,6 +49,11 @@ export interface ResourceOptions<B extends TObject = TObject, Claims = object> {
    * read is 404.
    */
   access?: Access<FieldsOf<B>, Claims>
+  /**
+   * The rows that refuse PUT, PATCH and DELETE with 409: those whose stored values meet this condition, such as
+   * `{ status: 'paid' }`. A change may bring a row into this state, and none leads out of it.
+   */
+  locked?: Condition<FieldsOf<B> & { createdBy: string }>
   /** Fields that bodies may contain, and that no response, list, report or event ever does; a PUT without one keeps it. */
   writeOnly?: readonly FieldOf<B>[]
   /** Fields that only a creation sets; a PUT or PATCH that would change one is refused, a PUT without one keeps it. */

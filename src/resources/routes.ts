@@ -8,7 +8,7 @@ import type { Versioned } from '../http/policies/conditional.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { patchOf } from './constraints/kept-fields.ts'
-import type { CollectionOperation, Declaration, Guard, Served } from './declaration.ts'
+import type { CollectionOperation, Served } from './declaration.ts'
 import { idParams } from './id-params.ts'
 import { lister } from './list.ts'
 import { listQuerySchema } from './list-query.ts'
@@ -23,12 +23,8 @@ import { type BodyRequest, notFound, type RowRequest, readableRow } from './writ
 import { create, patch, removeRow, replace } from './writes/writes.ts'
 
 /** What the routes of a resource have in common: path, scope, cacheability, operation id. */
-function route(
-  { declaration, publicRead, guard, isReferred, relations }: Served,
-  operation: CollectionOperation,
-  method: string,
-  title: string,
-) {
+function route(served: Served, operation: CollectionOperation, method: string, title: string) {
+  const { declaration, publicRead, relations } = served
   const { path, name, noun } = declaration
   const isRead = operation === 'list' || operation === 'read'
   const isSingle = operation !== 'list' && operation !== 'create'
@@ -41,7 +37,7 @@ function route(
       scope,
       cache: isRead ? (isPublic && publicRead ? 'public' : 'private') : 'none',
       fields: isRead,
-      problems: isRead ? readProblems(isPublic, relations) : writeProblems(declaration, operation, guard, isReferred),
+      problems: isRead ? readProblems(isPublic, relations) : writeProblems(served, operation),
     },
     about: {
       tags: [name],
@@ -63,13 +59,16 @@ const readProblems = (isPublic: boolean, relations: Served['relations']): readon
 
 /** The problems of a write besides those of every route. */
 function writeProblems(
-  { unique, tuples, set, access }: Declaration,
+  { declaration, guard, isReferred, lock, meetsLocks }: Served,
   operation: CollectionOperation,
-  guard: Guard | undefined,
-  isReferred: boolean,
 ): readonly ProblemCode[] {
+  const { unique, tuples, set, access } = declaration
+  const isLocking = operation === 'remove' ? meetsLocks : operation !== 'create' && lock !== undefined
   const isDenied = access !== undefined || (operation === 'create' && Object.keys(set).length > 0)
-  const denials = isDenied ? ['PERMISSION_DENIED' as const] : []
+  const denials = [
+    ...(isDenied ? ['PERMISSION_DENIED' as const] : []),
+    ...(isLocking ? ['RESOURCE_LOCKED' as const] : []),
+  ]
   if (operation === 'remove')
     return [...(guard?.removalProblems ?? []), ...(isReferred ? ['RESOURCE_IN_USE' as const] : []), ...denials]
   return [...(unique.length + tuples.length > 0 ? ['DUPLICATE_RESOURCE' as const] : []), ...denials]

@@ -8,7 +8,7 @@ import type { CollectionOptions, Declaration, Served } from './declaration.ts'
 import { expander } from './relations/expand.ts'
 import { expandableOf } from './relations/expandable.ts'
 import { referenceCheck } from './relations/reference-check.ts'
-import { removable } from './relations/removable.ts'
+import { mayMeetLocks, removable } from './relations/removable.ts'
 import { serializer } from './representation.ts'
 import { representationCache } from './representation-cache.ts'
 
@@ -33,6 +33,8 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     accessOf: accessOf(declaration, options),
     references: referenceCheck(options.db, declaration),
     remove: own.remove,
+    lock: own.lock,
+    meetsLocks: mayMeetLocks(declaration, all),
     isReferred: own.children.length > 0,
     relations: expandable.relationsOf(declaration),
     expand: (text, request) => expander(declaration, text, request, expandable),

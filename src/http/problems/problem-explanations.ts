@@ -45,6 +45,10 @@ export const explanations: Record<ProblemCode, readonly [meaning: string, advice
     'Other resources refer to this one and forbid its deletion, or too many would be deleted with it. Nothing was done.',
     'Delete or change the resources that the errors name first, then send the request again.',
   ],
+  RESOURCE_LOCKED: [
+    'The resource, or one that would be deleted or changed with it, is in a state that allows no changes. Nothing was done.',
+    'Read the resource to see its state. No request of this kind will succeed while it lasts.',
+  ],
   IDEMPOTENCY_IN_PROGRESS: [
     'A request with the same key was sent before and is still in progress.',
     'Wait as long as the Retry-After header says, then send the request again with the same key to get its response.',

@@ -14,6 +14,7 @@ export const problems = {
   REQUEST_TIMEOUT: [408, 'The request took too long to arrive'],
   DUPLICATE_RESOURCE: [409, 'The resource already exists'],
   RESOURCE_IN_USE: [409, 'Other resources refer to this one'],
+  RESOURCE_LOCKED: [409, 'The state of the resource does not allow changes'],
   IDEMPOTENCY_IN_PROGRESS: [409, 'A request with this Idempotency-Key is in progress'],
   TASK_NOT_COMPLETED: [409, 'The task is not completed yet'],
   TASK_FAILED: [409, 'The task has failed'],

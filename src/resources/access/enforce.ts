@@ -4,16 +4,24 @@ import type { ListQuery } from '../../storage/rows/page-query.ts'
 import { passesAll, type RowTest } from '../../storage/rows/row-test.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import { rowPasses } from '../conditions/conditions.ts'
+import { todayIn } from '../conditions/today.ts'
 import type { Declaration } from '../declaration.ts'
 import { type AccessOf, accessFor, allOf, type CallerFacts, type RowAccess } from './rules.ts'
 
 /** Returns the function that evaluates a resource's access rules; undefined if it has none. */
 export function accessOf(
   { access, path }: Declaration,
-  { factsOf, now }: { factsOf: (caller: Caller) => Promise<CallerFacts>; now: () => number },
+  {
+    factsOf,
+    ...time
+  }: {
+    factsOf: (caller: Caller) => Promise<CallerFacts>
+    now: () => number
+    zone?: string | undefined
+  },
 ): AccessOf | undefined {
   if (access === undefined) return undefined
-  const today = () => new Date(now()).toISOString().slice(0, 10)
+  const today = todayIn(time)
   return async (caller) => {
     const facts = await factsOf(caller)
     try {

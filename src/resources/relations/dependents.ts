@@ -3,6 +3,7 @@ import type { Queryable } from '../../storage/database.ts'
 import type { Engine } from '../../storage/engine.ts'
 import { countReferring, lockReferring } from '../../storage/rows/related-rows.ts'
 import type { Rows } from '../../storage/rows/rows.ts'
+import type { LockCheck } from '../constraints/locked.ts'
 import type { Announce, Declaration } from '../declaration.ts'
 import type { OnDelete } from './reference.ts'
 import type { Child } from './relations.ts'
@@ -14,6 +15,8 @@ export interface Removable {
   announce: Announce
   /** The references to it. */
   children: readonly Child[]
+  /** Undefined if its rows are never locked. */
+  lock: LockCheck | undefined
 }
 
 /** A deletion in progress. */
@@ -91,6 +94,24 @@ export async function findReleased(removal: Removal): Promise<Map<Removable, Map
     }
   }
   return released
+}
+
+/** Throws RESOURCE_LOCKED if a row to delete with the row, or to release from it, is locked. */
+export async function refuseLocked(
+  { tx, own, id, doomed }: Removal,
+  released: ReadonlyMap<Removable, ReadonlyMap<number, unknown>>,
+): Promise<void> {
+  const names = new Set<string>()
+  const check = async ({ lock, declaration }: Removable, ids: readonly number[]) => {
+    if (lock && ids.length > 0 && (await lock.any(tx, ids))) names.add(declaration.name)
+  }
+  for (const [side, ids] of doomed) await check(side, ids)
+  for (const [side, rows] of released) await check(side, [...rows.keys()])
+  if (names.size === 0) return
+  const what = `${own.declaration.noun} ${id} is referred to by locked ${[...names].join(' and ')}`
+  throw new Problem('RESOURCE_LOCKED', `The ${what}, which would be deleted or changed with it`, {
+    errors: [...names].map((name) => ({ field: 'id', message: `is referred to by locked ${name}` })),
+  })
 }
 
 /** Counts rows against the bound. */

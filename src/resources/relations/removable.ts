@@ -1,4 +1,5 @@
 import { eventPublisher } from '../change-events.ts'
+import { lockCheck } from '../constraints/locked.ts'
 import type { CollectionOptions, Declaration } from '../declaration.ts'
 import { resourceRows } from '../resource-rows.ts'
 import type { Removable } from './dependents.ts'
@@ -9,7 +10,7 @@ import { remover } from './removal.ts'
 /** The rows and events of a resource, and the function that deletes rows with those of `all` that refer to them. */
 export function removable(
   declaration: Declaration,
-  options: Pick<CollectionOptions, 'db' | 'queue' | 'random'>,
+  options: Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'now' | 'zone'>,
   all: readonly Declaration[],
 ): Removable & { remove: Remove } {
   const of = (one: Declaration): Removable => ({
@@ -17,9 +18,23 @@ export function removable(
     rows: resourceRows(options.db, one),
     announce: eventPublisher(options, one),
     children: childrenOf(one, all),
+    lock: lockCheck(one, options),
   })
   const own = of(declaration)
   const needed = own.children.length > 0 ? all : [declaration]
   const entries = needed.map((one) => [one, one === declaration ? own : of(one)] as const)
   return { ...own, remove: remover(options.db, own, new Map(entries)) }
+}
+
+/** True if the deletion of a row may meet locked rows: its own, or those that it would delete or change. */
+export function mayMeetLocks(declaration: Declaration, all: readonly Declaration[]): boolean {
+  const seen = new Set([declaration])
+  for (const one of seen) {
+    if (one.locked !== undefined) return true
+    for (const { declaration: child, reference } of childrenOf(one, all)) {
+      if (reference.onDelete === 'cascade') seen.add(child)
+      if (reference.onDelete === 'setNull' && child.locked !== undefined) return true
+    }
+  }
+  return false
 }

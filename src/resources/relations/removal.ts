@@ -1,12 +1,20 @@
 import type { Database } from '../../storage/database.ts'
 import { lockedRow } from '../../storage/rows/related-rows.ts'
 import type { Declaration } from '../declaration.ts'
-import { findDoomed, findReleased, maxDependents, type Removable, type Removal, refuseInUse } from './dependents.ts'
+import {
+  findDoomed,
+  findReleased,
+  maxDependents,
+  type Removable,
+  type Removal,
+  refuseInUse,
+  refuseLocked,
+} from './dependents.ts'
 import type { Deletion, Remove } from './reference.ts'
 
 /**
  * Returns the function that deletes rows of a collection: it deletes or releases what refers to them first, each with its
- * event, or throws 409 RESOURCE_IN_USE. The event of the row itself is left to the caller. `all` holds every collection of
+ * event, or throws 409 RESOURCE_IN_USE or RESOURCE_LOCKED. The event of the row itself is left to the caller. `all` holds every collection of
  * the service, in its order.
  */
 export function remover(
@@ -23,15 +31,20 @@ export function remover(
     const removal: Removal = { tx, engine, all, own, id, doomed: new Map([[own, [id]]]), left: maxDependents }
     await findDoomed(removal)
     await refuseInUse(removal)
-    await release(removal, deletion)
+    const released = await findReleased(removal)
+    await refuseLocked(removal, released)
+    await release(removal, released, deletion)
     return removeDoomed(removal, deletion)
   }
 }
 
 /** Removes the references of rows that stay. */
-async function release(removal: Removal, { caller, now }: Deletion): Promise<void> {
-  const { tx } = removal
-  for (const [{ rows, announce }, fieldsOfRows] of await findReleased(removal)) {
+async function release(
+  { tx }: Removal,
+  released: Awaited<ReturnType<typeof findReleased>>,
+  { caller, now }: Deletion,
+): Promise<void> {
+  for (const [{ rows, announce }, fieldsOfRows] of released) {
     const byFields = Map.groupBy(fieldsOfRows, ([, fields]) => fields.join())
     for (const [fields, entries] of byFields) {
       const values = Object.fromEntries(fields.split(',').map((field) => [field, null]))

@@ -56,7 +56,7 @@ interface ChangeTerms {
 export const rowPrecondition = ({ precondition, access }: ChangeTerms) =>
   access ? { ...precondition, passes: access.write } : precondition
 
-/** Changes a row that meets the terms. Throws 404, 403 or 412 if there is none. */
+/** Changes a row that meets the terms. Throws 404, 403 or 412 if there is none, 409 if it is locked. */
 export async function change(served: Served, request: RowRequest, values: Values, terms: ChangeTerms): Promise<Row> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
@@ -65,7 +65,8 @@ export async function change(served: Served, request: RowRequest, values: Values
   const precondition = rowPrecondition(terms)
   const work = async (tx: Queryable) => {
     const update = async () => {
-      const { references, rows } = served
+      const { references, rows, lock } = served
+      if (lock && !(await lock.one(tx, id, precondition, 'change'))) return undefined
       if (references && !(await references.changed(tx, id, values, precondition))) return undefined
       return rows.update(tx, id, values, precondition, now)
     }

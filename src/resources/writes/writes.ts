@@ -91,7 +91,7 @@ export async function patch(served: Served, request: BodyRequest): Promise<Row> 
   )
 }
 
-/** Deletes the resource if it meets the precondition; 404 or 412 otherwise. */
+/** Deletes the resource if it meets the precondition; 404, 403 or 412 otherwise, and 409 if it is locked or in use. */
 export async function removeRow(served: Served, request: RowRequest): Promise<void> {
   const { id } = request.params
   const sent = preconditionOf(request, served.requireIfMatch)
@@ -101,7 +101,10 @@ export async function removeRow(served: Served, request: RowRequest): Promise<vo
   const precondition = rowPrecondition({ precondition: sent, access })
   const removed = await served.db.write(async (tx) => {
     const removal = { id, values: null, caller }
-    const deleted = await guarded(served, tx, removal, () => served.remove(tx, id, precondition, { caller, now }))
+    const deleted = await guarded(served, tx, removal, async () => {
+      if (served.lock && !(await served.lock.one(tx, id, precondition, 'remove'))) return undefined
+      return served.remove(tx, id, precondition, { caller, now })
+    })
     if (deleted?.subscribed) await served.announce(tx, 'deleted', { id }, caller, now)
     return deleted !== undefined
   })

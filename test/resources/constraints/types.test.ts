@@ -33,6 +33,13 @@ export function typed() {
   collection({ ...declared, rules: [{ field: 'end', message, holds: async () => true }] })
   // @ts-expect-error a rule has no message
   collection({ ...declared, rules: [{ field: 'end', holds: () => true }] })
+  collection({ ...declared, locked: { end: { before: 'today' }, tenant: { in: ['north'] } } })
+  // @ts-expect-error a lock names an unknown field
+  collection({ ...declared, locked: { ends: '2026-03-01' } })
+  // @ts-expect-error a lock compares with another type
+  collection({ ...declared, locked: { tenant: 7 } })
+  // @ts-expect-error a lock is a condition, not a function
+  collection({ ...declared, locked: () => ({ tenant: 'north' }) })
   collection({
     ...declared,
     set: { start: ({ clock }) => clock().toISOString().slice(0, 10) },

@@ -1,0 +1,23 @@
+/** The time zone of a service that names none. */
+export const defaultZone = 'UTC'
+
+/** True for the name of a time zone that Node.js knows, such as `Europe/Berlin`. */
+export function isZone(zone: unknown): zone is string {
+  if (typeof zone !== 'string') return false
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: zone }) !== null
+  } catch {
+    return false
+  }
+}
+
+/** Returns the function for the current day in a time zone, such as `2026-03-01`. */
+export function todayIn({ zone = defaultZone, now }: { zone?: string | undefined; now: () => number }): () => string {
+  if (zone === defaultZone) return () => new Date(now()).toISOString().slice(0, 10)
+  const parts = { year: 'numeric', month: '2-digit', day: '2-digit' } as const
+  const format = new Intl.DateTimeFormat('en-CA', { ...parts, timeZone: zone, calendar: 'gregory' })
+  return () => {
+    const named = new Map(format.formatToParts(now()).map(({ type, value }) => [type, value]))
+    return `${named.get('year')}-${named.get('month')}-${named.get('day')}`
+  }
+}

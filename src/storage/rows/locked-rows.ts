@@ -1,0 +1,40 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import type { Engine } from '../engine.ts'
+import { idOrNone } from '../ids.ts'
+import { type RowPrecondition, wherePrecondition } from './precondition.ts'
+import { isOneOf } from './related-rows.ts'
+import { type RowTest, testSql } from './row-test.ts'
+
+interface Tested {
+  table: string
+  id: number
+  precondition: RowPrecondition
+  lock: RawBuilder<unknown>
+  test: RowTest
+}
+
+/** Locks a row and returns whether it passes a test; undefined if there is none that meets the precondition. */
+export async function lockedRowPasses(
+  tx: Queryable,
+  { table, id, precondition, lock, test }: Tested,
+): Promise<boolean | undefined> {
+  const passes = sql<number>`case when ${testSql(test)} then 1 else 0 end`.as('passes')
+  // Typed as `products`, whose bookkeeping columns every resource table has.
+  const query = tx
+    .selectFrom(table as 'products')
+    .select(passes)
+    .where('id', '=', idOrNone(id))
+  const row = await wherePrecondition(query, precondition).modifyEnd(lock).executeTakeFirst()
+  return row && row.passes === 1
+}
+
+/** True if one of the rows with these ids passes a test. */
+export async function isAnyPassing(
+  tx: Queryable,
+  engine: Engine,
+  { table, ids, test }: { table: string; ids: readonly number[]; test: RowTest },
+): Promise<boolean> {
+  const query = sql`select id from ${sql.ref(table)} where ${isOneOf(engine, 'id', ids)} and ${testSql(test)} limit 1`
+  return (await query.execute(tx)).rows.length > 0
+}

@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Type } from 'typebox'
+import { plinth } from '../../../src/definition/plinth.ts'
+import { service as define } from '../../../src/definition/service.ts'
+import { collection } from '../../../src/resources/collection.ts'
+import { Day, Title } from '../../../src/resources/field-types.ts'
+import { Ref } from '../../../src/resources/relations/ref.ts'
+import { appOn, type TestApp, token } from '../../support/app.ts'
+import { forEachEngine } from '../../support/engines.ts'
+
+const customers = collection({ path: '/customers', noun: 'customer', body: Type.Object({ name: Title }) })
+const invoices = collection({
+  path: '/invoices',
+  noun: 'invoice',
+  body: Type.Object({
+    customerId: Ref(customers, { onDelete: 'cascade' }),
+    payerId: Type.Optional(Ref(customers, { onDelete: 'setNull' })),
+    status: Type.Enum(['draft', 'sent', 'paid']),
+    note: Type.Optional(Title),
+  }),
+  locked: { status: 'paid' },
+})
+const plans = collection({
+  path: '/plans',
+  noun: 'plan',
+  body: Type.Object({ until: Day }),
+  locked: { until: { before: 'today' } },
+})
+const member = plinth({ claims: () => ({}) })
+const drafts = member.collection({
+  path: '/drafts',
+  noun: 'draft',
+  body: Type.Object({ title: Title, done: Type.Boolean() }),
+  access: {
+    read: (caller) => caller.may('drafts:all') || { createdBy: caller.id },
+    write: (caller) => ({ createdBy: caller.id }),
+  },
+  locked: { done: true, createdBy: { prefix: 'user:' } },
+})
+const definition = define({ resources: [customers, invoices, plans, drafts], zone: 'Pacific/Kiritimati' })
+const names = ['customers', 'invoices', 'plans', 'drafts']
+const scopes = names.map((name) => `${name}:read ${name}:write`).join(' ')
+
+forEachEngine((engine) => {
+  describe('locked rows', () => {
+    const service = appOn(engine, { definition })
+    const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
+    const create = async (url: string, payload: object) => {
+      const answer = await send({ method: 'POST', url, payload })
+      assert.equal(answer.statusCode, 201, answer.body)
+      return `${url}/${answer.json().id}`
+    }
+    const customer = async () => Number((await create('/customers', { name: 'Ada' })).split('/')[2])
+    const stored = async (url: string) => (await send({ url })).json()
+    const codeOf = async (request: Parameters<TestApp['send']>[0]) => {
+      const answer = await send(request)
+      return [answer.statusCode, answer.body === '' ? '' : answer.json().errorCode]
+    }
+
+    it('409 RESOURCE_LOCKED for PUT, PATCH and DELETE, which change nothing', async () => {
+      const customerId = await customer()
+      const url = await create('/invoices', { customerId, status: 'paid' })
+      const before = await stored(url)
+      for (const [method, payload] of [
+        ['PUT', { customerId, status: 'draft' }],
+        ['PATCH', { note: 'Late' }],
+        ['PATCH', {}],
+        ['DELETE', undefined],
+      ] as const) {
+        const answer = await send({ method, url, ...(payload && { payload }) })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'RESOURCE_LOCKED'], method)
+        assert.match(answer.json().detail, /^The invoice \d+ cannot be changed or deleted in its present state$/)
+      }
+      assert.deepEqual(await stored(url), before)
+    })
+
+    it('200 for the change that leads into the state, 409 for the one that would lead out', async () => {
+      const url = await create('/invoices', { customerId: await customer(), status: 'sent' })
+      const paid = await send({ method: 'PATCH', url, payload: { status: 'paid' } })
+      assert.deepEqual([paid.statusCode, paid.json().status], [200, 'paid'])
+      assert.deepEqual(await codeOf({ method: 'PATCH', url, payload: { status: 'sent' } }), [409, 'RESOURCE_LOCKED'])
+    })
+
+    it('404 for a missing row and 412 for an outdated tag come before 409', async () => {
+      const customerId = await customer()
+      const url = await create('/invoices', { customerId, status: 'paid' })
+      const [outdated, current] = [{ 'if-match': '"7"' }, { 'if-match': '"1"' }]
+      for (const [method, payload] of [
+        ['PUT', { customerId, status: 'draft' }],
+        ['PATCH', { status: 'draft' }],
+        ['DELETE', undefined],
+      ] as const) {
+        const sent = { method, ...(payload && { payload }) }
+        assert.deepEqual(await codeOf({ ...sent, url, headers: outdated }), [412, 'PRECONDITION_FAILED'])
+        assert.deepEqual(await codeOf({ ...sent, url, headers: current }), [409, 'RESOURCE_LOCKED'])
+        assert.deepEqual(await codeOf({ ...sent, url: '/invoices/99999' }), [404, 'RESOURCE_NOT_FOUND'])
+      }
+    })
+
+    it('404 for callers who may not read the row and 403 for those who may not write it come before 409', async () => {
+      const of = (subject: string, more = '') => token(`${scopes} ${more}`, 'cli_web', subject)
+      const payload = { title: 'Mine', done: true }
+      const made = await service.send({ token: of('7'), method: 'POST', url: '/drafts', payload })
+      assert.equal(made.statusCode, 201, made.body)
+      const url = `/drafts/${made.json().id}`
+      const statuses = async (method: 'PATCH' | 'PUT' | 'DELETE') => {
+        const sent = { method, url, ...(method !== 'DELETE' && { payload }) } as const
+        const callers = [of('8'), of('8', 'drafts:all'), of('7')]
+        const answers = await Promise.all(callers.map((one) => service.send({ token: one, ...sent })))
+        return answers.map(({ statusCode }) => statusCode)
+      }
+      for (const method of ['PATCH', 'PUT', 'DELETE'] as const) {
+        assert.deepEqual(await statuses(method), [404, 403, 409], method)
+      }
+    })
+
+    it('409 for a deletion that would cascade to a locked row or release one, and nothing is deleted', async () => {
+      const [owner, payer] = [await customer(), await customer()]
+      const free = await create('/invoices', { customerId: owner, status: 'draft' })
+      const paid = await create('/invoices', { customerId: owner, payerId: payer, status: 'paid' })
+      for (const id of [owner, payer]) {
+        const answer = await send({ method: 'DELETE', url: `/customers/${id}` })
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'RESOURCE_LOCKED'], answer.body)
+        assert.deepEqual(answer.json().errors, [{ field: 'id', message: 'is referred to by locked invoices' }])
+      }
+      assert.equal((await stored(free)).status, 'draft')
+      assert.equal((await stored(paid)).payerId, payer)
+      const other = await customer()
+      const url = await create('/invoices', { customerId: other, status: 'draft' })
+      assert.equal((await send({ method: 'DELETE', url: `/customers/${other}` })).statusCode, 204)
+      assert.equal((await send({ url })).statusCode, 404)
+    })
+
+    it('one of many concurrent changes reaches the state, all after it are 409', async () => {
+      const url = await create('/invoices', { customerId: await customer(), status: 'draft' })
+      const paid = Array.from({ length: 8 }, () => send({ method: 'PATCH', url, payload: { status: 'paid' } }))
+      const codes = (await Promise.all(paid)).map(({ statusCode }) => statusCode)
+      assert.deepEqual(codes.toSorted(), [200, ...Array(7).fill(409)])
+      assert.equal((await send({ method: 'GET', url })).headers.etag, '"2"')
+    })
+
+    it('today is the day in the time zone of the service', async () => {
+      // 2026-03-01T12:00Z is 02:00 on the next day in Kiritimati.
+      const [ended, running] = [
+        await create('/plans', { until: '2026-03-01' }),
+        await create('/plans', { until: '2026-03-02' }),
+      ]
+      assert.deepEqual(await codeOf({ method: 'DELETE', url: ended }), [409, 'RESOURCE_LOCKED'])
+      assert.deepEqual(await codeOf({ method: 'DELETE', url: running }), [204, ''])
+    })
+
+    it('OpenAPI has RESOURCE_LOCKED where a write may meet a locked row', async () => {
+      const { paths } = (await send({ url: '/openapi.json' })).json()
+      const has = (path: string, method: string) =>
+        /RESOURCE_LOCKED|resource-locked/.test(JSON.stringify(paths[path][method]))
+      assert.deepEqual(
+        ['put', 'patch', 'delete'].map((method) => has('/invoices/{id}', method)),
+        [true, true, true],
+      )
+      assert.deepEqual([has('/customers/{id}', 'delete'), has('/customers/{id}', 'put')], [true, false])
+      assert.deepEqual([has('/invoices', 'post'), has('/invoices/{id}', 'get')], [false, false])
+    })
+  })
+})
+
+describe('a definition with locked rows', () => {
+  const declare = (locked: unknown) => () =>
+    collection({
+      path: '/notes',
+      noun: 'note',
+      body: Type.Object({ title: Title, state: Type.Enum(['open', 'done']) }),
+      locked: locked as never,
+    })
+  for (const [locked, message] of [
+    [{ status: 'done' }, /\/notes: locked: status is not a field: did you mean state\?/],
+    [{ state: 'closed' }, /\/notes: locked: state must be one of open, done, not "closed"/],
+    [{ createdBy: 'user:7' }, /\/notes: locked: createdBy is not a field/],
+    [{}, /\/notes: locked: it names no field, so it would match every row/],
+    ['done', /\/notes: locked: it must be an object with the names of fields/],
+  ] as const) {
+    it(`is refused: ${JSON.stringify(locked)}`, () => assert.throws(declare(locked), message))
+  }
+
+  it('is refused with an unknown time zone', () => {
+    const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
+    assert.throws(
+      () => define({ resources: [notes], zone: 'Mars' }),
+      /zone must be the name of a time zone .* not 'Mars'/,
+    )
+  })
+})
