@@ -10,7 +10,7 @@ import type { RandomBytes } from '../storage/ids.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import type { AccessOf, CallerFacts, DeclaredAccess } from './access/rules.ts'
 import type { ColumnKind } from './column-types.ts'
-import type { Values } from './constraints/creation.ts'
+import type { Creator, Values } from './constraints/creation.ts'
 import type { DeclaredLock, LockCheck } from './constraints/locked.ts'
 import type { Rule } from './constraints/rules.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
@@ -153,8 +153,7 @@ export interface Served extends CollectionOptions {
   representations: Representations
   /** Fills in the defaults of absent fields. */
   complete: (body: Record<string, unknown>) => Record<string, unknown>
-  /** Gives the body of a new row its values of `set` and `defaults`. */
-  created: (body: Record<string, unknown>) => Record<string, unknown>
+  creator: Creator
   /** Validates a complete body. */
   check: ReturnType<typeof inputValidator>
   /** Gives the decimals of a body or patch their exact form, in place; undefined if the resource has none. */

@@ -26,7 +26,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(options.db),
     complete: defaultFiller(body),
-    created: creator(declaration, options.now),
+    creator: creator(declaration, options.now),
     check: inputValidator(input, 'body'),
     readDecimals: decimalReader(input),
     serialize: serializer(declaration, prefix),

@@ -21,6 +21,7 @@ import { textSearch } from './migrations/0017-text-search.ts'
 import { fairSending } from './migrations/0018-fair-sending.ts'
 import { access } from './migrations/0019-access.ts'
 import { reportExpiry } from './migrations/0020-report-expiry.ts'
+import { counters } from './migrations/0021-counters.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
 import { reconcile } from './resource-tables/resource-tables.ts'
 
@@ -48,6 +49,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0018-fair-sending', fairSending],
   ['0019-access', access],
   ['0020-report-expiry', reportExpiry],
+  ['0021-counters', counters],
 ]
 
 /** Thrown to roll back the transaction of a dry run. */

@@ -1,8 +1,9 @@
-import { types } from 'node:util'
 import type { Static, TObject, TSchema } from 'typebox'
 import { inputValidator } from '../../http/policies/body-parsing.ts'
 import { Problem } from '../../http/problems/problem.ts'
+import type { Queryable } from '../../storage/database.ts'
 import { amended } from '../column-types.ts'
+import { counted, isCounting, type Next, nextOutside } from './counted.ts'
 import { hasDefault, isValidValue } from './defaults.ts'
 import { described } from './described.ts'
 
@@ -10,13 +11,15 @@ import { described } from './described.ts'
 export interface CreationContext {
   /** The time of the creation. */
   clock: () => Date
+  /** Returns the next number of a counter, for async functions. */
+  next: Next
 }
 
-/** The values of new rows by field: constants, or pure functions of the context. */
+type Value<B extends TObject, F extends keyof Static<B>> = NonNullable<Static<B>[F]>
+
+/** The values of new rows by field: constants, or pure functions of the context, async only to await `next`. */
 export type CreationValues<B extends TObject> = {
-  readonly [F in keyof Static<B>]?:
-    | NonNullable<Static<B>[F]>
-    | ((context: CreationContext) => NonNullable<Static<B>[F]>)
+  readonly [F in keyof Static<B>]?: Value<B, F> | ((context: CreationContext) => Value<B, F> | Promise<Value<B, F>>)
 }
 
 /** `set` and `defaults` once their types are checked. */
@@ -48,7 +51,11 @@ function valueErrors(option: string, { properties }: TObject, field: string, val
     return [`${option} names '${field}', but body has no such field`]
   }
   if (hasDefault(schema)) return [`${option} cannot include ${field}: its schema has a default`]
-  if (types.isAsyncFunction(value)) return [`${option}: the function of ${field} must not be async`]
+  if (isCounting(value) && value.length === 0) {
+    return [
+      `${option}: the function of ${field} must not be async: it may only await next(), as in async ({ next }) => …`,
+    ]
+  }
   if (typeof value === 'function' || isValidValue(schema, value)) return []
   return [`${option}: the value of ${field} is not valid for its type`]
 }
@@ -108,31 +115,63 @@ interface Created {
   defaults: Values
 }
 
+/** Gives the body of a new row its values of `set` and `defaults`, in a copy. */
+export interface Creator {
+  /** Before the transaction. */
+  created: (body: Body) => Body
+  /** In the transaction, if a function awaits `next()`: instead of `created`. */
+  createdIn: ((tx: Queryable, body: Body) => Promise<Body>) | undefined
+}
+
 /**
- * Returns the function that gives a new body its values of `set` and `defaults`, in a copy. It throws 403 if a function of
- * `set` returns nothing, and an error, which becomes a 500, if a function throws or returns an invalid value.
+ * Returns the functions for a new body. They throw 403 if a function of `set` returns nothing, and an error, which becomes a
+ * 500, if a function throws or returns an invalid value.
  */
-export function creator(declaration: Created, now: () => number): (body: Body) => Body {
+export function creator(declaration: Created, now: () => number): Creator {
+  const { set, defaults } = declaration
+  const all = [...Object.values(set), ...Object.values(defaults)]
+  if (all.length === 0) return { created: (body) => body, createdIn: undefined }
+  const complete = completer(declaration)
+  const clock = () => new Date(now())
+  const created = (body: Body) => {
+    const context = { clock, next: nextOutside }
+    const values = missing(declaration, body).map(([field, value, place]) => [field, resolved(value, place, context)])
+    return complete(body, Object.fromEntries(values))
+  }
+  if (!all.some(isCounting)) return { created, createdIn: undefined }
+  const createdIn = async (tx: Queryable, body: Body) => {
+    const values: Body = {}
+    for (const [field, value, place] of missing(declaration, body)) {
+      values[field] = isCounting(value)
+        ? await counted(tx, ({ next }) => value({ clock, next })).catch(failing(place))
+        : resolved(value, place, { clock, next: nextOutside })
+    }
+    return complete(body, values)
+  }
+  return { created, createdIn }
+}
+
+/** The fields of a body that get values, with their declared values and their places. */
+function missing({ path, set, defaults }: Created, body: Body): [field: string, value: unknown, place: string][] {
+  const absent = Object.entries(defaults).filter(([field]) => !(field in body))
+  return [
+    ...absent.map(([field, value]): [string, unknown, string] => [field, value, `${path}: defaults.${field}`]),
+    ...Object.entries(set).map(([field, value]): [string, unknown, string] => [field, value, `${path}: set.${field}`]),
+  ]
+}
+
+/** Returns the function that adds checked values to a body. */
+function completer(declaration: Created): (body: Body, values: Body) => Body {
   const { path, noun, input, set, defaults } = declaration
   const fields = [...Object.keys(set), ...Object.keys(defaults)]
-  if (fields.length === 0) return (body) => body
-  const schema = amended(input, {
-    required: [],
-    properties: Object.fromEntries(fields.map((field) => [field, input.properties[field]])),
-  })
-  const check = inputValidator(schema, 'body')
-  return (body) => {
-    const clock = () => new Date(now())
-    const values: Body = {}
-    for (const [field, value] of Object.entries(defaults)) {
-      if (!(field in body)) values[field] = resolved(value, `${path}: defaults.${field}`, clock)
+  const properties = Object.fromEntries(fields.map((field) => [field, input.properties[field]]))
+  const check = inputValidator(amended(input, { required: [], properties }), 'body')
+  return (body, values) => {
+    const absent = Object.keys(set).find((field) => (values[field] ?? undefined) === undefined)
+    if (absent !== undefined) {
+      throw new Problem('PERMISSION_DENIED', `You cannot create a ${noun}: it needs ${absent}`)
     }
-    for (const [field, value] of Object.entries(set)) {
-      values[field] = resolved(value, `${path}: set.${field}`, clock)
-      if (values[field] === undefined)
-        throw new Problem('PERMISSION_DENIED', `You cannot create a ${noun}: it needs ${field}`)
-    }
-    const present = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
+    const present = Object.fromEntries(Object.entries(values).filter(([, value]) => (value ?? undefined) !== undefined))
     const result = check(present)
     if ('error' in result) {
       const failures = result.error.map(({ instancePath, message }) => `${instancePath.slice(1)} ${message}`)
@@ -143,11 +182,15 @@ export function creator(declaration: Created, now: () => number): (body: Body) =
 }
 
 /** The value of a field; undefined if its function returns nothing. */
-function resolved(value: unknown, place: string, clock: CreationContext['clock']): unknown {
+function resolved(value: unknown, place: string, context: CreationContext): unknown {
   if (typeof value !== 'function') return structuredClone(value)
   try {
-    return value({ clock }) ?? undefined
+    return value(context) ?? undefined
   } catch (cause) {
-    throw new Error(`${place} threw an error`, { cause })
+    return failing(place)(cause)
   }
+}
+
+const failing = (place: string) => (cause: unknown) => {
+  throw new Error(`${place} threw an error`, { cause })
 }

@@ -3,6 +3,7 @@ import { applyMergePatch } from '../../http/merge-patch.ts'
 import { callerOf } from '../../http/policies/authenticate.ts'
 import { checkPostPreconditions, preconditionOf } from '../../http/policies/conditional.ts'
 import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
+import type { Queryable } from '../../storage/database.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import { assertWritable } from '../access/enforce.ts'
 import type { RowAccess } from '../access/rules.ts'
@@ -27,23 +28,39 @@ import {
 export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
   const now = new Date(served.now()).toISOString()
-  const values = bodyValues(served, served.created(request.body))
-  checkRules(served.declaration, values)
+  const { created, createdIn } = served.creator
+  const valuesOf = (body: Values) => {
+    const values = bodyValues(served, body)
+    checkRules(served.declaration, values)
+    return values
+  }
+  const values = createdIn
+    ? async (tx: Queryable) => valuesOf(await createdIn(tx, request.body))
+    : always(valuesOf(created(request.body)))
   const access = served.accessOf?.(callerOf(request))
   const insert = (reach?: RowAccess) => insertRow(served, request, reply, { values, now, access: reach })
   return access === undefined ? insert() : access.then(insert)
 }
 
+const always = (values: Values) => async () => values
+
 interface NewRow {
-  values: Values
+  /** The values to store; in the transaction, because counters may number them. */
+  values: (tx: Queryable) => Promise<Values>
   now: string
   access: RowAccess | undefined
 }
 
-function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, { values, now, access }: NewRow) {
+function insertRow(
+  served: Served,
+  request: BodyRequest,
+  reply: FastifyReply,
+  { values: valuesIn, now, access }: NewRow,
+) {
   const caller = callerOf(request)
-  if (access) values.createdBy = access.createdBy
   return idempotentWrite(request, reply, writeUnit(served), async (tx) => {
+    const values = await valuesIn(tx)
+    if (access) values.createdBy = access.createdBy
     if (served.references) await served.references.created(tx, values)
     const { row, subscribed } = await served.rows.insert(tx, values, now)
     assertWritable(served.declaration, access, row, 'store')

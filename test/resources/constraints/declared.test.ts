@@ -159,7 +159,7 @@ describe('constraints in a declaration', () => {
     [
       'an asynchronous default',
       { defaults: { name: async () => 'x' } },
-      'defaults: the function of name must not be async',
+      'defaults: the function of name must not be async: it may only await next(), as in async ({ next }) => …',
     ],
     [
       'a field in set and defaults',

@@ -51,8 +51,11 @@ export function typed() {
   collection({ ...declared, defaults: { tenant: 7 } })
   // @ts-expect-error the function of a default returns another type
   collection({ ...declared, defaults: { tenant: () => 7 } })
-  // @ts-expect-error a default is asynchronous
-  collection({ ...declared, defaults: { tenant: async () => 'north' } })
+  collection({ ...declared, defaults: { tenant: async ({ next }) => `tenant ${await next('tenants')}` } })
+  // @ts-expect-error an asynchronous default has another type
+  collection({ ...declared, defaults: { tenant: async ({ next }) => await next('tenants') } })
+  // @ts-expect-error the name of a counter is text
+  collection({ ...declared, defaults: { tenant: async ({ next }) => `${await next(7)}` } })
   // @ts-expect-error the context has no such member
   collection({ ...declared, set: { tenant: ({ time }) => time } })
   // @ts-expect-error the value of a set field has another type

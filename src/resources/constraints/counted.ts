@@ -1,0 +1,54 @@
+import { types } from 'node:util'
+import { isStorableText } from '../../http/text-rules.ts'
+import { nextValue } from '../../storage/counters.ts'
+import type { Queryable } from '../../storage/database.ts'
+
+/** Returns the next number of a counter: 1, 2, 3 without gaps. */
+export type Next = (name: string) => Promise<number>
+
+/** True for a function of `set` or `defaults` that awaits `next()`, so that it runs in the transaction of the creation. */
+export const isCounting = (value: unknown): value is (context: object) => Promise<unknown> =>
+  types.isAsyncFunction(value)
+
+/** The `next` of a function that runs before the transaction. */
+export const nextOutside: Next = () => {
+  throw new Error('next() needs an async function: write async ({ next }) => … await next(name)')
+}
+
+const maxNameLength = 200
+
+/**
+ * Calls an async function with `next` and returns its result. Throws if it awaits anything else, since other requests may
+ * wait for its transaction.
+ */
+export async function counted(tx: Queryable, run: (context: { next: Next }) => Promise<unknown>): Promise<unknown> {
+  const pending = new Set<Promise<number>>()
+  let isOpen = true
+  const next: Next = async (name) => {
+    if (!isOpen) throw new Error('next() was called after the creation')
+    if (typeof name !== 'string' || name === '' || name.length > maxNameLength || !isStorableText(name)) {
+      throw new Error(`next() needs the name of a counter, with 1 to ${maxNameLength} characters`)
+    }
+    return nextValue(tx, name)
+  }
+  const tracked: Next = (name) => {
+    const value = next(name)
+    pending.add(value)
+    return value.finally(() => pending.delete(value))
+  }
+  const result = run({ next: tracked }).then((value) => ({ value }))
+  // Whoever awaits the result gets its failure; this only keeps an early one from counting as unhandled.
+  result.catch(() => {})
+  try {
+    for (;;) {
+      const settled = await Promise.race([result, nextTurn()])
+      if (settled) return settled.value
+      if (pending.size === 0) throw new Error('The function awaits something else than next()')
+      await Promise.race([result, ...pending])
+    }
+  } finally {
+    isOpen = false
+  }
+}
+
+const nextTurn = () => new Promise<undefined>((resolve) => setImmediate(resolve, undefined))

@@ -1,0 +1,10 @@
+import type { Kysely } from 'kysely'
+
+/** Creates the table of the counters that number new rows. */
+export async function counters({ schema }: Kysely<unknown>): Promise<void> {
+  await schema
+    .createTable('counters')
+    .addColumn('name', 'text', (column) => column.primaryKey().notNull())
+    .addColumn('value', 'bigint', (column) => column.notNull())
+    .execute()
+}

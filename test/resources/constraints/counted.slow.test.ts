@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { Type } from 'typebox'
+import { service as define } from '../../../src/definition/service.ts'
+import { Line } from '../../../src/http/text-rules.ts'
+import { collection } from '../../../src/resources/collection.ts'
+import type { CreationContext } from '../../../src/resources/constraints/creation.ts'
+import { Title } from '../../../src/resources/field-types.ts'
+import { appOn, type TestApp } from '../../support/app.ts'
+import { forEachEngine } from '../../support/engines.ts'
+
+/** How the next reference is made; a test may change it for a request. */
+const made = { reference: (_: CreationContext): Promise<string> | string => '' }
+const usual = async ({ next }: CreationContext) => `R-${await next('invoices')}`
+
+const invoices = collection({
+  path: '/invoices',
+  noun: 'invoice',
+  body: Type.Object({ reference: Line(1, 20), title: Title, code: Type.Optional(Line(1, 9)), at: Type.Integer() }),
+  defaults: { reference: async (context) => made.reference(context) },
+  set: { at: async ({ next }) => next('places') },
+  unique: ['code'],
+  rules: [{ field: 'title', message: 'must not be bad', holds: ({ title }) => title !== 'bad' }],
+})
+const sync = collection({
+  path: '/tickets',
+  noun: 'ticket',
+  body: Type.Object({ title: Title, number: Type.Integer() }),
+  set: { number: ({ next }) => next('tickets') },
+})
+const definition = define({ resources: [invoices, sync] })
+const scopes = 'invoices:read invoices:write tickets:write'
+
+forEachEngine((engine) => {
+  describe('numbers of new rows', () => {
+    const service = appOn(engine, { definition })
+    const post = (payload: object, key?: string, url = '/invoices') =>
+      service.send({ scopes, method: 'POST', url, payload, headers: key ? { 'idempotency-key': key } : {} })
+    const numbersOf = (answers: Awaited<ReturnType<TestApp['send']>>[]) =>
+      answers.map((answer) => Number(answer.json().reference.slice(2))).toSorted((left, right) => left - right)
+    const following = async () => {
+      const answer = await post({ title: 'A' })
+      assert.equal(answer.statusCode, 201, answer.body)
+      return Number(answer.json().reference.slice(2))
+    }
+    made.reference = usual
+
+    it('201 with the numbers 1 to n for concurrent creations, some of which fail', async () => {
+      assert.equal((await post({ title: 'A', code: 'taken' })).json().reference, 'R-1')
+      const bodies = Array.from({ length: 24 }, (_, at) => {
+        if (at % 4 === 1) return { title: 'A', code: 'taken' }
+        return { title: at % 4 === 2 ? 'bad' : 'A' }
+      })
+      const answers = await Promise.all(bodies.map((body) => post(body)))
+      const created = answers.filter(({ statusCode }) => statusCode === 201)
+      assert.deepEqual([...new Set(answers.map(({ statusCode }) => statusCode))].toSorted(), [201, 409, 422])
+      assert.deepEqual(
+        numbersOf(created),
+        Array.from({ length: 12 }, (_, at) => at + 2),
+      )
+      assert.deepEqual(new Set(created.map((answer) => answer.json().at)).size, 12)
+    })
+
+    it('a replay of an Idempotency-Key takes no number', async () => {
+      const before = await following()
+      const answers = [await post({ title: 'B' }, 'same'), await post({ title: 'B' }, 'same')]
+      assert.deepEqual(numbersOf(answers), [before + 1, before + 1])
+      assert.equal(await following(), before + 2)
+    })
+
+    it('a body with its own reference takes no number of that counter', async () => {
+      const before = await following()
+      assert.equal((await post({ title: 'A', reference: 'Own' })).json().reference, 'Own')
+      assert.equal(await following(), before + 1)
+    })
+
+    for (const [what, reference, cause] of [
+      ['awaits something else', () => setTimeout(20, 'late'), /awaits something else than next\(\)/],
+      ['returns an invalid value', async ({ next }) => `${'x'.repeat(20)}${await next('invoices')}`, /invalid value/],
+      ['throws', async ({ next }) => Promise.reject(new Error(`no ${await next('invoices')}`)), /^no \d+$/],
+      ['names no counter', async ({ next }) => `R-${await next('')}`, /next\(\) needs the name of a counter/],
+    ] satisfies [string, typeof made.reference, RegExp][]) {
+      it(`500 for a function that ${what}, and nothing is stored or counted`, async () => {
+        const before = await following()
+        made.reference = reference
+        const answer = await post({ title: 'A' })
+        made.reference = usual
+        assert.equal(answer.statusCode, 500, answer.body)
+        const [fault] = service.faults.splice(0) as Error[]
+        assert.match(`${fault?.message}`, /^\/invoices: (defaults\.reference|set or defaults) /)
+        assert.match(String((fault?.cause as Error | undefined)?.message ?? fault?.message), cause)
+        assert.equal(await following(), before + 1)
+      })
+    }
+
+    it('500 for a function that calls next() without being async', async () => {
+      const answer = await post({ title: 'A' }, undefined, '/tickets')
+      assert.equal(answer.statusCode, 500)
+      const [fault] = service.faults.splice(0) as Error[]
+      assert.match(String((fault?.cause as Error | undefined)?.message), /next\(\) needs an async function/)
+    })
+  })
+})
+
+it('a definition is refused if a function is async without next()', () => {
+  const declare = () =>
+    collection({
+      path: '/notes',
+      noun: 'note',
+      body: Type.Object({ title: Title }),
+      defaults: { title: async () => 'A' },
+    })
+  assert.throws(declare, /defaults: the function of title must not be async: it may only await next\(\)/)
+})
