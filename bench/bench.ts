@@ -12,7 +12,7 @@ export interface Bench {
   /** Whether processes are pinned to cores. */
   pin: boolean
   service: Service
-  /** Bare Fastify. */
+  /** The reference server: Fastify without plugins. */
   reference: Target
   /** The service's memory use right after startup. */
   start: Memory
@@ -20,27 +20,27 @@ export interface Bench {
   say: (line: string) => void
 }
 
-/** A table row and how to measure it. */
+/** One row of the results table, and the function that measures it. */
 export interface Measurement {
   name: string
   measure: (bench: Bench) => Promise<Row>
 }
 
-/** Command-line options of a run. */
+/** The command-line options. */
 export interface Options {
   rounds: number
   seconds: number
   connections: number
-  /** Number of products in the database and of rows in the report. */
+  /** Number of products in the database and of rows in each report. */
   rows: number
-  /** The only row to measure; null to measure all rows. */
+  /** The only table row to measure; null to measure all. */
   only: string | null
   tls: boolean
   /** Output file for the results; null for bench/results/<date>.json. */
   json: string | null
   /** Whether a run fails if a ratio is below its floor. */
   check: boolean
-  /** Whether to write CPU profiles of the service and the reference, which slows both down slightly. */
+  /** Whether to write CPU profiles of the service and the reference; profiling slows both down slightly. */
   profile: boolean
 }
 

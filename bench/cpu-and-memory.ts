@@ -2,11 +2,11 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 
-/** The core for the servers, only one of which is busy at a time, and the core for the load generator. */
+/** The core that runs the servers, only one of which is busy at a time, and the core that runs the load generator. */
 export const serverCore = 0
 export const loadCore = 1
 
-/** Returns true if this machine can pin processes to these two cores. */
+/** Returns true if processes can be pinned to both cores on this machine. */
 export const canPin = (): boolean =>
   [serverCore, loadCore].every((core) => spawnSync('taskset', ['-c', String(core), 'true']).status === 0)
 
@@ -27,13 +27,13 @@ const ticksPerSecond = 100
 
 /** Returns the CPU time of a process and its threads in ms. */
 export function cpuMsOf(pid: number): number {
-  // The command name in parentheses may contain spaces, so fields are counted from its closing parenthesis.
+  // The command name in parentheses may contain spaces, so fields are counted from the closing parenthesis.
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return ((Number(fields[11]) + Number(fields[12])) * 1_000) / ticksPerSecond
 }
 
-/** Returns how long a core has been busy with any process, in ms. */
+/** Returns how long a core has been busy, with any process, in ms. */
 export function busyMsOf(core: number): number {
   const line = new RegExp(`^cpu${core} (.*)$`, 'm').exec(readFileSync('/proc/stat', 'latin1'))?.[1] ?? ''
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = line.split(' ').map(Number)
@@ -54,12 +54,12 @@ export function memoryOf(pid: number): Memory {
   return { rssMiB: mebibytes('VmRSS'), peakMiB: mebibytes('VmHWM') }
 }
 
-/** Resets the peak, so that each row has a separate peak. */
+/** Resets the peak, so that each table row has its own peak. */
 export function resetPeak(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5')
   } catch {
-    // Without permission, the peak includes earlier rows.
+    // Without permission to reset it, the peak includes earlier table rows.
   }
 }
 
@@ -68,7 +68,9 @@ export function meterOf(pid: number) {
   const start = { wall: performance.now(), busy: busyMsOf(serverCore), cpu: cpuMsOf(pid) }
   let cpu = start.cpu
   return {
-    /** Takes a sample. Call it repeatedly if the process may exit, because /proc then no longer has the value. */
+    /**
+     * Takes a sample. If the process may exit, call this repeatedly: once it has exited, /proc no longer has its CPU time.
+     */
     sample: () => {
       try {
         cpu = cpuMsOf(pid)
@@ -76,7 +78,10 @@ export function meterOf(pid: number) {
         // The process has exited, so the last sample is used.
       }
     },
-    /** Returns the fractions of CPU time used so far by the process and by others on its core; `serverUs` is per row. */
+    /**
+     * Returns the shares of wall time for which the process and others used its core, and the process's CPU time per row in
+     * µs.
+     */
     read: (rows: number) => {
       const wall = performance.now() - start.wall
       const used = cpu - start.cpu
@@ -109,7 +114,7 @@ export function readClocks(serverPid: number, idleMs: number): Clocks {
   }
 }
 
-/** Returns fractions of the wall time between two readings, and the server's CPU time for each of `count` responses. */
+/** Returns shares of the wall time between two readings, and the server's CPU time per response. */
 export function sharesOf(before: Clocks, after: Clocks, count: number) {
   const spent = (name: keyof Clocks) => after[name] - before[name]
   const share = (name: keyof Clocks) => spent(name) / spent('wall')

@@ -55,7 +55,7 @@ export function requestText(method: string, path: string, headers: Headers, body
 }
 
 const headEnd = Buffer.from('\r\n\r\n')
-/** Matches both spellings that the servers use. */
+/** The header name in both spellings that the servers use. */
 const lengthNames = ['content-length', 'Content-Length'].map((name) => Buffer.from(`\r\n${name}: `))
 const digit = (byte: number | undefined) => (byte ?? 0) - 48
 

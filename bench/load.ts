@@ -9,10 +9,10 @@ import { lengthOf, statusOf } from './http.ts'
 export interface LoadOrder {
   port: number
   tls: boolean
-  /** The requests as sent on the wire, used in rotation. */
+  /** The raw requests, sent in rotation. */
   requests: string[]
   connections: number
-  /** How long to run under load before counting starts, in seconds. */
+  /** Duration of the warm-up, before counting starts. */
   warmSeconds: number
   seconds: number
   /** The process whose CPU time is measured. */
@@ -20,11 +20,11 @@ export interface LoadOrder {
 }
 
 /**
- * The load generator's standard output. A share is CPU time divided by wall time, which for the generator excludes waiting
- * time; an `others` share is the use of the same core by other processes.
+ * The load generator's standard output. Each share is a fraction of wall time: the CPU time of the server, the time that the
+ * generator did not spend waiting, and, for `others` shares, the CPU time of other processes on the same core.
  */
 export interface LoadResult {
-  /** Number of responses, including the warm-up. */
+  /** Number of responses, including those of the warm-up. */
   responses: number
   statuses: Record<number, number>
   perSecond: number

@@ -4,13 +4,13 @@ import { connect as secureConnect } from 'node:tls'
 import { readClocks, sharesOf } from './cpu-and-memory.ts'
 import { lengthOf, statusOf } from './http.ts'
 
-/** Requests from one kind of client, sent at a fixed rate. */
+/** Requests that one kind of client sends at a fixed rate. */
 export interface Stream {
   name: string
-  /** The requests as sent on the wire, used in rotation. */
+  /** The raw requests, sent in rotation. */
   requests: string[]
   perSecond: number
-  /** Number of connections used only by this stream, so that delayed responses do not delay other streams. */
+  /** Number of connections reserved for this stream, so that its delayed responses do not delay other streams. */
   connections: number
 }
 
@@ -33,10 +33,10 @@ export interface StreamResult {
   /** Number of 429 and 503 responses without Retry-After. */
   withoutRetryAfter: number
   perSecond: number
-  /** Latencies measured from when a request was due. */
+  /** Latencies measured from the time at which a request was due. */
   p50Ms: number
   p99Ms: number
-  /** Latency measured from when a request was sent. */
+  /** Latency measured from the time at which a request was sent. */
   sentP99Ms: number
 }
 
@@ -54,7 +54,7 @@ export interface OpenResult {
 
 /**
  * The open-loop load generator, which runs in its own process: reads an `OpenOrder` and writes an `OpenResult`. Requests are
- * due at fixed times, whether or not earlier requests have been answered, so that latencies show when the server stalls.
+ * due at fixed times, even if earlier requests have not been answered, so latencies show when the server stalls.
  */
 const order = JSON.parse(await text(process.stdin)) as OpenOrder
 const giveUpMs = 1_000

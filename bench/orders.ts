@@ -16,5 +16,5 @@ const restrictedOrders = collection({
   access: ({ claims }) => ({ tenant: claims.tenant }),
 })
 
-/** A service whose lists are compared with each other: orders without and with an access rule, and with their customers. */
+/** A service for comparing lists: orders with and without an access rule, and customers for expansion. */
 export default service({ resources: [customers, orders, restrictedOrders] })

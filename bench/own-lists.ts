@@ -7,7 +7,7 @@ import { alternate, pages, runOnce } from './requests.ts'
 import { withRatio } from './results.ts'
 import { nameOf, type OwnDefinition, startService } from './service.ts'
 
-/** Number of orders, of which half belong to the caller's tenant. */
+/** Maximum number of orders; half of them belong to the caller's tenant. */
 const maxOrders = 100_000
 
 const definition: OwnDefinition = {
@@ -37,7 +37,7 @@ const definition: OwnDefinition = {
   },
 }
 
-/** A list, and the one with which it is compared. */
+/** A list and the reference list with which it is compared. */
 interface ListRow {
   name: string
   title: string
@@ -63,7 +63,7 @@ const rows: ListRow[] = [
   },
 ]
 
-/** Lists of resources with access rules and relations, each compared with the same list without them. */
+/** Compares lists under an access rule or with an expansion with the same lists without them. */
 export const ownListRows: Measurement[] = rows.map((row) => ({
   name: row.name,
   measure: (bench) => measure(bench, row),

@@ -8,8 +8,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { text } from 'node:stream/consumers'
 
 /**
- * The benchmarks' references and the webhook receiver, each run in its own process: `node references.ts <name>`. Each process
- * loads only the modules that it needs.
+ * The reference programs of the benchmarks, and the webhook receiver. Each runs in its own process (`node references.ts
+ * <name>`) and loads only the modules that it needs.
  */
 const programs: Readonly<Record<string, () => Promise<void>>> = {
   fastify: bareFastify,
@@ -24,9 +24,9 @@ function ready(): void {
 }
 
 /**
- * Runs Fastify without plugins. Serializes constant bodies, the same size as the service's, with the service's schemas.
- * Environment: BARE_PORT, BARE_ANSWERS (JSON `{ read, page, created }`) and, for HTTPS, BARE_PEM, a file with the private key
- * and the certificates.
+ * Runs Fastify without plugins. Serializes constant bodies of the same size as the service's, using the service's schemas.
+ * Environment: BARE_PORT, BARE_ANSWERS (JSON `{ read, page, created }`) and, for HTTPS, BARE_PEM, a file with the private
+ * key and the certificates.
  */
 async function bareFastify(): Promise<void> {
   const { default: Fastify } = await import('fastify')
@@ -67,8 +67,8 @@ async function bareFastify(): Promise<void> {
 }
 
 /**
- * Runs `oidc-provider` with its in-memory adapter and a signing key as large as the service's key. Environment: BARE_PORT,
- * BARE_BITS (RSA key size), BARE_CLIENT and BARE_SECRET.
+ * Runs `oidc-provider` with its in-memory adapter and a signing key of the same size as the service's. Environment:
+ * BARE_PORT, BARE_BITS (RSA key size), BARE_CLIENT and BARE_SECRET.
  */
 async function bareProvider(): Promise<void> {
   const { default: Provider } = await import('oidc-provider')
@@ -135,7 +135,7 @@ async function excelWriter(): Promise<void> {
     }
     if (rows.length < 1_000) break
     after = rows.at(-1)?.[0] ?? 0
-    // Gives the event loop time to compress and write the committed rows.
+    // Lets the event loop compress and write the committed rows.
     await new Promise((resolve) => setImmediate(resolve))
   }
   sheet.commit()
@@ -176,8 +176,8 @@ async function bareUndici(): Promise<void> {
 }
 
 /**
- * Runs a webhook receiver that does as little as possible, so that it never limits the rate: reads each request completely
- * and responds with 204. Environment: RECEIVER_PORT.
+ * Runs a minimal webhook receiver, which never limits the rate: reads each request completely and responds with 204.
+ * Environment: RECEIVER_PORT.
  */
 async function webhookReceiver(): Promise<void> {
   createServer(serve).listen(Number(process.env.RECEIVER_PORT), '127.0.0.1', ready)

@@ -40,7 +40,7 @@ function shellExport(bench: Bench, count: number): Promise<Exported> {
   return commandExport(bench, ['sqlite3', '-readonly', '-csv', '-header', file, query], count)
 }
 
-/** Requests a report and waits until it is completed; downloads the result and checks the number of rows or lines. */
+/** Requests a report, waits until it is completed, downloads the result and checks the number of rows or lines. */
 async function serviceExport(service: Service, format: string, count: number): Promise<Exported> {
   const headers = { authorization: `Bearer ${await service.token()}` }
   const json = { ...headers, 'content-type': 'application/json' }
@@ -78,7 +78,7 @@ async function untilCompleted(service: Service, headers: Record<string, string>,
 
 const aboutNdjson = { name: 'report-ndjson', title: 'NDJSON report of products', floor: 0.5, reference: 'own CSV' }
 
-/** Measures the NDJSON report, compared with the service's own CSV. */
+/** Measures the NDJSON report, compared with the service's own CSV report. */
 const ndjson: Measurement = {
   name: 'report-ndjson',
   measure: (bench) =>
@@ -103,7 +103,7 @@ const xlsx: Measurement = {
 
 export const formatRows: Measurement[] = [ndjson, xlsx]
 
-/** Exports the same columns with exceljs, timed from process start to exit; prints the peak memory. */
+/** Exports the same columns with exceljs. Measures the time from process start to exit, and prints the peak memory. */
 async function excelExport({ sandbox, pin, service, say }: Bench, count: number): Promise<Exported> {
   const file = join(sandbox.folder, 'reference.xlsx')
   const start = performance.now()
@@ -114,7 +114,7 @@ async function excelExport({ sandbox, pin, service, say }: Bench, count: number)
   const sampling = setInterval(() => {
     meter.sample()
     if (child.exitCode !== null) return
-    // NaN if the process has just exited, and therefore not greater.
+    // If the process has just exited, this is NaN, and the comparison is false.
     const now = memoryOf(child.pid as number).peakMiB
     if (now > peakMiB) peakMiB = now
   }, 50)
@@ -186,7 +186,7 @@ function psql(url: string, statement: string): void {
   if (status !== 0) throw new Error(`psql failed: ${stderr}`)
 }
 
-/** Rows per second for the export alone, and for the total time from the request until its completion is reported. */
+/** Rows per second of the export alone, and of the total time from the request until polling shows its completion. */
 interface Exported extends ReturnType<ReturnType<typeof meterOf>['read']> {
   perSecond: number
   totalPerSecond: number
@@ -203,7 +203,7 @@ interface About {
   reference: string
 }
 
-/** Measures a table row: exports the same rows in two ways, alternately. */
+/** Measures one row of the results table: runs both exports alternately. */
 async function compareExports(bench: Bench, about: About, count: number, sides: Record<Side, Export>) {
   const { options, service, say } = bench
   say(`${about.title}: ${count.toLocaleString('en')} rows`)
@@ -223,7 +223,7 @@ async function compareExports(bench: Bench, about: About, count: number, sides: 
 
 type Side = 'reference' | 'service'
 
-/** Measures a command that writes a header and the rows as CSV to standard output. */
+/** Measures a command that writes a CSV header and rows to standard output. */
 async function commandExport({ sandbox, pin }: Bench, command: string[], count: number): Promise<Exported> {
   const file = join(sandbox.folder, 'reference.csv')
   const output = openSync(file, 'w')

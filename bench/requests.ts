@@ -17,13 +17,13 @@ export interface RequestRow {
   referenceStatus: number
   /** Builds the requests, which are sent in rotation; `headers` are common to all rows. */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
-  /** Counts the writes stored in the database file; `share` is the fraction of requests that write. */
+  /** Counts the writes stored in the database file; `share` is the fraction of requests that are writes. */
   writes?: { count: (databaseFile: string) => number; share: number }
 }
 
 type Headers = Record<string, string>
 
-/** Number of different requests, so that caching one response does not help. */
+/** Number of distinct requests: enough that caching a single response does not help. */
 const distinct = 256
 
 const reads = (headers: Headers, rows: number) =>
@@ -46,9 +46,9 @@ export async function pages(service: Target, headers: Headers, first: string): P
   return paths.map((path) => requestText('GET', path, headers))
 }
 
-/** Number of rows read at random: too many for the heap's young generation. */
+/** Number of rows read at random: too many to fit into the heap's young generation. */
 const randomRows = 10_000
-/** In the mixed row, one of this many requests is a write. */
+/** In the mixed row, one in this many requests is a write. */
 const requestsPerWrite = 20
 
 /** Returns distinct ids from the whole table, in the same pseudo-random order in every run. */
@@ -71,7 +71,7 @@ function shuffledIds(rows: number): number[] {
 const randomReads = (headers: Headers, rows: number) =>
   shuffledIds(rows).map((id) => requestText('GET', `/products/${id}`, headers))
 
-/** Builds one request per id: reads, except that one in `requestsPerWrite` replaces the product. */
+/** Builds one request per id: mostly reads, but one in `requestsPerWrite` replaces the product. */
 function randomReadsAndWrites(headers: Headers, rows: number): string[] {
   const json = { ...headers, 'content-type': 'application/json' }
   return shuffledIds(rows).map((id, at) => {
@@ -229,7 +229,7 @@ function expectStored({ service, options }: Bench, { writes }: RequestRow, befor
   const writesOf = (count: number) => Math.floor(count * writes.share)
   const min = responses.reduce((sum, count) => sum + writesOf(count), 0)
   const inFlight = options.connections * responses.length
-  // If reads and writes are mixed, the fraction of writes is exact for requests sent, but not for responses.
+  // In a mixed run, the fraction of writes is exact for the requests sent, but not for the responses received.
   const missing = writes.share < 1 ? inFlight : 0
   if (added >= min - missing && added <= min + inFlight) return
   throw new Error(`${min} writes were confirmed, but ${added} are in the file`)

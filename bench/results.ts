@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path'
 import type { Bench, Options } from './bench.ts'
 import { describeMachine, type Memory } from './cpu-and-memory.ts'
 
-/** One side of one round; `perSecond` is in the row's unit. */
+/** The result of one side in one round; `perSecond` is in the table row's unit. */
 export interface Side {
   perSecond: number
   [more: string]: unknown
@@ -18,11 +18,11 @@ export interface Measured {
   /** The minimum acceptable ratio. */
   floor: number
   rounds: { reference: Side; service: Side }[]
-  /** The median ratio over all rounds; anything that slows the machine down affects both sides of a round. */
+  /** The median of the rounds' ratios; anything that slows the machine down affects both sides of a round. */
   ratio: number
-  /** The median ratio of CPU time per unit. */
+  /** The median of the rounds' CPU time ratios. */
   cpuRatio: number
-  /** The ratios in the worst and the best round. */
+  /** The lowest and the highest ratio of a round. */
   ratios: [min: number, max: number]
   memory: Memory
 }
@@ -45,7 +45,7 @@ export function withRatio(row: Rounds): Measured {
   return { ...row, ratio, cpuRatio, ratios: [Math.min(...ratios), Math.max(...ratios)] }
 }
 
-/** Returns the median of one figure for one side over all rounds. */
+/** Returns the median of one side's figure over all rounds. */
 export function medianOf({ rounds }: Pick<Measured, 'rounds'>, side: 'reference' | 'service', figure = 'perSecond') {
   return median(rounds.map((round) => Number(round[side][figure])))
 }
@@ -72,7 +72,7 @@ export async function bestRun<T extends { othersShare: number }>(measure: () => 
   return best
 }
 
-/** Maximum memory of the service over the whole run. */
+/** Maximum memory that the service may use over the whole run. */
 const maxMiB = 256
 
 const integer = (value: number) => Math.round(value).toLocaleString('en')
@@ -138,7 +138,7 @@ function busyLine(row: Measured): string {
 const peakOf = (start: Memory, rows: Row[]): number =>
   Math.max(start.peakMiB, ...rows.map((row) => ('skipped' in row ? 0 : row.memory.peakMiB)))
 
-/** Returns one sentence for every ratio below its floor, and one if too much memory was used. */
+/** Returns one sentence for each ratio below its floor, and one if the service used too much memory. */
 function missed(rows: Row[], peak: number): string[] {
   const low = rows.filter((row): row is Measured => !('skipped' in row) && row.ratio < row.floor)
   const lines = low.map(({ title, ratio, floor }) => `${title}: ${ratio.toFixed(2)} is below the floor of ${floor}`)

@@ -15,7 +15,7 @@ const [get, notModified, list, create, getRandom, mixed] = requestRows as [
   ...[Measurement, Measurement, Measurement],
   ...[Measurement, Measurement, Measurement],
 ]
-/** Rows that write come after rows that only read. */
+/** Table rows with writes come after the read-only rows. */
 const reads = [get, getRandom, notModified, list, tokenRow, cachedTokenRow]
 const measurements = [
   ...reads,
@@ -42,7 +42,7 @@ try {
   process.exitCode = 2
 }
 
-/** Measures the selected rows, prints the results and writes them to a file; returns the exit code. */
+/** Measures the selected table rows, prints the results and writes them to a file; returns the exit code. */
 async function run(options: Options): Promise<number> {
   const chosen = measurements.filter(({ name }) => options.only === null || options.only === name)
   const names = measurements.map(({ name }) => name).join(', ')

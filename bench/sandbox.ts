@@ -56,7 +56,7 @@ export async function startReady(
   return child
 }
 
-/** Ends a process with SIGTERM, or with SIGKILL if it does not exit. */
+/** Stops a process with SIGTERM, or with SIGKILL if it does not exit in time. */
 async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
@@ -66,7 +66,7 @@ async function stop(child: ChildProcess): Promise<void> {
   clearTimeout(killTimer)
 }
 
-/** Builds a child process's environment: this Node.js first in PATH, no npm variables, only the given settings. */
+/** Builds a child process's environment: this Node.js first in PATH, no npm variables, and only the given settings. */
 export const environment = (settings: Record<string, string>): NodeJS.ProcessEnv => {
   const { PATH = '', HOME = '' } = process.env
   return { PATH: `${dirname(process.execPath)}:${PATH}`, HOME, NODE_ENV: 'production', ...settings }

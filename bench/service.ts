@@ -14,7 +14,7 @@ export interface Service extends Target {
   databaseFile: string
   /** Private key and certificates of the HTTPS server. */
   pemFile: string
-  /** Requests an access token with all scopes that the rows need. */
+  /** Requests an access token with every scope that the benchmarks need. */
   token: () => Promise<string>
   /** Truncates the access log, which would fill the disk; throws if no request was logged. */
   trimLog: () => void
@@ -23,7 +23,7 @@ export interface Service extends Target {
 
 const program = resolve(import.meta.dirname, '../bin/plinth.js')
 export const client = { id: 'bench', secret: 'bench-4c81f0d27ae95b3668e02f71d9b4' }
-/** The program of the references and the webhook receiver. */
+/** The program that runs the references and the webhook receiver. */
 export const referenceProgram = resolve(import.meta.dirname, 'references.ts')
 const startLimitMs = 30_000
 
@@ -39,24 +39,24 @@ export const unreachableLimits = {
 
 /** How a service differs from the default service. */
 export interface ServiceOptions {
-  /** Name of the data folder and the log. */
+  /** Name of the data folder and of the log. */
   name?: string
   limits?: Record<string, string>
   /** Node.js flags that replace those in the first line of bin/plinth.js. */
   flags?: readonly string[]
   /** A database on a different engine, and the function that fills it. */
   database?: { url: string; fill: (rows: number) => void }
-  /** A definition other than the default one. */
+  /** Replaces the default definition. */
   definition?: OwnDefinition
 }
 
-/** A file that exports a definition, the function that fills its tables, and what the load requests of it. */
+/** A definition file, the function that fills its tables, and the scopes and path prefix of the requests. */
 export interface OwnDefinition {
   file: string
   fill: (databaseFile: string, rows: number) => void
-  /** The scopes of access tokens. */
+  /** The scopes of the access tokens. */
   scopes: string
-  /** The path of every request. */
+  /** The prefix of all request paths. */
   path: string
 }
 
@@ -80,7 +80,7 @@ export async function startService(
   database ? database.fill(rows) : definition.fill(databaseFile, rows)
   const logFile = join(sandbox.folder, `${name}.log`)
   const log = openSync(logFile, 'a')
-  // Without flags, runs the program itself, so that the Node.js flags in its first line are measured as well.
+  // Without flags, runs the program itself, so that the Node.js flags in its first line take effect.
   const interpreter = flags ? ['env', 'MALLOC_ARENA_MAX=2', process.execPath, ...flags] : []
   const command = pinned(pin, serverCore, [...interpreter, program, 'serve'])
   const child = sandbox.start(command, {
@@ -103,7 +103,7 @@ const settings = (dataDir: string, port: number, tls: boolean): Record<string, s
   PLINTH_HOST: '127.0.0.1',
   PLINTH_PORT: String(port),
   PLINTH_DRAIN: '0',
-  // The load generator uses a single address.
+  // The load generator opens all its connections from a single address.
   PLINTH_MAX_CONNECTIONS_PER_ADDRESS: '2000',
   PLINTH_BOOTSTRAP_CLIENT_ID: client.id,
   PLINTH_BOOTSTRAP_CLIENT_SECRET: client.secret,

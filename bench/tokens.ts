@@ -64,7 +64,7 @@ async function modulusBits(service: Target): Promise<number> {
   return bits
 }
 
-/** Measures only the verification of a cached token, which must not take longer than 5 µs. */
+/** Measures only the verification of a cached token, which must not take more than 5 µs. */
 export const cachedTokenRow: Measurement = {
   name: 'remembered-token',
   measure: async (bench) => {

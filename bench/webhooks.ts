@@ -26,8 +26,8 @@ const eventsPerSecond = 6_000
 const limitMs = 120_000
 
 /**
- * Measures webhook deliveries from the stored event and job to the recorded outcome, with each event going to one of 64
- * endpoints, compared with an undici loop that posts the same signed bytes to the same receiver over 16 connections.
+ * Measures webhook deliveries, from the stored event and job to the recorded outcome; each event goes to one of 64
+ * endpoints. The reference is an undici loop that posts the same signed bytes to the same receiver over 16 connections.
  */
 export const webhooksRow: Measurement = { name: 'webhooks', measure }
 
@@ -81,7 +81,7 @@ async function deliveries({ options, sandbox, pin }: Bench, receiverPort: number
   const serveEnv = { ...env, ...(options.profile && profiling('service')) }
   const command = pinned(pin, serverCore, [plinth, 'serve'])
   const child = sandbox.start(command, { env: serveEnv, stdio: ['ignore', 'ignore', 'inherit'] })
-  // CPU time used during startup does not count.
+  // CPU time used during startup is not counted.
   const before = await untilDelivered(database, count / 10, count, child)
   const meter = meterOf(child.pid as number)
   const { delivered, perSecond } = await untilDelivered(database, count, count, child)
@@ -179,7 +179,7 @@ function sampleCalls(port: number, endpoints: number) {
   })
 }
 
-/** Returns the number of recorded deliveries and, once all are recorded, their rate without the first tenth. */
+/** Returns the number of recorded deliveries and, once all are recorded, their rate, excluding the first tenth. */
 function deliveredSince(file: string, count: number): { delivered: number; perSecond: number } {
   const db = new DatabaseSync(file, { readOnly: true })
   const { delivered } = db.prepare("select count(*) as delivered from deliveries where status = 'delivered'").get() as {
