@@ -88,7 +88,7 @@ function parsed(args: string[]) {
   }
 }
 
-/** Row ids have eight digits. */
+/** Parses a row count, limited because row ids have eight digits. */
 function whole(name: string, value: string): number {
   const count = /^\d{1,8}$/.test(value) ? Number(value) : Number.NaN
   if (Number.isNaN(count)) throw new WrongOption(`--${name} ${value}: expected a whole number below 100,000,000`)

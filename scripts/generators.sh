@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates clients from a service's OpenAPI document, compiles them, and runs a program with each client that lists, creates,
-# updates with If-Match, and requests and downloads a report (docs/testing.md).
+# Generates clients from a service's OpenAPI document, compiles them, and runs a program for each client, which lists, creates
+# and updates resources (with If-Match), and requests and downloads a report (docs/testing.md).
 # Usage: scripts/generators.sh [generator names]; DOWNLOADS is a folder that caches downloads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ oapi_codegen_version=v2.8.0
 python_client=0.29.0
 dependency_plugin=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
-# npm packages shared by several tools.
+# npm packages that several tools need.
 npm_packages() {
   [ -d "$downloads/npm/node_modules/esbuild" ] && return
   mkdir -p "$downloads/npm"
@@ -25,7 +25,7 @@ npm_packages() {
     typescript@5.9.3 @types/node@24.19.2 esbuild@0.25.12)
 }
 
-typescript_program() { # the program; what it imports is in the folder already
+typescript_program() { # argument: the program, whose imports are already in the folder
   cp "$clients/$1" program.ts
   ln -sfn "$downloads/npm/node_modules" node_modules
   node_modules/.bin/tsc --noEmit --strict --target es2023 --module esnext --moduleResolution bundler \
@@ -53,7 +53,7 @@ run_openapi_python_client() {
   PYTHONPATH=generated venv/bin/python "$clients/openapi_python_client.py"
 }
 
-go_program() { # the program; its client is in a folder beside it
+go_program() { # argument: the program; the client is in an adjacent folder
   cp "$clients/$1" main.go
   printf 'module clients\n\ngo 1.24\n' >go.mod
   GOFLAGS=-mod=mod online go mod tidy || skip 'there is no module proxy'
@@ -70,7 +70,7 @@ run_oapi_codegen() {
   go_program oapi-codegen.go
 }
 
-openapi_generator() { # generator, document, folder and options
+openapi_generator() { # arguments: generator, document, folder, options
   command -v java >/dev/null && command -v mvn >/dev/null || skip 'there is no Java, or no Maven'
   local jar="$downloads/openapi-generator-cli-$java_generator.jar"
   [ -f "$jar" ] || online mvn -q -B "$dependency_plugin:copy" -DoutputDirectory="$downloads" \

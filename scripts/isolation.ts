@@ -1,4 +1,4 @@
-/** Measures whether one abusive client affects another: see the usage below, and docs/testing.md. */
+/** Measures whether one abusive client affects other clients; see the usage below and docs/testing.md. */
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -43,7 +43,7 @@ const { values, positionals } = parseArgs({
   },
 })
 
-/** Lists the reasons why a scenario fails; empty if it passes. */
+/** Lists the reasons for which a scenario fails; empty if it passes. */
 function violations({ observation }: IsolationResult): string[] {
   const { p99Ms, cut, undelivered, deliveries, slowestDeliveryMs, slowestDownloadMs, failures } = observation
   const rules: [boolean, string][] = [
@@ -57,7 +57,7 @@ function violations({ observation }: IsolationResult): string[] {
   return rules.flatMap(([isBroken, text]) => (isBroken ? [text] : []))
 }
 
-/** Opens the filled database of an earlier run, or fills a new one. */
+/** Opens the filled database of an earlier run, or fills a new database. */
 async function filledDatabase(folder: string): Promise<Filled> {
   const file = join(folder, 'filled.json')
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Filled

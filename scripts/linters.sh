@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks a service's OpenAPI documents with Spectral, Redocly, kin-openapi, a Postman collection converted from the document,
 # and Schemathesis (docs/testing.md).
-# Usage: scripts/linters.sh [tool names]; DOWNLOADS is a folder that caches downloads, SCHEMATHESIS an installed program to
-# use if there is no package index, and SCHEMATHESIS_OPTIONS its options.
+# Usage: scripts/linters.sh [tool names]; DOWNLOADS is a folder that caches downloads, SCHEMATHESIS is an installed program to
+# use if no package index is available, and SCHEMATHESIS_OPTIONS are its options.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/service.sh

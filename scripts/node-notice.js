@@ -1,5 +1,6 @@
-// npm runs this script after an installation. It replaces npm's engine warnings, which .npmrc disables: with an old Node.js
-// they appear for nearly every package and before each `npx`, although the project uses the Node.js that `npm ci` installs.
+// npm runs this script after an installation. It replaces npm's engine warnings, which .npmrc disables: with an old Node.js,
+// npm would print them for nearly every package and before each `npx`, although the project uses the Node.js that `npm ci`
+// installs.
 const { npm_command: command, npm_config_user_agent: agent = '' } = process.env
 const needed = 24
 const ofNpm = Number(/\bnode\/v(\d+)/.exec(agent)?.[1])

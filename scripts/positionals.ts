@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 
-/** The arguments of a script without options; `--help` prints the usage and exits. */
+/** Returns the arguments of a script that has no options; `--help` prints the usage and exits. */
 export function positionalsOr(usage: string): string[] {
   const { values, positionals } = parseArgs({
     allowPositionals: true,

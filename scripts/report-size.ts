@@ -41,7 +41,7 @@ const sandbox = openSandbox()
 const failures: string[] = []
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
-/** Exports this many users in every format; returns the service's peak memory. */
+/** Exports this many users in every format, and returns the service's peak memory. */
 async function measure(rows: number): Promise<number> {
   const options = { rows: 1, tls: false, profile: false } as Parameters<typeof startService>[1]
   const service = await startService(sandbox, options, false, { name: String(rows) })
@@ -97,7 +97,7 @@ interface Task {
   rowCount: number
 }
 
-/** A single report takes a second or two, which is too short to measure a 99th percentile of reads. */
+/** A single report takes a second or two, which is too short to measure the 99th percentile of reads. */
 const exports = 3
 
 async function createReports(service: Service, format: string): Promise<Task> {
@@ -160,7 +160,7 @@ async function download(service: Service, taskId: string, file: string) {
   return { digest: String(response.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
 }
 
-/** Readers that count the rows in a file that equal the input. */
+/** Functions by format that return the number of rows in a file that match the input. */
 const readers: Record<string, (file: string) => Promise<number>> = {
   csv: async (file) =>
     Number(
@@ -171,7 +171,7 @@ const readers: Record<string, (file: string) => Promise<number>> = {
       ]),
     ),
   ndjson: (file) => lines(file, (line) => line),
-  // There is one row per line, apart from brackets and commas.
+  // Apart from brackets and commas, each line is one row.
   json: (file) => lines(file, (line) => line.replace(/^\[|[\],]+$/g, '')),
   xlsx: async (file) => Number(output('python3', ['-c', countXlsx, file])),
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sends a running service requests that its OpenAPI document allows, and many that it does not allow (docs/testing.md).
+# Sends requests to a running service: valid ones, and many that its OpenAPI document does not allow (docs/testing.md).
 # Usage: scripts/schemathesis.sh [options of `schemathesis run`]; SCHEMATHESIS is the program's path if it is not on the PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -24,8 +24,9 @@ virtual_environment() {
 
 has_go() { command -v go >/dev/null || skip 'there is no Go'; }
 
-# Runs tools, each given as its name and version text, by calling run_<name> in a separate folder. The arguments after `--`
-# select the tools to run, by default all. Prints a line for each tool and the log of each failure.
+# Runs tools by calling run_<name> in a separate folder for each. Each argument consists of a tool's name and its
+# version; the arguments after `--` select the tools to run (default: all). Prints a line for each tool, and the log of each
+# failed tool.
 run_tools() {
   local offered=() failed=0 tool name version started status
   while [ "$1" != -- ]; do offered+=("$1"); shift; done

@@ -57,7 +57,7 @@ async function run(events: number, healthyEvents: number, kills: number, seed: n
   if (kills > 0) await inPlace(async (place) => say(JSON.stringify(await killRun(place, { kills, seed, say }))))
 }
 
-/** Runs one phase of the test on a new database. */
+/** Runs one phase of the test on a new database, which is removed afterwards. */
 async function inPlace(work: (place: Place) => Promise<void>): Promise<void> {
   const place = await (values.postgres ? postgresPlace(values.postgres) : sqlitePlace())
   await work(place).finally(place.remove)

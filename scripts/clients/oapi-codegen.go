@@ -47,7 +47,7 @@ func main() {
 	expect(change().JSON200.Name == "Desk lamp", "the new name")
 	refused := change()
 	expect(refused.StatusCode() == 412, "412 for a stale tag")
-	// The generated parser compares the media type including its charset, and does not parse the body.
+	// The generated parser compares the whole media type, including the charset, so it does not parse the body.
 	var body api.ErrorBody
 	expect(json.Unmarshal(refused.Body, &body) == nil && *body.ErrorCode == api.PRECONDITIONFAILED, "the error code")
 

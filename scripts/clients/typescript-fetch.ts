@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { Configuration, ProductsApi, ReportsApi, ResponseError } from './generated/index.ts'
 
 const { BASE: basePath = '', TOKEN } = process.env
-// For OAuth the generator sends the token in Authorization without the scheme's name.
+// For OAuth, the generated client sends the token in Authorization without a scheme, so the token includes the scheme.
 const configuration = new Configuration({ basePath, accessToken: `Bearer ${TOKEN}` })
 const products = new ProductsApi(configuration)
 const reports = new ReportsApi(configuration)

@@ -2,7 +2,7 @@ import type { RegisteredClient } from '../../src/oauth/clients/client-rows.ts'
 import type { Webhook } from '../../src/storage/tables/tables.ts'
 import { type Target, withoutIndexes } from './target.ts'
 
-/** Properties shared by all rows of one fill, such as their owner and a tag that is unique to this fill. */
+/** Properties shared by all rows of one fill, such as their owner and a tag unique to this fill. */
 export interface Lot {
   target: Target
   /** Four unique characters, included in each id and e-mail address. */
@@ -21,7 +21,7 @@ const chunk = 250_000
 const text = (value: string) => `'${value.replaceAll("'", "''")}'`
 const padded = (number: string) => `substr('00000000' || (${number}), -8)`
 
-/** Adds books in five common genres; one book in 10,000 has a rare genre. */
+/** Adds books of five common genres; one book in 10,000 has a rare genre. */
 export const addBooks = (lot: Lot, count: number) =>
   addRows(lot, 'books', count, ({ instant }) => {
     const title = `'The ' || ${pick(['brass', 'oak', 'steel', 'woven'], 'i')} || ' lantern ' || i`
@@ -68,8 +68,8 @@ const audience = "case when i % 1000 = 3 then 'users:read' when i % 100 = 5 then
 const bodyOf = `'{"id":' || i || ',"title":"The oak lantern ' || i || '","author":"Author ' || (i % 50000) || '"}'`
 
 /**
- * Adds deliveries for the webhook with their events and attempts; one delivery in 1,000 failed, one in 1,000 is waiting for
- * its fourth attempt.
+ * Adds deliveries for the webhook, with their events and attempts; one delivery in 1,000 failed, and one in 1,000 is waiting
+ * for its fourth attempt.
  */
 export async function addDeliveries(lot: Lot, count: number): Promise<void> {
   const { client, webhook, nowMs, target } = lot

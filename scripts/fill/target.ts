@@ -7,15 +7,15 @@ export interface Target {
   engine: 'sqlite' | 'postgres'
   /** Returns a query for the integers from first to last in a column `i`. */
   numbers: (first: number, last: number) => string
-  /** SQL expression: epoch ms → instant as ISO 8601 text. */
+  /** SQL expression that converts epoch ms to an instant as ISO 8601 text. */
   instant: (ms: string) => string
-  /** SQL expression: integer → 22 random-looking but deterministic characters. */
+  /** SQL expression that maps an integer to 22 random-looking but deterministic characters. */
   suffix: (number: string) => string
   /** Runs a statement in its own transaction; parameters are numbered as `$1`. */
   run: (sql: string, values?: (string | number)[]) => Promise<void>
   /** Returns a table's CREATE INDEX statements by index name, except indexes that belong to constraints. */
   indexesOf: (table: string) => Promise<Map<string, string>>
-  /** Updates the planner's statistics as in a database in use: PostgreSQL gathers them automatically, SQLite never does. */
+  /** Updates the planner's statistics, as in a database in use: PostgreSQL does this automatically, SQLite never does. */
   finish: () => Promise<void>
   close: () => Promise<void>
 }
@@ -67,7 +67,10 @@ async function postgresTarget(url: string): Promise<Target> {
   }
 }
 
-/** Drops a table's indexes, fills the table, and creates the indexes again, which is many times faster. */
+/**
+ * Drops a table's indexes, fills the table and creates the indexes again, which is many times faster than filling it with
+ * them.
+ */
 export async function withoutIndexes(target: Target, table: string, fill: () => Promise<void>): Promise<void> {
   const indexes = await target.indexesOf(table)
   for (const name of indexes.keys()) await target.run(`drop index ${name}`)

@@ -1,7 +1,7 @@
 /**
  * The abusive client, in its own process so that its work does not distort the second client's measurements: `node abuse.ts
- * '<AbuseOrder as JSON>'`. Sends `ready` to its parent once the abuse is in progress, and the number of responses by status
- * when the parent stops it.
+ * '<AbuseOrder as JSON>'`. Sends `ready` to its parent once the abuse is in progress and, when the parent stops it, the
+ * number of responses by status.
  */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
@@ -31,7 +31,7 @@ interface Call {
 
 const agent = new Agent({ keepAlive: true, maxSockets: 64, rejectUnauthorized: false, localAddress })
 
-/** Sends one request and returns the response body; counts the response by status, or the error. */
+/** Sends one request and returns the response body; counts the status or the connection error. */
 async function call({ method = 'GET', path, token = order.token, headers, body }: Call): Promise<string> {
   const sent = request({
     ...{ host, port: order.port, method, path, agent },
@@ -55,7 +55,7 @@ async function call({ method = 'GET', path, token = order.token, headers, body }
   }
 }
 
-/** Sends these requests in several concurrent loops without pauses. */
+/** Sends these requests in concurrent loops without pauses. */
 function loops(parallel: number, calls: (n: number) => Call): void {
   let n = 0
   for (let loop = 0; loop < parallel; loop++) {
@@ -79,7 +79,7 @@ function openUnread(path: string): Socket {
   return socket
 }
 
-/** Keeps this many connections open, and reopens each connection shortly after it ends. */
+/** Keeps this many connections open; replaces each connection shortly after it ends. */
 function keepOpen(amount: number, open: () => Socket): void {
   const next = () => {
     open().once('close', () => setTimeout(next, 100))
@@ -127,24 +127,24 @@ const scenarios = {
     const queries = ['target=nothing', 'event=login.failed&clientId=nobody', 'subject=nobody', 'event=nothing.at-all']
     loops(8, among(queries.map((query) => ({ path: `/api/audit?${query}` }))))
   },
-  /** Sends anonymous searches, counts and sort orders that no index supports. */
+  /** Sends anonymous requests with searches, exact counts and sorts that no index supports. */
   search: async () => {
     const queries = ['q=zzzz', 'q=zz', 'q=a&sort=-title', 'author=nobody&genre=nothing&sort=-updatedAt']
     const paths = queries.map((query) => ({ path: `/books?${query}`, token: null }))
     const exact = { path: '/books', token: null, headers: { prefer: 'count=exact' } }
     loops(16, (n) => {
       const chosen = among([...paths, exact])(n)
-      // The query is different each time, so that no response comes from a cache.
+      // Each query is different, so no response comes from a cache.
       return { ...chosen, path: `${chosen.path}${chosen.path.includes('?') ? '&' : '?'}limit=${1 + (n % 150)}` }
     })
   },
-  /** Sends exact counts and searches over a million users, with a token. */
+  /** Requests exact counts and searches among a million users, with a token. */
   'user-search': async () => {
     const exact = { prefer: 'count=exact' }
     const queries = ['q=zzzz', 'q=zz', 'q=user', 'name=nobody&sort=-createdAt']
     loops(16, (n) => ({ path: `/users?${queries[n % queries.length]}&limit=${1 + (n % 150)}`, headers: exact }))
   },
-  /** Registers endpoints for several owners that never respond, each with waiting deliveries. */
+  /** Registers endpoints that never respond, for several owners, and triggers deliveries to them. */
   'dead-endpoints': async () => {
     const port = await silentEndpoint()
     for (const token of order.ownerTokens) {
@@ -158,7 +158,7 @@ const scenarios = {
     }
     await sleep(times(3_000))
   },
-  /** Opens event streams and long polls as one client. */
+  /** Opens event streams and long polls for one client. */
   streams: async () => {
     const path = `/api/reports/${order.endlessTaskId}`
     keepOpen(times(1_000), () => openUnread(`${path}/events`))

@@ -5,7 +5,7 @@ export const scenarios = [
 ]
 export type Scenario = (typeof scenarios)[number]
 
-/** The argument to the abusive client's process. */
+/** The argument passed to the abusive client's process. */
 export interface AbuseOrder {
   scenario: Scenario
   port: number
@@ -19,6 +19,6 @@ export interface AbuseOrder {
   reportId: string
   /** A task that never ends, owned by the abusive client. */
   endlessTaskId: string
-  /** Fraction of the full number of endpoints, streams, downloads and connections. */
+  /** The fraction of the full number of endpoints, streams, downloads and connections to use. */
   scale: number
 }

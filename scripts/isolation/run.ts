@@ -12,7 +12,7 @@ import { withoutLimits } from '../../test/support/limits.ts'
 import type { AbuseOrder, Scenario } from './order.ts'
 import { type Observation, startSecondClient } from './second-client.ts'
 
-/** A database filled by `fill-large.ts`, and the client that owns its tasks and its webhook. */
+/** A database filled by `fill-large.ts`, and the client that owns the tasks and the webhook in it. */
 export interface Filled {
   databaseUrl: string
   /** The key that encrypts the secrets in the database. */
@@ -25,9 +25,9 @@ export interface Filled {
 export interface IsolationOptions {
   filled: Filled
   scenarios: readonly Scenario[]
-  /** Duration of each kind of abuse. */
+  /** Duration of each scenario. */
   seconds: number
-  /** Number of the abusive client's endpoints, streams, downloads and connections, as a fraction of the full number. */
+  /** Fraction of the full number of endpoints, streams, downloads and connections that the abusive client uses. */
   scale: number
   /** Additional settings for the service, such as an S3 server for report results. */
   settings?: Record<string, string>
@@ -37,7 +37,7 @@ export interface IsolationOptions {
 export interface IsolationResult {
   scenario: Scenario | 'idle'
   observation: Observation
-  /** How often the abusive client got each status or error. */
+  /** Number of responses or errors that the abusive client received, by status or error. */
   abuse: Record<string, number>
 }
 
@@ -55,7 +55,7 @@ export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: r
   return { databaseUrl, masterKey, ...(JSON.parse(stdout.toString()) as Omit<Filled, 'databaseUrl' | 'masterKey'>) }
 }
 
-/** Starts a service on a filled database; returns what the second client observed at rest and during each kind of abuse. */
+/** Starts a service on a filled database; returns what the second client observed while idle and in each scenario. */
 export async function isolationRun(sandbox: Sandbox, options: IsolationOptions): Promise<IsolationResult[]> {
   const { filled, scenarios, settings = {}, say } = options
   const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }
@@ -91,7 +91,7 @@ interface Prepared {
   second: { token: string; taskId: string; reportId: string }
 }
 
-/** Registers the clients and creates the data that the abuse needs: a large report, and tasks that never end. */
+/** Registers the clients, and creates the data that the abuse needs: a large report and tasks that never end. */
 async function prepare(
   service: Service,
   { databaseUrl, clientId, clientSecret, webhookId }: Filled,

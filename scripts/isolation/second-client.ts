@@ -41,7 +41,7 @@ const lastDeliveryMs = 10_000
 
 /**
  * Runs a well-behaved client: cheap reads on one keep-alive connection, one event stream, and a webhook whose endpoint
- * responds immediately. `stop` waits up to ten seconds for missing deliveries.
+ * responds immediately. `stop` waits up to ten seconds for outstanding deliveries.
  */
 export async function startSecondClient(client: SecondClient): Promise<{ stop: () => Promise<Observation> }> {
   const times: number[] = []
@@ -142,7 +142,7 @@ async function openStream(client: SecondClient, onEnd: () => void): Promise<{ de
   return sent
 }
 
-/** Starts a receiver that responds with 204 immediately, and registers it for `product.created` as one client. */
+/** Starts a receiver that responds with 204 immediately, and subscribes it to `product.created`. */
 async function startWebhook(client: SecondClient) {
   const sentMs = new Map<string, number>()
   const deliveryTimes: number[] = []
