@@ -40,7 +40,7 @@ function event(text: string): string {
   )
 }
 
-/** Validates an instant and returns it unchanged, because `auditPage` parses it. */
+/** Validates an instant but returns it as text, because `auditPage` parses it. */
 function instant(text: string): string {
   if (instantOf(text) !== undefined) return text
   throw new InvalidArgumentError('It must be an instant such as 2026-11-22T18:00:00Z, or a day such as 2026-11-22.')

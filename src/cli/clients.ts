@@ -95,13 +95,13 @@ function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
 
 type CreateOptions = SettingsOptions & { id?: string; public?: boolean }
 
-/** Returns the default grants: a client with a redirect URI logs users in; any other client acts on its own behalf. */
+/** Returns the default grants: a client with a redirect URI logs users in; any other client acts only on its own behalf. */
 function defaultGrants({ redirectUri, trusted }: SettingsOptions): string[] {
   const grants = [...(redirectUri ? ['authorization_code'] : []), ...(trusted ? ['password'] : [])]
   return grants.length > 0 ? [...grants, 'refresh_token'] : ['client_credentials']
 }
 
-/** Thrown for a new client without scopes; there are no default scopes, so the error lists the available scopes. */
+/** Thrown for a new client without scopes. There are no default scopes, so the error lists the available scopes. */
 class MissingScopes extends Error {
   override name = 'MissingScopes'
   readonly exitCode = 2

@@ -21,7 +21,7 @@ export interface Started {
 type Row = [label: string, text: string]
 
 /**
- * Returns the startup message for development: the service's address, its first client and administrator, and next steps.
+ * Returns the startup message for development: the service's address, its first client and administrator, and the next step.
  */
 export async function greeting(started: Started, out: Output, env: NodeJS.ProcessEnv): Promise<string> {
   const { service, config, loaded } = started
@@ -43,7 +43,7 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
   return `\n${lines.join('\n')}\n\n`
 }
 
-/** Returns a row about the transport, unless the transport is the default, HTTPS. */
+/** Returns a row about the transport if it is not the default, HTTPS. */
 function transport({ http: { tls, host, port, trustedProxies }, plain }: Config): Row[] {
   if (plain) return [['Transport', 'plain HTTP, for this machine only']]
   return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
@@ -62,7 +62,7 @@ export async function logStart({ service, config, loaded, version }: Started): P
 
 const createCommand = 'plinth clients create --name NAME --scope SCOPES'
 
-/** Explains how to get a first token with the new client or, if there is no new client, how to register one. */
+/** Returns instructions for getting a first token with the new client or, if there is no new client, for registering one. */
 function nextStep({ baseUrl, authorityFile }: Service, client: FirstClient | null): string {
   if (client === null) return `register clients: npx ${createCommand}`
   const trust = authorityFile ? ` --cacert ${shortPath(authorityFile)}` : ''

@@ -5,7 +5,7 @@ import { builtIn } from '../catalog/service.ts'
 import { type Definition, isDefinition } from '../definition/service.ts'
 import { DefinitionError } from '../startup-errors.ts'
 
-/** A definition and its file; the file is null for the built-in definition. */
+/** A definition and the file that contains it; null for the built-in definition. */
 export interface LoadedDefinition {
   definition: Definition
   file: string | null
@@ -16,8 +16,8 @@ const defaultFiles = ['service.ts', 'service.js']
 
 /**
  * Finds the definition file: the given file, else the file specified by `plinth` in the folder's package.json, else the
- * folder's service.ts or service.js; null if there is none. `isFound` is true if the file was found rather than given.
- * Throws a `DefinitionError` if `plinth` in package.json is invalid.
+ * folder's service.ts or service.js; null if there is none. `isFound` is true if this search found the file, false if the
+ * file was given. Throws a `DefinitionError` if `plinth` in package.json is invalid.
  */
 export function findDefinition(named: string | null, folder: string): { file: string | null; isFound: boolean } {
   if (named !== null) return { file: named, isFound: false }

@@ -6,7 +6,7 @@ import { openDatabase } from '../storage/open.ts'
 
 /**
  * Migrates the schema and prints the changes; with `plan`, rolls everything back. If a table contradicts its definition,
- * throws a `TableMismatch`, whose message says what to do.
+ * throws a `TableMismatch`; its message explains what to do.
  */
 export async function runMigrations(config: Config, { tables }: Definition, { plan = false }): Promise<void> {
   const db = await openDatabase(databaseUrlOf(config.storage))

@@ -8,8 +8,7 @@ export const print = (text: string): void => void process.stdout.write(`${text}\
 export const printJson = (value: unknown): void => print(JSON.stringify(value, null, 2))
 
 /**
- * Opens the stores for a command that works directly on the database, even while a service runs, and closes them
- * afterwards.
+ * Opens the stores for a command that accesses the database directly, even while a service runs, and closes them afterwards.
  */
 export const withStores =
   (configuration: () => Config) =>

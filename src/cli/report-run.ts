@@ -28,7 +28,7 @@ export async function follow(call: Call, taskId: string, showProgress: ShowProgr
   for (;;) {
     const headers = { accept: 'text/event-stream', ...(lastEventId !== '' && { 'last-event-id': lastEventId }) }
     const { body } = await call('GET', `/api/reports/${taskId}/events`, { headers })
-    // If the stream breaks, the next request resumes it after the last event.
+    // If the stream breaks, the next request resumes after the last event received.
     const states = events(body)
     for await (const { id, task } of states) {
       lastEventId = id

@@ -33,7 +33,7 @@ export function reportCommand(configuration: () => Config): Command {
   return report
 }
 
-/** Parses `minPrice=5` and adds it to the earlier filters; values of `min…` and `max…` become numbers. */
+/** Parses a filter such as `minPrice=5` and adds it to the earlier filters; values of `min…` and `max…` become numbers. */
 function filterOf(text: string, before: ReportFilters = {}): ReportFilters {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value.')

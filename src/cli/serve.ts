@@ -9,8 +9,7 @@ const stopLimitMs = 24_000
 const parentCheckMs = 500
 
 /**
- * Serves a definition until SIGTERM, Ctrl-C or the exit of the `npm` that started the process; then drains and exits with
- * 0.
+ * Serves a definition until SIGTERM, Ctrl-C or the exit of the `npm` process that started it; then drains and exits with 0.
  */
 export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
   refuseUnsafeProcess(config)

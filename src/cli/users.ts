@@ -84,7 +84,7 @@ async function invite(stores: Stores, config: Config, email: string, options: Na
 
 type User = NewUser & { id?: number }
 
-/** Returns the user with this e-mail address or, if a name is given, a new user to add. Throws if there is neither. */
+/** Returns the user with this e-mail address. If there is none, returns a new user to add, or throws if no name is given. */
 async function userOf(db: Database, email: string, { name }: Named): Promise<User> {
   const find = db.read
     .selectFrom('users')
@@ -96,7 +96,7 @@ async function userOf(db: Database, email: string, { name }: Named): Promise<Use
   return newUser({ name, email })
 }
 
-/** Runs `work` for a user in one transaction, which first adds the user if necessary. */
+/** Runs `work` for a user in one transaction, adding the user first if necessary. */
 async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userId: number) => Promise<T>): Promise<T> {
   const { id } = user
   if (id !== undefined) return db.write((tx) => work(tx, id))
@@ -137,7 +137,7 @@ const check = inputValidator(declaration.body, 'body')
 /** A user to add. */
 export type NewUser = { name: string; email: string }
 
-/** Validates a new user and trims the fields, like POST /users. Throws an error that lists each violation. */
+/** Validates and trims a new user's fields, like POST /users. Throws an error that lists every violation. */
 export function newUser(input: NewUser): NewUser {
   const user = { ...input }
   const result = check(user)
@@ -146,7 +146,10 @@ export function newUser(input: NewUser): NewUser {
   throw new Error(errors.map(({ field, message }) => `The ${field} ${message}`).join('; '))
 }
 
-/** Returns `add`, which adds users like POST /users, with the `user.created` event, and `close`, to be called after use. */
+/**
+ * Returns `add`, which adds users like POST /users and records the `user.created` event, and `close`, which must be called
+ * afterwards.
+ */
 export async function userAdder(db: Database, now: () => number) {
   const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
   const queue = await openQueue({ db, now, random: Math.random, onError })
@@ -164,7 +167,7 @@ export async function userAdder(db: Database, now: () => number) {
   return { add, close: () => queue.stop(0) }
 }
 
-/** Reads one line: from a terminal, after a prompt and without echo, or from a pipe. */
+/** Reads one line: from a terminal, with a prompt and without echo, or from a pipe. */
 async function readSecret(prompt: string): Promise<string> {
   const { stdin, stderr } = process
   if (stdin.isTTY) stderr.write(prompt)

@@ -36,7 +36,7 @@ export const listWebhooks = (config: Config, options: SessionOptions & { json?: 
 const registrations = async (call: Call): Promise<Registration[]> =>
   jsonOf<Registration[]>(await call('GET', '/api/webhooks?limit=200'))
 
-/** Sends an example event to a webhook, waits for the outcome, and prints the outcome. */
+/** Sends an example event to a webhook, waits for the outcome and prints it. */
 export const trigger = (config: Config, event: string, options: SessionOptions & { webhook?: string }): Promise<void> =>
   withSession(config, options, async (call) => {
     const id = options.webhook ?? (await subscribed(call, event)).id

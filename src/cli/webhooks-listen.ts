@@ -16,7 +16,7 @@ interface ListenOptions extends SessionOptions {
   events: string
 }
 
-/** Registers a webhook for a loopback endpoint and receives calls until Ctrl-C or SIGTERM; always removes the webhook. */
+/** Registers a webhook for a loopback endpoint and receives calls until Ctrl-C or SIGTERM; always deletes the webhook. */
 export async function listen(config: Config, options: ListenOptions): Promise<void> {
   const forward = options.forward === undefined ? undefined : targetOf(options.forward)
   const { signal, release } = interruptible()
@@ -80,7 +80,7 @@ async function register(config: Config, options: ListenOptions, url: string, sig
 
 const removalMs = 10_000
 
-/** Removes the webhook in a new session, because the first session is aborted and its token may have expired. */
+/** Deletes the webhook in a new session, because the first session has been aborted and its token may have expired. */
 async function unregister(config: Config, options: SessionOptions, id: string): Promise<void> {
   const { call, close } = await openSession(config, options, AbortSignal.timeout(removalMs))
   await call('DELETE', `/api/webhooks/${id}`).finally(close)
@@ -109,7 +109,7 @@ async function verifyAndForward(
   return status
 }
 
-/** Header fields that apply to one hop only: connection fields (RFC 9110 §7.6.1), framing fields, and Host. */
+/** Header fields that are not forwarded: connection-specific fields (RFC 9110 §7.6.1), framing fields, and Host. */
 const hopByHop = /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|expect)$/
 
 async function send(agent: Agent, forward: string, headers: IncomingMessage['headers'], body: Buffer) {

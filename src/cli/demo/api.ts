@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, buildConnector } from 'undici'
 
-/** The address of the service's listener, and the service's public origin. */
+/** How to reach the service: its public origin, and the host and port of its listener. */
 export interface Address {
   origin: string
   host: string
@@ -25,15 +25,15 @@ export interface CallOptions {
   withinMs?: number
 }
 
-/** Sends one request. Rejects on a connection error; resolves with any response, regardless of its status. */
+/** Sends one request. Resolves with any response, regardless of its status; rejects on a connection error. */
 export type Send = (method: 'GET' | 'POST' | 'DELETE', path: string, options?: CallOptions) => Promise<ApiResponse>
 
-/** Creates an HTTP client for the service; the client verifies the service's certificate. */
+/** Creates an HTTP client for the service; it verifies the service's certificate. */
 export function client({ origin, host, port, ca }: Address, signal: AbortSignal): { send: Send; close: () => void } {
   const connect = buildConnector({ timeout: 5_000, ...(ca && { ca }) })
   const agent = new Agent({
     connections: 16,
-    // The origin may belong to a proxy or may not resolve to this machine, so connect to the listener itself.
+    // Connects to the listener itself: the origin may belong to a proxy or may not resolve to this machine.
     connect: (target, done) => connect({ ...target, hostname: host, port: String(port) }, done),
   })
   const send: Send = async (method, path, { json, form, headers, withinMs = 30_000 } = {}) => {
@@ -53,7 +53,7 @@ export function client({ origin, host, port, ca }: Address, signal: AbortSignal)
   return { send, close: () => void agent.destroy() }
 }
 
-/** Sends one request that must succeed; waits and retries if the service asks for a retry. */
+/** Sends one request that must succeed; waits and retries if the response asks for that. */
 export type Call = Send
 
 const maxAttempts = 8
@@ -72,7 +72,7 @@ export function caller(send: Send, signal: AbortSignal, common: Record<string, s
   }
 }
 
-/** Returns the delay from Retry-After (RFC 9110 §10.2.3) if it is in seconds. */
+/** Returns the delay from Retry-After (RFC 9110 §10.2.3) if the header specifies seconds. */
 export function retryAfterMs({ headers }: ApiResponse): number | undefined {
   const seconds = Number(headers['retry-after'])
   return Number.isFinite(seconds) ? Math.max(seconds, 0) * 1_000 : undefined

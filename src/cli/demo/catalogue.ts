@@ -9,7 +9,10 @@ export interface Catalogue {
   users: { name: string; email: string; address: string; phone: string }[]
 }
 
-/** The seed for the catalogue that `plinth demo` loads; the data must not change between releases. */
+/**
+ * The seed for the sample data that `plinth demo` loads; must not change, because the data must be the same in every
+ * release.
+ */
 export const demoSeed = 20_261_121
 
 const counts = { products: 2_000, books: 500, users: 500 }
@@ -28,7 +31,7 @@ export function catalogue(seed = demoSeed): Catalogue {
   }
 }
 
-/** Creates a Mulberry32 generator, which is small and gives the same numbers, in [0, 1), on every machine. */
+/** Creates a Mulberry32 generator: it is small and returns the same numbers, in [0, 1), on every machine. */
 export function generator(seed: number): Random {
   let state = seed | 0
   return () => {
@@ -70,7 +73,7 @@ function priced(random: Random, usual: number): number {
 
 const person = (random: Random) => ({ given: pick(random, givenNames), family: pick(random, familyNames) })
 
-/** Draws an author with one genre, so that all books by an author belong together. */
+/** Draws an author with a single genre, so that all books by the same author have the same genre. */
 const writer = (random: Random) => () => {
   const { given, family } = person(random)
   const initial = random() < 0.2 ? ` ${pick(random, [...'ABCDEGHJKLMRST'])}.` : ''
@@ -96,7 +99,7 @@ const user = (random: Random) => () => {
   }
 }
 
-/** Converts a name to the form used in e-mail addresses: ASCII letters only, in lower case. */
+/** Converts a name for use in an e-mail address: ASCII letters only, in lower case. */
 const plain = (name: string) =>
   name
     .normalize('NFKD')

@@ -21,7 +21,10 @@ interface Stage {
   defer: Defer
 }
 
-/** Runs the main flow against its own service; throws if a step fails. Always stops the service and removes its data. */
+/**
+ * Demonstrates the main flow against a service of its own; throws if a step fails. Always stops the service and removes its
+ * data.
+ */
 export async function demo(version: string): Promise<void> {
   const { defer, close } = closing()
   const interruption = interruptible()

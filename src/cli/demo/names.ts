@@ -1,4 +1,4 @@
-/** Given names from several languages, which are combined with family names at random. */
+/** Given names from several languages, combined with family names at random. */
 export const givenNames: readonly string[] = [
   ...['Amelia', 'Noah', 'Zoë', 'José', 'Ingrid', 'Mateo', 'Priya', 'Kenji', 'Fatima', 'Liam', 'Chloé', 'Omar', 'Sofía'],
   ...['Anika', 'Tomás', 'Yuki', 'Grace', 'Jürgen', 'Leila', 'Samuel', 'Nadia', 'Viktor', 'Esther', 'Marcus', 'Hana'],
@@ -52,7 +52,7 @@ export const familyNames: readonly string[] = [
   ...['Achterberg', 'Clarke', 'Jansen', 'El-Amin', 'Vargas', "O'Brien", 'Holloway', 'Marchetti', 'Eriksen', 'Bello'],
 ]
 
-/** Towns, each with its dialling code and the start of a number range that regulators reserve for fiction. */
+/** Towns, each with its dialling code and the start of a number range that the regulator reserves for fiction. */
 export const towns: readonly { town: string; phone: string }[] = [
   { town: 'London', phone: '+44 20 7946 0' },
   { town: 'Edinburgh', phone: '+44 131 496 0' },

@@ -16,7 +16,7 @@ export interface Receiver {
   close: () => void
 }
 
-/** Listens on a free loopback port for the one call that the demo expects; `secret` starts with `whsec_`. */
+/** Listens on a free loopback port for the single call that the demo expects; `secret` starts with `whsec_`. */
 export async function receiver(secret: string): Promise<Receiver> {
   // The path cannot be guessed, so every request to it is treated as a call from the service.
   const path = `/${randomUUID()}`
@@ -45,9 +45,7 @@ async function verify(request: IncomingMessage, secret: string, accept: (call: R
 
 const toleranceSeconds = 300
 
-/**
- * Returns why a call is invalid according to Standard Webhooks 1.0, or null; performs every check that a receiver should.
- */
+/** Returns the reason why a call violates Standard Webhooks 1.0, or null. Performs every check that a receiver should. */
 export function invalidReason(
   secret: string,
   headers: IncomingHttpHeaders,

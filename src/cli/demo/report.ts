@@ -24,7 +24,9 @@ export async function requestReport(call: Call, webhookUrl: string): Promise<str
   return String(response.headers.location)
 }
 
-/** Polls the task until it completes, at the interval specified by Retry-After, and at once when `notified` resolves. */
+/**
+ * Polls the task until it completes: at the interval that Retry-After specifies, and immediately when `notified` resolves.
+ */
 export async function followReport(
   call: Call,
   statusPath: string,

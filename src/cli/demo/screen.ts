@@ -5,7 +5,7 @@ export type ShowProgress = (words: string, share?: number) => void
 
 /** Output of the demo's steps. */
 export interface Screen {
-  /** Runs one step and shows its progress, then shows the text that `outcome` returns for the result. */
+  /** Runs one step and shows its progress, then the text that `outcome` returns for the result. */
   step: <T>(
     label: string,
     work: (showProgress: ShowProgress) => Promise<T>,
