@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { Expected, setting, split } from './setting.ts'
 
-/** Defines a URL setting that must match `form`; the URL is not normalized. */
+/** Defines a URL setting that must match `form`; returns the URL unchanged. */
 export const url = (about: string, form: RegExp, expected: string) =>
   setting(
     (value) => {
@@ -13,8 +13,8 @@ export const url = (about: string, form: RegExp, expected: string) =>
   )
 
 /**
- * Defines an origin setting: `https://host[:port]` without a path, because the service is at the root of its origin. http
- * is allowed only for this machine.
+ * Defines an origin setting: `https://host[:port]` without a path, because the service always runs at the root of its
+ * origin. http is allowed only for this machine.
  */
 export const origin = (allowLoopback: boolean, about: string) =>
   setting(
@@ -31,7 +31,7 @@ export const origin = (allowLoopback: boolean, about: string) =>
   )
 
 /**
- * Defines an issuer identifier setting (RFC 8414 §2). The value is returned unchanged, because tokens repeat it exactly.
+ * Defines an issuer identifier setting (RFC 8414 §2). Returns the value unchanged, because tokens must repeat it exactly.
  * http is allowed only for this machine.
  */
 export const issuer = (allowLoopback: boolean, about: string) =>
@@ -53,7 +53,7 @@ export const issuer = (allowLoopback: boolean, about: string) =>
 export const loopback = /^(localhost|[a-z0-9.-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /**
- * Returns whether a text is an Origin as browsers send it: scheme, host, and a port unless it is the scheme's default.
+ * Returns whether a text is an Origin as browsers send it: scheme and host, with a port unless it is the scheme's default.
  */
 function isOrigin(text: string, allowLoopback: boolean): boolean {
   const url = URL.canParse(text) ? new URL(text) : null
@@ -61,7 +61,7 @@ function isOrigin(text: string, allowLoopback: boolean): boolean {
   return url.protocol === 'https:' || (allowLoopback && url.protocol === 'http:' && loopback.test(url.hostname))
 }
 
-/** Defines a list of origins as browsers send them: https or, if allowed, http on loopback addresses. */
+/** Defines a list of origins as browsers send them: https origins and, if allowed, http origins on loopback addresses. */
 export const origins = (allowLoopback: boolean, fallback: string, about: string) =>
   setting(
     (value) => {
@@ -85,7 +85,7 @@ const isCidr = (entry: string): boolean => {
   )
 }
 
-/** Defines a list of IP addresses and CIDRs; `/0` ranges are valid only if `canBeAll`. */
+/** Defines a list of IP addresses and CIDRs; `/0` is valid only if `canBeAll` is set. */
 export const cidrs = (fallback: string, about: string, canBeAll = true) =>
   setting(
     (value) => {

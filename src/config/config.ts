@@ -30,9 +30,9 @@ type Groups = ReturnType<typeof groupsOf>
 type Settings = { readonly [Group in keyof Groups]: SettingValues<Groups[Group]> }
 
 export interface Config extends Settings, Readonly<Profile> {
-  /** Unknown names that look like settings of this service and are reported in a warning. */
+  /** Unknown environment variables that look like settings of this service; a warning lists them. */
   readonly unknown: readonly string[]
-  /** The cost of password hashing. Not a setting: only tests, which check many passwords, lower it. */
+  /** The cost of password hashing. Not a setting: only tests lower it, because they check many passwords. */
   readonly passwordCost?: PasswordCost
 }
 
@@ -61,7 +61,7 @@ const frozenValues = (group: Readonly<Record<string, Named<unknown>>>, read: (se
 
 const rowsOf = (groups: Groups): Named<unknown>[] => Object.values(groups).flatMap((group) => Object.values(group))
 
-/** Settings read by commands that act as clients of a service. */
+/** Settings for commands that act as clients of a service. */
 const commandSettings = ['PLINTH_CLIENT_ID', 'PLINTH_CLIENT_SECRET']
 
 const namesOf = (groups: Groups) => ['PLINTH_PROFILE', ...commandSettings, ...rowsOf(groups).map(({ name }) => name)]
@@ -78,7 +78,7 @@ const profileSetting = (env: Environment) =>
 
 const isSecret = (name: string) => /SECRET$|KEY$/.test(name)
 
-/** Returns a printable value: hides secrets, and passwords in URLs. */
+/** Returns a printable value, without secrets and without passwords in URLs. */
 const printable = (name: string, value: string) =>
   isSecret(name) ? '…' : value.replace(/(:\/\/[^/:@]*:)[^@]*@/, '$1…@')
 
@@ -94,7 +94,7 @@ function readSetting<T>({ name, parse, fallback }: Named<T>, env: Environment, e
   }
 }
 
-/** Returns an error for each combination of settings that are valid alone but not together. */
+/** Returns an error for each combination of settings that are valid individually but not together. */
 function contradictions(config: Settings & Profile): string[] {
   const errors: string[] = []
   const both = (one: unknown, other: unknown, names: string) => {
@@ -139,7 +139,7 @@ function transportErrors({ http, production, plain }: Settings & Profile) {
 export const baseUrlOf = ({ http: { baseUrl, authUrl, port }, plain }: Config): string =>
   baseUrl ?? authUrl ?? `${plain ? 'http' : 'https'}://localhost:${port}`
 
-/** Returns a warning for each unknown name that looks like a setting. */
+/** Returns a warning for each unknown variable that looks like a setting. */
 export function unknownSettings(config: Config): string[] {
   const names = namesOf(groupsOf(config))
   return config.unknown.map((name) => {

@@ -2,8 +2,7 @@ import { cidrs, origin, origins } from './address.ts'
 import { choice, flag, integer, named, optional, type Profile, text } from './setting.ts'
 
 /**
- * Defines the settings for listeners, connections, TLS and all routes; in development, an address may open more
- * connections.
+ * Defines the settings for listeners, connections, TLS and all routes. In development, an address may open more connections.
  */
 export const httpSettings = ({ production, plain }: Profile) => ({
   host: named('PLINTH_HOST', text(production ? '0.0.0.0' : '127.0.0.1', 'Address to listen on')),

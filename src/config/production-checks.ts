@@ -2,10 +2,10 @@ import { url as inspectorUrl } from 'node:inspector'
 import { ConfigError } from '../startup-errors.ts'
 import { type Config, secretsOf } from './config.ts'
 
-/** Throws in production if Node.js runs without a safeguard that the service relies on. */
+/** In production, throws if Node.js runs without a safeguard that the service relies on. */
 export function refuseUnsafeProcess({ production }: Config): void {
   const { NODE_OPTIONS = '', NODE_TLS_REJECT_UNAUTHORIZED } = process.env
-  // Node.js accepts _ for - in option names.
+  // Node.js accepts underscores instead of hyphens in option names.
   const options = [...process.execArgv, ...NODE_OPTIONS.split(/\s+/)].map((option) => option.replaceAll('_', '-'))
   const rules: [unsafe: boolean, reason: string][] = [
     [
@@ -31,6 +31,6 @@ const periodic = /^(.{1,16})\1+.{0,15}$/s
 function isGuessable(value: string): boolean {
   const codes = [...value].map((sign) => sign.codePointAt(0) as number)
   const steps = codes.filter((code, at) => at > 0 && Math.abs(code - (codes[at - 1] as number)) <= 1)
-  // In random hex digits, one digit in five is adjacent to its predecessor.
+  // Among random hex digits, about one in five differs from its predecessor by at most 1.
   return value.length < minLength || ofSamples.test(value) || periodic.test(value) || steps.length > codes.length * 0.75
 }

@@ -50,8 +50,7 @@ const quota = (fallback: string, about: string) =>
   )
 
 /**
- * Defines the rate limit settings; in development, limits are ten times as high, so that a client's tests do not reach
- * them.
+ * Defines the rate limit settings. In development, limits are ten times as high, so that a client's tests do not reach them.
  */
 export const rateLimitSettings = ({ production }: Profile) => {
   const of = (calls: number) => `${production ? calls : 10 * calls}/60`

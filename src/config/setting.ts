@@ -22,10 +22,10 @@ export const named = <T>(name: string, setting: Setting<T>): Named<T> => ({ name
 
 export type Named<T> = Setting<T> & { name: string }
 
-/** The values of a settings group. */
+/** The types of the values in a settings group. */
 export type SettingValues<Group> = { readonly [Key in keyof Group]: Group[Key] extends Setting<infer T> ? T : never }
 
-/** The properties on which defaults depend. */
+/** The properties of an environment on which defaults depend. */
 export interface Profile {
   production: boolean
   /** Whether the service speaks plain HTTP to clients on this machine, without a proxy. */
@@ -94,9 +94,7 @@ export const words = <const W extends string>(allowed: readonly W[], fallback: s
 
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]+$/
 
-/**
- * Defines a comma-separated list of scopes (RFC 6749 §3.3); whether the service has these scopes is checked at startup.
- */
+/** Defines a comma-separated list of scopes (RFC 6749 §3.3). The service checks at startup that it has these scopes. */
 export const scopeList = (about: string) =>
   setting(
     (value) => {

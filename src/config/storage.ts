@@ -5,7 +5,7 @@ import { named, optional, type SettingValues, text } from './setting.ts'
 const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
 const keyForm = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
 
-/** Settings for where data is stored, and for the key that encrypts secrets in that data. */
+/** Settings for where data is stored, and for the key that encrypts its secrets. */
 export const storageSettings = {
   dataDir: named('PLINTH_DATA_DIR', text('./data', 'Folder of the database, results, keys and certificates')),
   databaseUrl: named(
@@ -34,10 +34,10 @@ export const storageSettings = {
 
 type Storage = SettingValues<typeof storageSettings>
 
-/** Returns the URL of the SQLite file or PostgreSQL server. */
+/** Returns the URL of the database: a SQLite file or a PostgreSQL server. */
 export const databaseUrlOf = ({ databaseUrl, dataDir }: Storage): string =>
   databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
 
-/** Returns the `file:` or `s3:` URL where report files are stored. */
+/** Returns the URL (`file:` or `s3:`) under which report files are stored. */
 export const resultsUrlOf = ({ resultsUrl, dataDir }: Storage): string =>
   resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`

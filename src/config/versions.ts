@@ -1,7 +1,7 @@
 import { instantOf } from '../http/headers/instant.ts'
 import { Expected, named, type Setting } from './setting.ts'
 
-/** A version's lifecycle as planned by the operator. */
+/** The lifecycle that the operator has planned for a version. */
 export interface VersionPlan {
   status: 'active' | 'deprecated' | 'retired'
   /** Fixed-width ISO text. */
@@ -21,9 +21,7 @@ const isVersion = (value: unknown): boolean => typeof value === 'string' && /^v(
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/**
- * Defines a JSON object with the lifecycle of each version; whether the versions exist is checked with the definition.
- */
+/** Defines a JSON object with the lifecycle of each version. `versionLives` checks that the versions exist. */
 const versionPlans = (about: string): Setting<VersionPlans> => ({
   parse: (text) => {
     const value = parsed(text)
@@ -67,8 +65,8 @@ function dateOf(name: string, plan: Record<string, unknown>, member: string): st
 }
 
 /**
- * Rejects incomplete plans: a deprecated version needs the dates for its response headers; an active version has neither
- * a sunset nor a successor.
+ * Rejects incomplete or contradictory plans: a deprecated version needs the dates for its response headers; an active
+ * version has no dates and no successor.
  */
 function refuseHalf(name: string, { status, deprecatedAt, sunsetAt, successor }: VersionPlan): void {
   if (status === 'active' && (deprecatedAt ?? sunsetAt ?? successor) !== undefined) {

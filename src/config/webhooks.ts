@@ -5,7 +5,7 @@ const retries = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 const loopback = '127.0.0.0/8,::1/128'
 
 /**
- * Defines the webhook delivery settings: retry schedule, timeout, rate per endpoint, pending deliveries, allowed
+ * Defines the webhook delivery settings: retry schedule, timeout, rate per endpoint, maximum pending deliveries, and allowed
  * networks.
  */
 export const webhookSettings = ({ production }: Profile) => ({
