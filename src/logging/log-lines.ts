@@ -18,7 +18,7 @@ const labels: [from: number, label: string, style: Style][] = [
 const common = new Set(['level', 'time', 'msg', 'err', 'pid', 'hostname'])
 
 /**
- * Returns a function that formats a JSON log line for people: the local time, then the request, or the message with its
+ * Returns a function that formats a JSON log line for people: the local time, then the request, or the message and its
  * fields.
  */
 export function readableLine(paint: Paint): (json: string) => string {

@@ -19,7 +19,7 @@ export interface LogsOptions {
   now: () => number
 }
 
-/** Opens the logs: buffered JSON lines, or, on a terminal, unbuffered lines for people. */
+/** Opens the logs: unbuffered human-readable lines on a terminal, otherwise buffered JSON lines. */
 export function openLogs(level: string, { out, env, now }: LogsOptions): Logs {
   const { write, flush } = out.isTTY ? readable(out, env) : logSink(out)
   const timestamp = () => `,"time":"${new Date(now()).toISOString()}"`
