@@ -27,10 +27,10 @@ export interface Certificates {
 }
 
 /**
- * Loads or creates, in `folder` (mode 0700), a local CA and a server certificate for localhost, 127.0.0.1, ::1 and
- * `hostnames` (RFC 5280, ECDSA P-256). Renews the server certificate if it expires within 30 days or does not cover all
- * names; `now` returns epoch ms. Throws for an invalid hostname, and for broken or expired CA files, which are never
- * replaced.
+ * Loads a local CA and a server certificate from `folder` (mode 0700), creating them if necessary (RFC 5280, ECDSA P-256).
+ * The server certificate covers localhost, 127.0.0.1, ::1 and `hostnames`; it is renewed if it expires within 30 days or
+ * does not cover all of these names. `now` returns epoch ms. Throws for an invalid hostname, and for broken or expired CA
+ * files, which are never replaced.
  */
 export async function localCertificates(
   folder: string,
@@ -41,7 +41,7 @@ export async function localCertificates(
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   chmodSync(folder, 0o700)
   const authority = await localAuthority(folder, now())
-  // Key and certificate are in a single file, so that concurrent renewals by two processes leave a matching pair.
+  // The key and the certificate share one file, so that concurrent renewals by two processes leave a matching pair.
   const file = join(folder, 'server.pem')
   const existing = reusableLeaf(file, authority, names, now())
   const leaf = existing ?? (await (await signing()).newLeaf(authority, names, now()))
@@ -52,8 +52,8 @@ export async function localCertificates(
 }
 
 /**
- * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key. Throws an Error that identifies
- * the file that is missing, unreadable or not PEM, or both files if the key does not match the certificate.
+ * Reads the operator's PEM certificate (with any chain) and unencrypted PEM private key. Throws an Error that identifies the
+ * file that is missing, unreadable or not PEM, or both files if the key and the certificate do not match.
  */
 export function providedCertificates(certFile: string, keyFile: string): { key: string; cert: string } {
   const texts = { key: readText(keyFile), cert: readText(certFile) }
@@ -64,8 +64,8 @@ export function providedCertificates(certFile: string, keyFile: string): { key: 
 async function localAuthority(folder: string, now: number): Promise<Pair> {
   const certFile = join(folder, 'authority.crt')
   const keyFile = join(folder, 'authority.key')
-  // The first process to finish writes the key, and the certificate is derived from that key. If the certificate exists,
-  // so does the key, so the certificate must be checked first.
+  // The first process to finish writes the key, and the certificate is derived from that key. If the certificate exists, so
+  // does the key, so check for the certificate first.
   if (!existsSync(certFile)) {
     if (!existsSync(keyFile)) writeFileAtomically(keyFile, pem(newKey()), { mode: 0o600, replace: false })
     const key = authorityFiles(() => parsedKey(keyFile, readText(keyFile)))
@@ -124,7 +124,7 @@ function canonicalName(hostname: string): string {
   throw new Error(`'${hostname}' is neither a host name nor an IP address, so no certificate can be created for it`)
 }
 
-/** Returns the listener's key and certificate, either the operator's or the local CA's; null for plain HTTP. */
+/** Returns the listener's key and certificate: the operator's, or those of the local CA; null for plain HTTP. */
 export async function serverCertificates(config: Config, dataDir: string, now: () => number) {
   if (config.http.tls === 'off') return null
   const { tlsCertFile, tlsKeyFile, baseUrl } = config.http
@@ -138,9 +138,7 @@ export async function serverCertificates(config: Config, dataDir: string, now: (
   return localCertificates(folder, hostnames, now)
 }
 
-/**
- * Rejects a key file that all users can access. Group access is allowed, because it is a common way to distribute keys.
- */
+/** Rejects a key file that all users can access. Group access is allowed, because keys are commonly shared that way. */
 function refuseWorldReadable(keyFile: string): void {
   const mode = statSync(keyFile, { throwIfNoEntry: false })?.mode ?? 0
   if (process.platform === 'win32' || (mode & 0o006) === 0) return

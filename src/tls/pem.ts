@@ -34,12 +34,12 @@ export function checkedPair(certFile: string, certText: string, keyFile: string,
   return { key, certificate }
 }
 
-/** Parses a PEM private key; errors contain the file name. */
+/** Parses a PEM private key; errors include the file name. */
 export function parsedKey(file: string, text: string): KeyObject {
   return parsed(file, 'unencrypted PEM private key', () => createPrivateKey(text))
 }
 
-/** Reads a text file; errors contain the file name. */
+/** Reads a text file; errors include the file name. */
 export function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8')
