@@ -30,7 +30,7 @@ const prices = `
     ${money('max(price)')} as most, ${money('sum(price)')} as total
   from (select case ${banded} end as band, price from products) as priced group by band`
 
-/** A report with the number of books per genre and, per price band, the number of products and their prices. */
+/** A report on the number of books per genre, and on the number and prices of products per price band. */
 export const inventory: ReportKind = {
   name: 'inventory',
   title: 'Inventory',

@@ -6,14 +6,14 @@ import { users } from './users.ts'
 
 const resources = [users, products, books]
 
-/** The service that runs if no definition is given; declared like any other service. */
+/** The default service, which runs if no definition is given; declared like any other service. */
 export const builtIn = service({
   title: 'Plinth',
   description:
     'Users, products and books, reports generated in the background, signed webhooks, and OAuth 2.0 access tokens.',
   license: { name: 'MIT', identifier: 'MIT' },
   resources,
-  // v1 ignores unknown parameters, because clients of its API contract may send some, for example to bypass caches.
+  // v1 ignores unknown parameters, because its clients may send some, for example to bypass caches.
   versions: { v1: { resources, unknownParameters: 'ignore' }, v2: resources },
   reports: [inventory],
 })

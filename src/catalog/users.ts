@@ -30,7 +30,7 @@ export const users = collection({
   scopes: { 'users:read:full': 'See users with address and phone' },
   hides: {
     fields: ['address', 'phone'],
-    // The subject of a client's own token is the client id, which could equal the id of an unrelated user.
+    // When a client acts on its own behalf, the subject is the client id, which could equal the id of an unrelated user.
     unless: ({ clientId, subject, scopes }, id) =>
       scopes.has('users:read:full') || (subject === String(id) && subject !== clientId),
   },
