@@ -54,14 +54,14 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   /** The definition to serve. */
   definition: Definition
   verify: Verify
-  /** The revocation count that `verify` uses. */
+  /** The revocation counter that `verify` uses. */
   revocations?: RevocationEpoch
   /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
   people: UserParts
-  /** The client for logging in from the API reference, if any. */
+  /** The client for logging in from the API reference, if there is one. */
   docsClientId?: string | null
-  /** Looks up X-API-Key. */
+  /** Looks up an X-API-Key. */
   readApiKey?: ReadApiKey
   /** The audit log for rejected requests and for credentials sent over plain HTTP. */
   audit?: Pick<Audit, 'tally'>
@@ -76,23 +76,23 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   trustedProxies: readonly string[]
   /** Allowed CORS origins. */
   corsOrigins: readonly string[]
-  /** Rate limits and their counters; without them, nothing is limited. */
+  /** Rate limits and their counters. If omitted, nothing is limited. */
   limits?: { rules: LimitRules; counters: Counters; monotonic: () => number }
-  /** Overload detection; without it, no request is rejected under load. */
+  /** Overload detection. If omitted, no request is rejected because of load. */
   overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
   /** Aborted when the service starts to shut down. */
   stopping?: AbortSignal
-  /** The release, shown in the OpenAPI document. */
+  /** The Plinth version, shown in the OpenAPI document. */
   version?: string
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string) => void }
   /** Called for every response to an authenticated client. */
   count: (clientId: string) => void
-  /** Called for every response from a deprecated version; the client is `null` if anonymous. */
+  /** Called for every response from a deprecated version; `clientId` is null for an anonymous client. */
   countDeprecated: (version: string, clientId: string | null) => void
 }
 
-/** Builds the whole HTTP service: the policies in the order in which they apply to a request, then the routes. */
+/** Builds the HTTP service: first the policies, in the order in which they apply to a request, then the routes. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { definition, db, sealer, verify, readApiKey, now, baseUrl, trustedProxies, corsOrigins } = options
   const { api, log, lives } = options
@@ -137,7 +137,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   return app
 }
 
-/** Adds the routes about the service itself, which do not depend on versions. */
+/** Adds the unversioned routes, which provide information about the service itself. */
 async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
   const { definition, lives, baseUrl, db, clock, now, version = 'development' } = options
   const { stopping = new AbortController().signal } = options
@@ -167,13 +167,13 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   await app.register(invitationPage, pages)
 }
 
-/** Returns the rate limiter, if anything is limited. */
+/** Returns the rate limiter; undefined if nothing is limited. */
 function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
   const onError = (error: unknown) => log.fault(error, 'limits')
   return limits && limiter({ ...limits, trustedProxies, now, later, onError })
 }
 
-/** Writes the access log and counts calls, both per client and to deprecated versions. */
+/** Returns a function that writes the access log and counts requests per client and requests to deprecated versions. */
 function counting({ log, count, lives, countDeprecated }: AppOptions): WriteAccessLine {
   const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {

@@ -19,10 +19,10 @@ import type { Stores } from './stores.ts'
 
 export interface AuthorizationOptions {
   config: Config
-  /** All scopes. */
+  /** All scopes that the service defines, with descriptions. */
   scopes: Scopes
   stores: Pick<Stores, 'db' | 'sealer'>
-  /** The service's public URL: issuer and audience of its tokens. */
+  /** The service's public URL, which is the issuer and the audience of its tokens. */
   baseUrl: string
   audit: Audit
   /** Counts revocations in this process. */
@@ -34,7 +34,7 @@ export interface AuthorizationOptions {
   report: (error: unknown) => void
 }
 
-/** Development allows ten times as many attempts, because client apps' tests log in as well. */
+/** Development allows ten times as many login attempts, because automated tests of client apps also log in. */
 const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAndAccount: 1_000 }
 
 /** Opens token verification, user accounts, and the authorization server if this process has the role `auth`. */

@@ -8,7 +8,7 @@ import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
  * Returns the OpenAPI documents by path: one per version, and one for the whole service, which covers the first served
- * version and everything outside the versions.
+ * version and all unversioned routes.
  */
 export function documentation(
   definition: Definition,
@@ -30,7 +30,7 @@ export function documentation(
 
 const documentPath = (version: string) => `/${version}/openapi.json`
 
-/** Returns what the documents contain that does not come from the routes. */
+/** Returns the parts of the documents that do not come from the routes. */
 function commonFacts({ info, scopes, events, collections }: Definition) {
   const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {
@@ -44,7 +44,7 @@ function commonFacts({ info, scopes, events, collections }: Definition) {
   }
 }
 
-/** What the policies in `app.ts` add to every operation. */
+/** The headers and errors that the policies in `app.ts` add to every operation. */
 export const everywhere: Everywhere = {
   headers: [
     'X-Request-Id',

@@ -10,7 +10,7 @@ export interface HomeOptions {
   resources: Readonly<Record<string, string>>
   /** The paths of the OpenAPI documents. */
   documents: readonly string[]
-  /** Whether the authorization server runs here. */
+  /** Whether this process runs the authorization server. */
   hasDiscovery: boolean
   /** The Plinth release. */
   version: string
@@ -28,7 +28,7 @@ const Index = Type.Object({
 
 const discoveryPath = '/.well-known/openid-configuration'
 
-/** GET /: says what the service is and links to its resources and documentation, as HTML or JSON depending on Accept. */
+/** GET /: describes the service and links to its resources and documentation, as HTML or JSON depending on Accept. */
 export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
   const about = { operationId: 'readIndex', summary: 'Index of the service', tags: ['meta'] }
   const content = { 'application/json': { schema: Index }, 'text/html': { schema: Type.String() } }

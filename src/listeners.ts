@@ -18,15 +18,15 @@ export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, '
 export interface Listeners {
   open: () => Promise<void>
   /**
-   * Stops in stages: for `drainSeconds` it still accepts requests and closes each connection after its response; then it
-   * stops listening and closes idle connections; 22 seconds after the call it closes the remaining connections.
+   * Stops in stages. For `drainSeconds`, still accepts requests, but closes each connection after its response. Then stops
+   * listening and closes idle connections. Closes all remaining connections 22 seconds after the call.
    */
   close: () => Promise<void>
 }
 
 const cutMs = 22_000
 
-/** Returns the listeners: HTTPS, or plain HTTP behind a proxy, and the redirect listener if configured. */
+/** Returns the listeners: HTTPS, or plain HTTP behind a proxy, and the listener that redirects to HTTPS, if configured. */
 export function listenersOf({ config, app, stopping, later, onRefused, ...redirecting }: ListenersOptions): Listeners {
   const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config.http
   const redirects = httpPort !== 0 && config.http.tls === 'on'
@@ -65,7 +65,7 @@ export function listenersOf({ config, app, stopping, later, onRefused, ...redire
   }
 }
 
-/** A listener's address, and the setting for its port. */
+/** A listener's address, and the name of the setting for its port. */
 interface ListenAddress {
   host: string
   port: number
@@ -80,7 +80,7 @@ const explanations: Record<string, (address: ListenAddress) => string> = {
   ENOTFOUND: () => `the host name does not resolve; ${otherHost}`,
 }
 
-/** Throws an error that says why the listener could not open and how to fix that; rethrows other errors. */
+/** Throws an error that explains why the listener could not open and how to fix it; rethrows other errors. */
 const refuseListening =
   (address: ListenAddress) =>
   (error: NodeJS.ErrnoException): never => {

@@ -7,7 +7,7 @@ import { type Config, readConfig, unknownSettings } from './config/config.ts'
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
 
 let cached: Config | undefined
-/** Returns the configuration, which is read only once; warns about unknown settings. */
+/** Returns the configuration, which is read only once; prints warnings about unknown settings. */
 function configuration(): Config {
   if (cached) return cached
   cached = readConfig(process.env)
@@ -17,7 +17,7 @@ function configuration(): Config {
 const definitionHelp =
   'file whose default export is a service(); default: PLINTH_DEFINITION, "plinth" in package.json, or ./service.ts'
 
-/** Loads the definition. If the user specified no file, prints which file was found. */
+/** Loads the definition. If the file was found rather than specified, prints its name. */
 async function definition(config: Config, named?: string): Promise<LoadedDefinition> {
   const { findDefinition, loadDefinition } = await import('./cli/load-definition.ts')
   const { file, isFound } = findDefinition(named ?? config.service.definitionFile, process.cwd())
@@ -25,7 +25,7 @@ async function definition(config: Config, named?: string): Promise<LoadedDefinit
   return { file, definition: await loadDefinition(file) }
 }
 
-// Commands are loaded on demand, so that help is fast and the service does not load the demo.
+// Commands are loaded on demand, so that help is fast and `serve` does not load the demo.
 const program = new Command('plinth')
   .description('A self-hosted REST service: resources, reports, webhooks and an OAuth 2.0 server behind one address')
   .version(version)
@@ -60,7 +60,7 @@ program
     process.stdout.write(settingsTable(configuration(), process.env))
   })
 const served = async () => (await definition(configuration())).definition
-/** Command groups; only the group in use is loaded. */
+/** Command groups, each loaded only when it is used. */
 const groups: [name: string, summary: string, load: () => Promise<Command>][] = [
   [
     'clients',
@@ -103,14 +103,14 @@ for (const [name, summary, load] of groups) {
   program.addCommand(group.summary(summary).description(group.description() || summary))
 }
 
-/** The command-line option for each request field whose option has a different name. */
+/** Maps request fields to the command-line options that set them. */
 const options: Readonly<Record<string, string>> = {
   ...{ id: '--id', name: '--name', scopes: '--scope', grants: '--grant', redirectUris: '--redirect-uri' },
   ...{ postLogoutRedirectUris: '--post-logout-uri', rate: '--rate', quota: '--quota', expiresAt: '--expires' },
   ...{ from: '--from', to: '--to' },
 }
 
-// Files created by any command are readable only by their owner.
+// Files that commands create are accessible only to their owner.
 process.umask(0o077)
 loadDotEnv()
 try {
@@ -139,7 +139,7 @@ interface Failure {
 /** Returns a failed command's error message, which lists the invalid options and the values they allow. */
 function failureText(error: unknown): string {
   const { message = String(error), code = '', errors = [] } = Object(error) as Failure
-  // Some error messages contain more than the errors of their fields.
+  // Some messages contain more than the field errors; those messages are used unchanged.
   const isByField = code === 'INVALID_INPUT' || errors.every(({ message: rule }) => message.includes(rule))
   if (!isByField || errors.length === 0) return message
   return errors.map(({ field, message: rule }) => `${options[field] ?? field} ${rule}`).join('\n')

@@ -38,7 +38,7 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf'> &
     /** All versions with their lifecycle status. */
     lives: readonly VersionStatus[]
     limiter?: Limiter
-    /** Maximum number of event streams and waiting requests, and of downloads, per account in this process. */
+    /** Per account and process: the maximum number of event streams and waiting requests together, and of downloads. */
     maxWaiters?: number
     maxDownloads?: number
   }
@@ -95,7 +95,7 @@ export function resourcePaths({ versions }: Definition, lives: readonly VersionS
   )
 }
 
-/** Returns the path prefixes of the versions that return lists as objects. */
+/** Returns the path prefixes of the versions that wrap lists in objects. */
 export const enclosingPrefixes = ({ versions }: Definition): string[] =>
   Object.values(versions)
     .filter(({ lists }) => lists === 'object')
@@ -105,7 +105,7 @@ export const enclosingPrefixes = ({ versions }: Definition): string[] =>
 export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<VersionOptions, 'publicRead'>) =>
   collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
 
-/** Returns the report types: one per resource, those in the definition, and two about the service itself. */
+/** Returns all report types: one per resource, those in the definition, and two about the service itself. */
 export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
   const reported = collections.filter(({ declaration }) => declaration.access === undefined)
   const ofTables = reported.map(({ declaration }) => tableReport(reportOf(declaration)))

@@ -9,13 +9,13 @@ export interface NodeClockOptions {
   wall: () => number
   /** Monotonic clock in ms. */
   monotonic: () => number
-  /** Called after the system clock has been changed. */
+  /** Called when the system clock has been changed. */
   onMoved: () => void
 }
 
 const measureMs = 5_000
 
-/** Creates a running node's clock, which is compared with the database's clock every five seconds; logs differences. */
+/** Creates a running node's clock. Compares it with the database's clock every five seconds, and logs differences. */
 export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<SharedClock & { close: () => void }> {
   const clock = sharedClock({ ...options, onDrift: (notice) => logDrift(log, notice) })
   await clock.measure()
@@ -23,7 +23,7 @@ export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<
   return { ...clock, close: () => clearInterval(timer) }
 }
 
-/** Runs one measurement at a time. Logs only the first of several failures; readiness reports them as well. */
+/** Runs one measurement at a time. Logs only the first of consecutive failures, because readiness also reports them. */
 function measuring({ measure }: SharedClock, log: Logger): () => Promise<void> {
   let isRunning = false
   let isFailing = false

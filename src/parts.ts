@@ -34,7 +34,7 @@ interface Opening extends Stores {
 
 const hourMs = 3_600_000
 
-/** Opens what the HTTP service and the background worker share. */
+/** Opens the components that the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
   const { db, sealer, version, log, onClose, wall, monotonic } = opening
   const revocations: RevocationEpoch = { count: 0 }
@@ -77,7 +77,7 @@ export async function openParts(config: Config, definition: Definition, opening:
 const openLimits = ({ rateLimits: { redisUrl } }: Config, now: () => number, { db, log, later }: Opening) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
 
-/** Converts the settings to options for webhook dispatch and its logging. */
+/** Converts the settings to options for webhook dispatch, including its logging. */
 function webhookSending(settings: Config['webhooks'], log: Logger, now: () => number) {
   const { timeoutSeconds, inFlight, rate, maxWaiting, schedule } = settings
   return {

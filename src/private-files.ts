@@ -5,9 +5,9 @@ const ofOthers = 0o077
 const sticky = 0o1000
 
 /**
- * Removes the permissions that group and others have on the service's existing files and folders. In production, throws
- * `ConfigError` for the first path where that fails, for example because another user owns it or its file system has no
- * permissions.
+ * Removes the permissions of group and others from the service's existing files and folders. In production, throws
+ * `ConfigError` for the first path whose permissions cannot be changed, for example because another user owns it or the file
+ * system has no permissions.
  */
 export function keepPrivate(production: boolean, ...paths: string[]): void {
   for (const path of paths) {
@@ -24,19 +24,14 @@ export function keepPrivate(production: boolean, ...paths: string[]): void {
   }
 }
 
-/**
- * Returns the stats of a path that others can access; undefined if they cannot or the path does not exist, and always on
- * Windows.
- */
+/** Returns the stats of a path that others can access; undefined for any other path, and always on Windows. */
 function openToOthers(path: string): Stats | undefined {
   const stats = statSync(path, { throwIfNoEntry: false })
   const isOpen = stats !== undefined && (stats.mode & ofOthers) !== 0
   return isOpen && process.platform !== 'win32' ? stats : undefined
 }
 
-/**
- * Returns why the permissions could not be removed; undefined on success. Leaves a sticky folder such as /tmp unchanged.
- */
+/** Returns why the permissions could not be removed; undefined on success. Does not change sticky folders such as /tmp. */
 function makePrivate(path: string, { mode }: Stats): string | undefined {
   if ((mode & sticky) !== 0) return 'it is a folder shared by all users'
   try {

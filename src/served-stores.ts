@@ -6,9 +6,9 @@ import { dataFolder, openStoresIn } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
- * Opens a serving process's stores. Locks a SQLite file until `close`, or throws `DatabaseInUse` if another process holds
- * the lock. With the lock, no other process can hold claims, so those left by an earlier process are released at once. If
- * it rejects, nothing is left open.
+ * Opens the stores of a serving process. Locks a SQLite file until `close`; throws `DatabaseInUse` if another process holds
+ * the lock. While the lock is held, no other process can have claims, so claims left by an earlier process are released at
+ * once. If opening fails, nothing is left open.
  */
 export async function openServedStores(
   config: Config,

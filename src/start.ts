@@ -26,7 +26,7 @@ export interface Service extends Stores {
   log: Logger
   /** The CA certificate that clients must trust, if the service created its own. */
   authorityFile: string | null
-  /** Stops accepting work, finishes what is in progress and releases leases; resolves when nothing is running. */
+  /** Stops accepting work, finishes work in progress and releases leases; resolves when nothing is running. */
   close: () => Promise<void>
 }
 
@@ -38,7 +38,9 @@ const later = (ms: number, run: () => void) => {
 }
 const drainMs = 18_000
 
-/** Starts a service with this definition; resolves once it accepts requests. If it rejects, nothing is left open. */
+/**
+ * Starts a service with this definition; resolves once the service accepts requests. If it rejects, nothing is left open.
+ */
 export async function startService(config: Config, definition: Definition, version: string): Promise<Service> {
   const closers: (() => unknown)[] = []
   const close = async () => {
@@ -68,7 +70,7 @@ async function start(settings: Config, definition: Definition, version: string, 
   const clocks = { wall, monotonic, later }
   const parts = { lives, ...(await openParts(config, definition, { ...stores, ...clocks, version, log, onClose })) }
   const { revocations, now } = parts
-  // Stopped together with the listeners, or on its own if the start fails before the listeners exist.
+  // Stops together with the listeners, or separately if the start fails before the listeners exist.
   let stopped: Promise<void> | undefined
   const stopQueue = (lastAdded?: Promise<void>) => {
     stopped ??= parts.queue.stop(drainMs, lastAdded)

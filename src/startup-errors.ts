@@ -3,7 +3,7 @@ export class ConfigError extends Error {
   readonly exitCode = 2
 }
 
-/** An invalid definition; each line of the message gives the location, the error and the fix. */
+/** An invalid definition; each line of the message gives a location, the error and a fix. */
 export class DefinitionError extends Error {
   override name = 'DefinitionError'
   readonly exitCode = 2

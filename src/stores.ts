@@ -13,12 +13,12 @@ import { openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/path.ts'
 
-/** The open database with its schema migrated, the encryption for its secrets, and the data folder. */
+/** The open database with the migrated schema, the encryption for its secrets, and the data folder. */
 export interface Stores {
   db: Database
   sealer: Sealer
   dataDir: string
-  /** What the migration did: the names of migrations, followed by statements for the definition's tables. */
+  /** The changes made by the migration: the names of migrations, followed by statements for the definition's tables. */
   migrations: readonly string[]
 }
 
@@ -30,7 +30,7 @@ export async function openStores(config: Config, tables: readonly ResourceTable[
   return openStoresIn(config, dataFolder(config), tables)
 }
 
-/** Works like `openStores`, with a folder created by `dataFolder`; `onError` receives later background errors. */
+/** Works like `openStores`, but in a folder that `dataFolder` has created; `onError` receives later background errors. */
 export async function openStoresIn(
   config: Config,
   dataDir: string,
@@ -47,7 +47,8 @@ export async function openStoresIn(
 }
 
 /**
- * Creates the data folder. Makes the folder, the database and the results inaccessible to other users, wherever they are.
+ * Creates the data folder. Removes other users' access to the folder, the database and the results, wherever they are
+ * stored.
  */
 export function dataFolder(config: Config): string {
   const dataDir = resolve(config.storage.dataDir)
@@ -65,8 +66,9 @@ export function dataFolder(config: Config): string {
 const keyBytes = 32
 
 /**
- * Returns the key that encrypts secrets at rest: the given key, or the key in `folder`, created on the first run with mode
- * 0600. Throws `ConfigError` in production if others can read the key file and that cannot be changed.
+ * Returns the key that encrypts secrets at rest: the configured key, or the key in `folder`, which is created on the first
+ * run with mode 0600. In production, throws `ConfigError` if others can read the key file and its permissions cannot be
+ * changed.
  */
 export function masterKey({ storage, production }: Config, folder: string): Buffer {
   const { masterKey: given } = storage

@@ -4,8 +4,8 @@ import { ConfigError } from './startup-errors.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
 /**
- * Returns the lifecycle of every version, sorted by number: served versions follow their plans and are active by default;
- * retired ones are those no longer defined. Throws `ConfigError` for plans that do not match the definition.
+ * Returns the lifecycle of every version, sorted by number. Served versions follow their plans and are active by default;
+ * retired versions are no longer defined. Throws `ConfigError` for plans that do not match the definition.
  */
 export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: VersionPlans): VersionStatus[] {
   const names = [...new Set([...Object.keys(versions), ...Object.keys(plans)])].toSorted(
@@ -34,11 +34,11 @@ export function versionLives({ versions }: Pick<Definition, 'versions'>, plans: 
 
 const numberOf = (name: string) => Number(name.slice(1))
 
-/** Returns the first path segments of v1, which is also served without a prefix. */
+/** Returns the first path segments of v1's paths, which are also served without a prefix. */
 const bareSegments = (v1: Definition['versions'][string] | undefined): string[] =>
   v1 ? ['api', ...v1.collections.map(({ declaration }) => declaration.name)] : []
 
-/** Throws unless the successors of a deprecated or retired version lead to an active one. */
+/** Throws unless a deprecated or retired version's chain of successors leads to an active version. */
 function assertSuccessor(
   { version, status, successor }: VersionStatus,
   lives: readonly VersionStatus[],

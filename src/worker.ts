@@ -47,7 +47,7 @@ export interface WorkerOptions {
   schedule: readonly number[]
   /** Per-endpoint delivery limits. */
   lanes: EndpointLimits
-  /** Maximum duration of a call in ms. */
+  /** Maximum duration of a webhook call in ms. */
   callMs: number
   /** Maximum number of waiting deliveries per owner. */
   maxWaiting: number
@@ -64,8 +64,8 @@ export interface WorkerOptions {
 }
 
 /**
- * Starts the background work: job handlers, webhook dispatch and sweeps. Returns a function that stops everything except
- * the queue: deliveries in flight get up to `graceMs` to end; after that, the remaining ones are released.
+ * Starts the background work: job handlers, webhook dispatch and sweeps. Returns a function that stops everything except the
+ * queue: it gives deliveries in flight up to `graceMs` to finish, then releases the rest.
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
@@ -103,17 +103,17 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
 }
 
 /**
- * Maximum number of calls in flight in this process: high enough to leave slots free when a hundred dead endpoints occupy a
- * few slots each.
+ * Maximum number of calls in flight in this process: high enough to leave slots free even if a hundred dead endpoints occupy
+ * a few slots each.
  */
 const concurrency = 512
-/** How much longer a lease lasts than the longest call, to leave time for recording the call. */
+/** How much longer a lease lasts than the longest call, to leave time for recording the outcome. */
 const leaseMarginMs = 5_000
 const sweepMs = 60_000
 
 /**
  * Releases the claims of a process that no longer exists, so that its work continues at once instead of when the leases
- * expire. Only for a database that no other process uses.
+ * expire. Call only if no other process uses the database.
  */
 export async function takeOver(db: Database, now: () => number): Promise<void> {
   await freeJobs(db)
@@ -123,8 +123,8 @@ export async function takeOver(db: Database, now: () => number): Promise<void> {
 type Sweep = () => Promise<unknown>
 
 /**
- * Runs the sweeps one after another at an interval; all sweeps in a round get the same time from the given clock. A failed
- * sweep is reported and runs again in the next round.
+ * Runs the sweeps one after another at an interval; `time` gives all sweeps in a round the same time. A failed sweep is
+ * reported and runs again in the next round.
  */
 function sweepEvery(
   ms: number,
