@@ -125,7 +125,7 @@ const preference = (example: string, more: readonly string[] = []) =>
 
 /**
  * Request headers that change what an operation does, by name. Tools send the examples unchanged, so each example is a
- * condition that holds: a tag that no resource has, or a date before or after every change.
+ * condition that always holds, such as a tag that no resource has, or a date before or after every change.
  */
 export const headerParameters = {
   'If-Match': condition(

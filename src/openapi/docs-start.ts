@@ -1,15 +1,15 @@
 export interface DocsStart {
-  /** The documents on the page: titles by path. The first document is shown initially. */
+  /** The documents on the page: titles by path. The page initially shows the first document. */
   documents: Readonly<Record<string, { title: string }>>
   /** Public URL of the service. */
   baseUrl: string
   /** The public client through which users log in from the page; null if login is unavailable. */
   clientId: string | null
-  /** Lists that a newcomer can read first, and whether they are public. */
+  /** Lists suggested for a first request, and whether each list is public. */
   firstCalls: readonly { path: string; isPublic: boolean }[]
 }
 
-/** Returns the script that initializes the API reference: its documents, and login from the page. */
+/** Returns the script that initializes the API reference with its documents and with login from the page. */
 export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: DocsStart): string {
   const sources = Object.entries(documents).map(([url, { title }]) => ({
     url,
@@ -24,7 +24,7 @@ export function startScriptOf({ documents, baseUrl, clientId, firstCalls }: Docs
   return `const known = ${JSON.stringify(known, null, 2)}\n${script}`
 }
 
-/** Disables every feature that would contact another host. The page's CSP would block those requests anyway. */
+/** Disables every feature that would contact another host. The page's CSP would block such requests anyway. */
 const configuration = {
   withDefaultFonts: false,
   telemetry: false,
@@ -61,8 +61,8 @@ address and password were printed at the first start. Then press **Test Request*
 }
 
 /**
- * Runs in the browser. Fetches the documents and inserts the introduction before their descriptions, without the link to the
- * page itself. If login is available, *Authorize* offers it first.
+ * Runs in the browser. Fetches the documents, inserts the introduction before each description, and removes the link to this
+ * page. If login is available, *Authorize* offers it first.
  */
 const script = `
 const withLogin = ({ flows, ...scheme }) => {

@@ -22,7 +22,7 @@ export interface HandwrittenOperations {
 export interface DocumentOptions extends Selection {
   /** The title of the document. */
   title: string
-  /** The author's information about the service. */
+  /** The information about the service that its author provides. */
   info: ServiceInfo
   baseUrl: string
   /** The Plinth version. */
@@ -33,7 +33,7 @@ export interface DocumentOptions extends Selection {
   /** Tag descriptions, in display order. */
   tags: Record<string, string>
   everywhere: Everywhere
-  /** Schemas with fixed names, used where a name derived from an operation would be worse. */
+  /** Schemas with fixed names, for which a name derived from an operation would be worse. */
   schemas: Record<string, unknown>
   written: HandwrittenOperations
   events: Record<string, EventType>
@@ -68,8 +68,8 @@ export function documentOf(routes: readonly Route[], options: DocumentOptions): 
     openapi: '3.1.0',
     info: infoOf(options),
     externalDocs: { description: 'This document as an interactive page', url: `${baseUrl}/docs` },
-    // The base URL comes first. It is the only server that serves every path, and tools that ignore the `servers` of a path
-    // use the first entry.
+    // The base URL comes first: it is the only server that serves every path, and tools that ignore a path's `servers` use
+    // the first entry.
     servers: options.prefixes.map((prefix) => ({ url: baseUrl + prefix })),
     tags: tagsOf([...operations.map(({ operation }) => operation), ...callsOf(webhooks)], options.tags),
     paths,
@@ -98,7 +98,7 @@ function infoOf({ title, info, baseUrl, version, everywhere, deprecated }: Docum
 
 const callsOf = (webhooks: ReturnType<typeof webhooksOf>) => Object.values(webhooks).map(({ post }) => post)
 
-/** Returns the tags in use: first those with a description, in the order of the descriptions. */
+/** Returns the tags in use: first the tags with descriptions, in the order of the descriptions, then all others. */
 function tagsOf(operations: readonly Pick<Operation, 'tags'>[], about: Record<string, string>) {
   const used = new Set(operations.flatMap(({ tags }) => tags ?? []))
   const order = [...new Set([...Object.keys(about), ...used])].filter((name) => used.has(name))
@@ -106,8 +106,8 @@ function tagsOf(operations: readonly Pick<Operation, 'tags'>[], about: Record<st
 }
 
 /**
- * Assigns names to the schemas of single reads first, so that `User` is the response of `readUser` even if lists return a
- * different shape.
+ * Assigns names to the schemas of single reads first, so that `User` is the response of `readUser` even if lists return
+ * users in a different shape.
  */
 function nameReads(routes: readonly Route[], names: ReturnType<typeof schemaNames>): void {
   for (const { schema } of routes) {
@@ -125,7 +125,8 @@ interface Described {
 }
 
 /**
- * Returns the operation of a route; empty for browser pages and for routes with neither schemas nor a handwritten operation.
+ * Returns a route's operation; empty for browser pages, and for routes that have neither schemas nor a handwritten
+ * operation.
  */
 function describe(
   route: Selected,
@@ -144,7 +145,7 @@ function describe(
   return [{ path, method, isVersioned, operation: { ...operation, ...(isVersioned && deprecated && { deprecated }) } }]
 }
 
-/** Groups operations by path; paths outside any version specify their own server. */
+/** Groups operations by path. Unversioned paths specify their own server. */
 function pathsOf(described: Described[], { baseUrl }: DocumentOptions) {
   const paths: Record<string, PathItem> = {}
   for (const { path, method, isVersioned, operation } of described) {
@@ -160,9 +161,9 @@ function withExample(schema: Schema, name: string): Schema {
   return example ? { ...schema, examples: [example] } : schema
 }
 
-/** What the policies add to every operation. A new policy must add its headers and errors here. */
+/** What the policies add to every operation. If a policy is added, its headers and errors must be added here. */
 export interface Everywhere {
-  /** Headers in every response, described once, in the document's description. */
+  /** Headers in every response, described only once, in the document's description. */
   headers: readonly HeaderName[]
   /** Error codes that any request can cause. */
   problems: readonly ProblemCode[]

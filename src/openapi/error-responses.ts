@@ -34,8 +34,8 @@ const ofCodes = {
 }
 
 /**
- * The schemas of the error body and its codes. One schema contains the members of all error formats, all optional, so that
- * generated clients have a single error type.
+ * The schemas of the error body and the error codes. A single schema contains the members of all error formats, all of them
+ * optional, so that generated clients have a single error type.
  */
 export const errorSchemas: Record<string, Schema> = {
   ErrorCode: { type: 'string', enum: Object.keys(problems), description: 'A stable code for programs' },
@@ -58,7 +58,7 @@ export const errorSchemas: Record<string, Schema> = {
 
 const errorBody = { $ref: '#/components/schemas/ErrorBody' }
 
-/** Rate-limit and quota errors have the same one-field body in both error formats. */
+/** Errors with the same one-field body in both error formats. */
 const ofLimits: ReadonlySet<string> = new Set(['RATE_LIMIT_EXCEEDED', 'QUOTA_EXCEEDED'])
 
 /** Returns the component name for an error status, such as `NotFound`. */
@@ -78,7 +78,7 @@ const headersOfStatus: Record<number, readonly HeaderName[]> = {
   503: ['Retry-After'],
 }
 
-/** Returns one response component for each error status in the registry, `Error` for all others, and `NotModified`. */
+/** Returns one response component for each error status in the registry, `Error` for all other errors, and `NotModified`. */
 export function errorResponses(baseUrl: string): Record<string, Response> {
   const statuses = new Set(Object.values(problems).map(([status]) => status))
   const byStatus = [...statuses].map((status) => [

@@ -10,8 +10,8 @@ const byFormat: Record<string, string> = {
 }
 
 /**
- * Builds an example of an object from the examples of its members; a member without an example gets a value that its schema
- * allows. Returns undefined if there is neither an example nor such a value for a required member.
+ * Builds an example of an object from the examples of its members. Members without an example get a value that their schema
+ * allows. Returns undefined if a required member has neither an example nor such a value.
  */
 export function exampleOf({ properties = {}, required = [] }: Schema): object | undefined {
   const members = Object.entries(properties).map(([name, member]): [string, unknown] => [name, sampleOf(member)])

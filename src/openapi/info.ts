@@ -1,6 +1,6 @@
 import { type HeaderName, headers } from './components.ts'
 
-/** The OpenAPI info object of the service. */
+/** The service's OpenAPI info object. */
 export interface ServiceInfo {
   /** The service's name. */
   title: string
@@ -8,13 +8,13 @@ export interface ServiceInfo {
   version?: string
   /** The purpose of the service, in Markdown. */
   description?: string
-  /** The license of the API: a name, optionally with a URL or an SPDX identifier. */
+  /** The API's license: a name, optionally with a URL or an SPDX identifier. */
   license?: { name: string; identifier?: string; url?: string }
   /** The contact for questions; defaults to the service's URL. */
   contact?: { name?: string; url?: string; email?: string }
 }
 
-/** Returns the errors in a service's info, worded for the author of the service. */
+/** Returns the errors in a service's info, worded for the service's author. */
 export function infoErrors(info: Partial<ServiceInfo>): string[] {
   const texts = (['title', 'version', 'description'] as const)
     .filter((name) => info[name] !== undefined && !isText(info[name]))
@@ -63,7 +63,7 @@ export interface DescriptionOptions {
   description: string | undefined
   /** Headers that any response may contain. */
   headers: readonly HeaderName[]
-  /** Whether the version is deprecated: deprecation adds headers to every response. */
+  /** Whether the version is deprecated, which adds headers to every response. */
   deprecated: boolean
 }
 

@@ -1,4 +1,4 @@
-/** Keywords whose values are data, regardless of the member names in those values. */
+/** Keywords with arbitrary data as their values; members of these values are not keywords. */
 const data: ReadonlySet<string> = new Set(['example', 'examples', 'default', 'enum', 'const'])
 
 const maxInt32 = 2 ** 31 - 1
@@ -21,7 +21,7 @@ export function withNumberFormats<T>(value: T, parent = ''): T {
   return { ...Object.fromEntries(members), ...(format && { format }) }
 }
 
-/** Returns true for an integer query parameter without a maximum, such as `limit`, which accepts integers of any width. */
+/** Returns true for an integer query parameter without a maximum, such as `limit`; it accepts integers of any size. */
 function isUnbounded(value: object): boolean {
   const { in: location, schema } = value as { in?: unknown; schema?: { type?: unknown; maximum?: unknown } }
   return location === 'query' && schema?.type === 'integer' && schema.maximum === undefined

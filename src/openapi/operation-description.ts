@@ -1,7 +1,7 @@
 import { acceptsKeys } from '../idempotency/policy.ts'
 import type { Route } from './operation-types.ts'
 
-/** Returns whether the route writes to a single resource; such a write can be conditional (RFC 9110 §13.1). */
+/** Returns whether the route writes to a single resource; such writes can be conditional (RFC 9110 §13.1). */
 export const isChange = ({ method, schema }: Route): boolean =>
   schema.params !== undefined && /^(PUT|PATCH|DELETE)$/.test(method)
 

@@ -7,9 +7,9 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Error codes of the operation, in addition to those implied by its schema and scope. */
     problems?: readonly ProblemCode[]
-    /** Headers of its success responses, in addition to those implied by its schema and caching. */
+    /** Headers of the success responses, in addition to those implied by the schema and caching. */
     headers?: readonly HeaderName[]
-    /** Request headers that it honors, in addition to those that are implied. */
+    /** Request headers that the operation honors, in addition to those that are implied. */
     requestHeaders?: readonly HeaderParameterName[]
     /** Whether the request body is optional. */
     bodyOptional?: boolean

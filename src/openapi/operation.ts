@@ -20,11 +20,14 @@ export interface OperationContext {
   names: SchemaNames
   /** Error codes that any request can cause. */
   problems: readonly ProblemCode[]
-  /** The body schema of PUT on the same path, from which the PATCH body is derived unless that names a `whole` body. */
+  /**
+   * The body schema of PUT on the same path. The PATCH body is derived from it unless the PATCH schema contains a `whole`
+   * schema.
+   */
   replacement: Schema | undefined
 }
 
-/** Builds the operation of a route. */
+/** Builds a route's operation. */
 export function operationOf(
   route: Route,
   operationId: string,
@@ -53,16 +56,15 @@ export function operationOf(
 }
 
 /**
- * Returns the security requirements. Public paths also accept a token and reject an invalid token; `{}` means that no token
- * is required.
+ * Returns the security requirements; `{}` means that no token is required. Public paths also accept a token, but reject an
+ * invalid one.
  */
 function securityOf({ scope, orScope }: FastifyContextConfig): Operation['security'] {
   if (scope === 'own') return []
   const scopes = scope === undefined || scope === 'any' || scope === 'public' ? [] : [scope]
   const either = orScope === undefined ? [] : [{ oauth2: [orScope] }]
   const open = scope === 'public' ? [{}] : []
-  // `bearer` precedes `oauth2`: tools prefer the first scheme, and `bearer` works with any token, regardless of how it was
-  // obtained.
+  // `bearer` precedes `oauth2`: tools prefer the first scheme, and `bearer` works with any token, regardless of its source.
   return [...open, { bearer: [] }, { oauth2: scopes }, ...either]
 }
 
@@ -84,14 +86,14 @@ function requestBodyOf({ schema, config }: Route, replacement: Schema | undefine
   const isPatch = accepts.includes(mergePatch) && replacement !== undefined
   const { whole = replacement } = schema.body as { whole?: Schema }
   const body = refer(isPatch && whole ? mergePatchOf(whole) : (schema.body as Schema))
-  // The most specific media type comes first, because generated clients send the first one listed.
+  // The most specific media type comes first, because generated clients send the first media type listed.
   return {
     required: !config.bodyOptional,
     content: Object.fromEntries([...accepts, 'application/json'].map((t) => [t, { schema: body }])),
   }
 }
 
-/** Returns the error responses by status: references to shared responses, each listing the codes that can occur here. */
+/** Returns the error responses by status: references to shared responses, each with the error codes that can occur here. */
 export function failures(codes: readonly ProblemCode[]): Record<string, Reference> {
   const byStatus = Object.groupBy([...new Set(codes)], (code) => registry[code][0])
   const answers = Object.entries(byStatus).map(([status, ofStatus = []]) => [

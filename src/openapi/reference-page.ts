@@ -23,7 +23,7 @@ const start = about('readDocsStart', 'The script that initializes the page', 'te
 const reference = about('readDocsReference', 'The script of the page', 'text/javascript')
 
 /**
- * Serves GET /docs, the interactive reference for the OpenAPI documents, entirely from this origin. Its CSP allows only the
+ * Serves GET /docs, the interactive reference for the OpenAPI documents, entirely from this origin. The CSP allows only the
  * page's own two scripts and no other origin, so a token entered on the page cannot leak to a third party.
  */
 export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
@@ -44,20 +44,23 @@ export const docs: FastifyPluginAsync<DocsStart> = async (app, options) => {
 }
 
 /**
- * Sends the script, which is four megabytes long and was compressed once. For clients that do not accept gzip, it is
- * decompressed while it is sent (RFC 9110 §12.5.3).
+ * Sends the script, which is 4 MB long and is compressed only once. For clients that do not accept gzip, decompresses it
+ * while sending it (RFC 9110 §12.5.3).
  */
 function sendPacked(packed: Packed, codings: string | undefined, known: string | undefined, reply: FastifyReply) {
   const isPacked = acceptsCoding(codings, 'gzip')
   const etag = isPacked ? codedTag(packed.etag, 'gzip') : packed.etag
   reply.headers({ etag, vary: 'Accept-Encoding' })
-  // An entity tag includes its quotes, so a substring match always matches a whole tag.
+  // An entity tag includes its quotes, so a substring match always matches the whole tag.
   if (known !== undefined && (known.trim() === '*' || known.includes(etag))) return reply.code(304).send()
   reply.type(script)
   return isPacked ? reply.header('content-encoding', 'gzip').send(packed.bytes) : reply.send(packed.unpack())
 }
 
-/** The reference adds styles to the page, some as attributes. This is safe because the page contains no untrusted text. */
+/**
+ * Inline styles are allowed, because the API reference adds styles to the page. This is safe: the page contains no untrusted
+ * text.
+ */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -107,8 +110,8 @@ export interface Packed {
 const pack = promisify(gzip)
 
 /**
- * Returns the API reference script, extracted from the package that exports it as one string. The package is read as text,
- * because importing it would keep four megabytes of source in memory for the lifetime of the process.
+ * Extracts the API reference script from its package, which exports the script as one string. Reads the package as text,
+ * because importing it would keep 4 MB of source in memory for the lifetime of the process.
  */
 export async function packedReference(): Promise<Packed> {
   const source = await readFile(new URL(import.meta.resolve('@scalar/fastify-api-reference')), 'utf8')

@@ -50,7 +50,7 @@ export function problemsOf(route: Route): ProblemCode[] {
   return implied.flatMap(([holds, codes]) => (holds ? codes : []))
 }
 
-/** Returns the error codes that `authorize` can cause. It rejects an invalid token on public paths as well. */
+/** Returns the error codes that `authorize` can cause. Even public paths reject an invalid token. */
 function refusalsOf(scope: string | undefined): ProblemCode[] {
   const wrong: ProblemCode[] = ['AUTH_TOKEN_EXPIRED', 'AUTH_TOKEN_INVALID']
   if (scope === 'public') return wrong
@@ -78,12 +78,12 @@ function preferOf(route: Route): HeaderParameterName {
   return route.config.waits ? 'PreferOnTasks' : 'Prefer'
 }
 
-/** Returns whether the route lists a collection that can be sorted and whose items are counted on request. */
+/** Returns whether the route lists a collection that clients can sort and count. */
 const isCounted = ({ schema }: Route) => schema.querystring?.properties?.sort !== undefined
 
 /**
- * Returns the declared success responses with their headers, and 304. If none is declared, returns the default success
- * response of the method.
+ * Returns the declared success responses with their headers, plus 204 for `return=minimal` and 304 where they apply. If no
+ * response is declared, starts from the method's default success response.
  */
 export function successesOf(
   route: Route,
@@ -106,7 +106,7 @@ export function successesOf(
 }
 
 /**
- * Returns the schema of the whole response, regardless of `fields`, so that generated clients know which members a resource
+ * Returns the schema of the full response, regardless of `fields`, so that generated clients know which members a resource
  * always has.
  */
 function responseSchema({ config }: Route, schema: Schema, refer: (schema: Schema, suffix?: string) => Schema): Schema {
@@ -115,7 +115,7 @@ function responseSchema({ config }: Route, schema: Schema, refer: (schema: Schem
   return schema.items ? { ...schema, items: shape(schema.items) } : shape(schema)
 }
 
-/** Returns the envelope schema of a list, with an example that contains one item. */
+/** Returns a list's envelope schema, with an example that contains one item. */
 function envelopeSchema({ properties = {}, ...schema }: Schema, shape: (one: Schema) => Schema): Schema {
   const { items: { items = {}, ...list } = {}, ...pages } = properties
   const [item = exampleOf(wholeOf(items))] = (items.examples as object[] | undefined) ?? []
@@ -149,8 +149,8 @@ function contentOf({ content, ...schema }: Declared, refer: (schema: Schema) => 
 }
 
 /**
- * Removes the parameters from a media type, because they do not affect the schema. A JSON file may contain any JSON value,
- * so its schema is not a string.
+ * Removes a media type's parameters, because they do not affect the schema. A JSON file may contain any JSON value, so its
+ * schema is not a string.
  */
 function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (schema: Schema) => Schema) {
   const [bare = ''] = type.split(';')

@@ -21,7 +21,7 @@ export function shareParameters(operations: readonly Operation[]): Record<string
   return shared
 }
 
-/** `status[in]` becomes `StatusIn`: names of components have no brackets. */
+/** Returns a component's name, which must not contain brackets: `status[in]` becomes `StatusIn`. */
 const componentName = (parameter: string) => parameter.split(/[[\]]/).map(capitalized).join('')
 const capitalized = (part: string) => (part === '' ? '' : capital(part))
 

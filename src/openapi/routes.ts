@@ -12,9 +12,9 @@ export interface OpenapiOptions {
 }
 
 /**
- * Serves GET /openapi.json and its counterpart for each version: OpenAPI 3.1 documents that describe the routes registered
- * after this plugin. Each document is built on the first request from the schemas that also validate requests, so validation
- * and documentation cannot differ.
+ * Serves GET /openapi.json and the document of each version: OpenAPI 3.1 documents for the routes registered after this
+ * plugin. Each document is built on its first request, from the schemas that also validate requests, so documentation and
+ * validation cannot differ.
  */
 export const openapi = fastifyPlugin<OpenapiOptions>(
   async (app, { documents }) => {
@@ -61,7 +61,8 @@ function lazily<T>(make: () => T): () => T {
 }
 
 /**
- * Returns the routes to document. Every GET implies HEAD, and every path implies OPTIONS, so neither method is documented.
+ * Returns the routes to document. HEAD and OPTIONS are not documented: every GET implies HEAD, and every path implies
+ * OPTIONS.
  */
 function routesOf({ method, url, schema = {}, config = {} }: RouteOptions): Route[] {
   const path = url.replace(/:(\w+)/g, '{$1}')

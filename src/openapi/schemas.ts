@@ -37,17 +37,20 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
   additionalProperties: patternProperties[anyName],
 })
 
-/** Returns the schema of the whole response, with the members it always has, for the schema of a partial response. */
+/**
+ * Returns the schema of the full response, with the members that are always present, given the schema of a possibly partial
+ * one.
+ */
 export const wholeOf = ({ whole, ...schema }: Schema): Schema => (whole as Schema | undefined) ?? schema
 
-/** Assigns one component name to each object shape. */
+/** Assigns each object shape a single component name. */
 export interface SchemaNames {
   schemas: Record<string, Schema>
   /** Returns a reference to the schema under the first available name, or the schema itself if all names are taken. */
   refer: (schema: Schema, names: readonly string[]) => Schema
 }
 
-/** Tracks the schema names in a document; names in `known` are reserved for their shapes. */
+/** Tracks a document's schema names; the names in `known` are reserved for the given schemas. */
 export function schemaNames(known: Record<string, Schema>): SchemaNames {
   const schemas = { ...known }
   const byShape = new Map(Object.entries(known).map(([name, schema]) => [JSON.stringify(schema), name]))
@@ -68,21 +71,24 @@ export const capital = (name: string): string => `${name[0]?.toUpperCase()}${nam
 
 const singular = (noun: string) => noun.replace(/ies$/, 'y').replace(/s$/, '')
 
-/** Returns candidate schema names for an operation: `readUser` returns a `User`, and `createUser` accepts a `UserCreate`. */
+/**
+ * Returns candidate schema names for an operation: for example, `readUser` returns `User`, and `createUser` accepts
+ * `UserCreate`.
+ */
 export function namesOf(operationId: string): { body: string[]; answer: string[] } {
   const [, verb = '', noun = ''] = /^([a-z]+)([A-Z]\w*)$/.exec(operationId) ?? []
   if (noun === '') return { body: [], answer: [] }
   const one = singular(noun)
   const answers: Record<string, string[]> = { list: [one, `${one}Item`], create: [noun, `Created${noun}`] }
   const action = noun + capital(verb)
-  // The name is not `WebhookTest`, because Go compiles files named `*_test.go` only in tests.
+  // Not `WebhookTest`, because Go compiles files named `*_test.go` only for tests.
   const body = ['create', 'replace', 'patch'].includes(verb) ? action : `${action}Request`
   return { body: [body], answer: answers[verb] ?? [noun, `${action}Result`] }
 }
 
 /**
- * Returns the merge patch schema of an object (RFC 7396): every member is optional, and null removes an optional member.
- * Absent members stay unchanged, so there are no defaults.
+ * Returns an object's merge patch schema (RFC 7396): every member is optional, and null removes an optional member. There
+ * are no defaults, because absent members stay unchanged.
  */
 export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema): Schema {
   const members = Object.entries(properties).map(([name, schema]) => [
@@ -92,7 +98,7 @@ export function mergePatchOf({ properties = {}, required = [], ...rest }: Schema
   return { ...rest, properties: Object.fromEntries(members) }
 }
 
-/** Returns the patch schema of a member: objects are patched recursively, and all other values are replaced. */
+/** Returns a member's patch schema: objects are patched recursively, and all other values are replaced. */
 function partPatchOf({ default: _, ...schema }: Schema): Schema {
   return schema.properties ? mergePatchOf(schema) : schema
 }

@@ -1,4 +1,4 @@
-/** Scopes with descriptions: scopes for machine clients, and scopes that a user can grant to a client. */
+/** Scopes with their descriptions: scopes for machine clients, and scopes that a user can grant to a client. */
 export interface OfferedScopes {
   machine: Record<string, string>
   person: Record<string, string>

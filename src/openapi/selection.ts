@@ -1,14 +1,14 @@
 import type { Route } from './operation-types.ts'
 
-/** Selects the live routes that a document covers. */
+/** The criteria that select a document's routes. */
 export interface Selection {
   /** Path prefixes that serve the same routes; the document lists paths without these prefixes. */
   prefixes: readonly string[]
-  /** Whether the document also covers routes outside any version. */
+  /** Whether the document also covers unversioned routes. */
   whole: boolean
 }
 
-/** A route in a document, with its path as listed there. */
+/** A route in a document, with its path as the document lists it. */
 export interface Selected extends Route {
   /** Whether every prefix of the document serves the route. */
   isVersioned: boolean
@@ -16,7 +16,7 @@ export interface Selected extends Route {
 
 const ofVersion = /^\/v\d+(?=\/)/
 
-/** Returns the routes of a document without duplicates: `/v1/books` and `/books` are the same route. */
+/** Returns a document's routes without duplicates: `/v1/books` and `/books` are the same route. */
 export function selected(routes: readonly Route[], { prefixes, whole }: Selection): Selected[] {
   const found = new Map<string, { route: Route; under: Set<string> }>()
   for (const route of routes) {

@@ -1,11 +1,11 @@
 import type { Parameter } from './components.ts'
 import { capital, type Schema } from './schemas.ts'
 
-/** An event type that webhooks can receive: its description and an example body. */
+/** An event type that webhooks can receive, with its description and an example body. */
 export interface EventType {
   description: string
   example: object
-  /** The schema of the body; by default derived from the example, with all members required. */
+  /** The body's schema; by default derived from the example, with all members required. */
   schema?: object
 }
 
@@ -21,8 +21,8 @@ const header = (name: string, example: string | number, description: string, sch
 const text = { type: 'string' }
 
 /**
- * The headers of a delivery: those of Standard Webhooks 1.0 and two extensions. The headers and the body are repeated inline
- * for each event, because generators consider components that only webhooks reference to be unused.
+ * The headers of a delivery: those of Standard Webhooks 1.0 and two extensions. Headers and body are repeated inline for
+ * each event, because generators consider components that only webhooks reference to be unused.
  */
 const webhookHeaders: Parameter[] = [
   header(
