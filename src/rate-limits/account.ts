@@ -8,7 +8,7 @@ import { type Limit, limitOf, rateOf } from './limit.ts'
 import { type AccountAllowances, allowanceOf, allowancesNow, type QuotaSettings } from './quota.ts'
 import { type DelayQueue, newDelayQueue, type Pace, stepOf } from './throttle.ts'
 
-/** A rate-limit bucket: requests that are counted together, and the counts in this process. */
+/** A rate-limit bucket: an account whose requests are counted together, with its counts in this process. */
 export interface Bucket {
   /** Identical on every node and after every restart. */
   key: string
@@ -18,7 +18,7 @@ export interface Bucket {
   /** Null for anonymous callers, which have no quotas. */
   quotas: AccountAllowances | null
   delayQueue: DelayQueue | null
-  /** Set when the account is evicted. Code that holds a reference must then look the account up again. */
+  /** Set when the account is evicted. Code that still references it must then look it up again. */
   isEvicted: boolean
 }
 
@@ -29,20 +29,18 @@ export interface AccountsOptions {
   quotas: QuotaSettings
   trustedProxies: readonly string[]
   now: () => number
-  /** Maximum number of accounts in memory, for clients and for networks separately. */
+  /** Maximum number of accounts in memory; applies separately to clients and to networks. */
   max?: number
 }
 
-/**
- * Finds the account of a request by its API key, otherwise by the client and subject of its token, otherwise by its network.
- */
+/** Finds a request's account: by API key, otherwise by the token's client and subject, otherwise by network. */
 export interface Accounts {
   of: (request: FastifyRequest) => Bucket
-  /** Finds the account of the network, ignoring all credentials; used to limit attempts to guess secrets (T-LIM-02). */
+  /** Finds the network's account, ignoring all credentials; used to limit attempts to guess secrets (T-LIM-02). */
   ofNetwork: (request: Pick<FastifyRequest, 'raw'>) => Bucket
 }
 
-/** Finds or creates accounts, up to a maximum number: new addresses evict only other addresses, never clients. */
+/** Finds or creates accounts, up to a maximum number. New networks evict only other networks, never clients. */
 export function buckets({
   general,
   anonymous,
@@ -56,7 +54,7 @@ export function buckets({
   const isDirect = trustedProxies.length === 0
   const clients = bucketCache(max, now)
   const networks = bucketCache(max, now)
-  // A cached token, API key or connection is the same object on every request, so its bucket is found without building a
+  // A cached token, API key or connection is the same object in every request, so its bucket can be found without building a
   // key.
   const seen = new WeakMap<object, Bucket>()
 
@@ -96,8 +94,8 @@ export function buckets({
     ofNetwork,
     of: (request) => {
       const { apiKey, caller } = request
-      // Without a valid token, an API key counts only on routes that require no token; requests that get a 401 count by
-      // address.
+      // Without a valid token, an API key counts only on routes that require no token. On other routes, the request will get
+      // a 401 and counts for its network.
       if (caller === null) return apiKey === null || needsToken(request) ? ofNetwork(request) : once(apiKey, ofKey)
       if ('refused' in caller) return ofNetwork(request)
       return apiKey === null ? once(caller.caller, ofCaller) : once(apiKey, ofKey)
@@ -113,7 +111,7 @@ export function needsToken(request: FastifyRequest): boolean {
 
 const maxKey = 200
 
-/** Joins the parts unambiguously, regardless of the characters they contain. Long keys are replaced by their digest. */
+/** Joins the parts unambiguously, regardless of the characters they contain. Replaces a long key by its digest. */
 function keyOf(kind: string, ...parts: string[]): string {
   const text = `${kind}:${parts.map(encodeURIComponent).join(',')}`
   return text.length <= maxKey ? text : `${kind}:${hash('sha256', text, 'base64url')}`
@@ -129,7 +127,10 @@ const fresh = (
 
 const checksForRoom = 8
 
-/** Creates a bounded map. A new entry evicts accounts whose windows have ended or, if there are none, the oldest account. */
+/**
+ * Creates a bounded map. Adding an entry to a full map evicts accounts whose windows have ended or, if there are none, the
+ * oldest account.
+ */
 function bucketCache(max: number, now: () => number) {
   const known = new Map<string, Bucket>()
   const evict = (account: Bucket) => {

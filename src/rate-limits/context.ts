@@ -8,7 +8,7 @@ import type { Counters, Limit, LimitName } from './limit.ts'
 import type { Allowances, calendar, localQuotas } from './quota.ts'
 import { delayQueueFull, reserve, type throttle } from './throttle.ts'
 
-/** A request that is passing through the rate limits. */
+/** A request that is being checked against the rate limits. */
 export interface AdmissionContext {
   request: FastifyRequest
   reply: FastifyReply
@@ -19,13 +19,14 @@ export interface AdmissionContext {
 }
 
 /**
- * Returns true if the response will be a 404 or 405, which takes precedence over a 429. OPTIONS has no route either, but it
- * gets a response.
+ * Returns true if the response will be a 404 or 405, which takes precedence over a 429. OPTIONS requests have no route
+ * either, but succeed.
  */
 export const isNotFound = (request: FastifyRequest): boolean => isUnrouted(request) && request.method !== 'OPTIONS'
 
 /**
- * First step: sets the rate headers and returns the 429, if any. A request without a route continues, to get its 404 or 405.
+ * First step: sets the rate headers and returns the 429, if any. A request without a route continues and gets its 404 or
+ * 405.
  */
 export function limitProblem(
   { request, reply, account, own }: AdmissionContext,
@@ -39,7 +40,7 @@ export function limitProblem(
 
 const none: Allowances = { requests: null, reports: null }
 
-/** Returns the quotas that a request uses: none if it has no route or will be refused because it has no token. */
+/** Returns the quotas that a request uses: none if it has no route, or if it will be refused for lack of a token. */
 export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' | 'account'>): Allowances {
   const { quotas } = account
   if (quotas === null || isUnrouted(request)) return none
@@ -49,8 +50,8 @@ export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' 
 }
 
 /**
- * Refunds the quota of an admitted request that had no effect, and updates the headers. If the request was refused, refunds
- * the request and its report; otherwise, only the report.
+ * Refunds the quotas of an admitted request that had no effect, and updates the headers. `what` is `all` for a refused
+ * request, or `report` to refund only the report quota.
  */
 export function refund(
   parts: Parts,
@@ -73,9 +74,7 @@ export function refund(
   setQuotaHeaders(reply, requests, reports, month)
 }
 
-/**
- * Last step: continues to the next policy, immediately or after a delay. If the delay queue is full, the call is refunded.
- */
+/** Last step: continues to the next policy, immediately or after a delay. If the delay queue is full, refunds the call. */
 export function proceed(parts: Parts, context: AdmissionContext): void {
   const { monotonic, delays } = parts
   const { request, reply, done } = context

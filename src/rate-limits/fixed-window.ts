@@ -1,10 +1,10 @@
 import { type RateLines, rateLines } from './header-lines.ts'
 import type { Limit } from './limit.ts'
 
-/** The count for a limit in the current window. */
+/** The number of calls counted for a limit in the current window. */
 export interface Window {
   limit: Limit
-  /** Number of calls, including the current call; exceeds the limit if the current call is refused. */
+  /** Number of calls, including the current call; greater than the limit if the current call is refused. */
   used: number
   endsAtMs: number
   /** End of the window in whole epoch seconds, as sent in headers. */
@@ -19,8 +19,8 @@ export function windowOf(limit: Limit, used: number, endsAtMs: number): Window {
 }
 
 /**
- * Counts a call in this process in a fixed window, which starts with its first call. A window that ends later than the
- * current time plus the window length was created before a clock change, and is treated as ended (T-LIM-01).
+ * Counts a call in this process in a fixed window, which starts with the first call. If a window ends later than a full
+ * window length from now, the clock was set back after the window started; such a window is treated as ended (T-LIM-01).
  */
 export function consumeLocal(windows: (Window | undefined)[], limit: Limit, atMs: number): Window {
   const open = windows[limit.slot]
@@ -48,13 +48,13 @@ export const remainingOf = ({ limit, used }: Window): number => (used < limit.ca
 
 export const isExceeded = ({ limit, used }: Window): boolean => used > limit.calls
 
-/** Returns the whole seconds until the window ends, at least 1. */
+/** Returns the number of seconds until the window ends, rounded up and at least 1. */
 export const secondsLeft = ({ endsAtMs }: Window, atMs: number): number =>
   Math.max(1, Math.ceil((endsAtMs - atMs) / 1_000))
 
 /**
- * Returns the window to report in headers: the window with fewer calls left or, if both are exceeded, the window that ends
- * later.
+ * Returns the window to report in headers: the window with fewer calls left or, if both limits are exceeded, the window that
+ * ends later.
  */
 export function tighter(one: Window | null, other: Window | null): Window | null {
   if (one === null || other === null) return one ?? other

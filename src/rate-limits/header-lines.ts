@@ -1,13 +1,13 @@
 import type { Limit } from './limit.ts'
 
 /**
- * Builds a header fragment, which many responses reuse, as one flat string: concatenation with `+` creates a rope, which
- * would be flattened again for each response.
+ * Builds a header fragment as one flat string, because many responses reuse it: concatenation with `+` would create a rope,
+ * which would be flattened again for each response.
  */
 const piece = (...parts: (string | number)[]): string => parts.join('')
 
 /**
- * Header text for a window. The caller inserts the number of calls left (twice) and the number of seconds until the window
+ * Header text for a window. The caller adds the number of calls left (twice) and the number of seconds until the window
  * ends.
  */
 export interface RateLines {
@@ -22,11 +22,11 @@ export const rateLines = ({ name, calls, policy }: Limit, resetsAt: number): Rat
   end: policyEnd(policy),
 })
 
-/** Returns the text after the number of seconds: the RateLimit-Policy line of an operation. */
+/** Returns the text after the number of seconds: the RateLimit-Policy line with an operation's policies. */
 export const policyEnd = (policies: string): string => piece('\r\nratelimit-policy: ', policies, '\r\n')
 
-/** Returns the text of a quota up to the number of calls left. */
+/** Returns a quota's header text up to the number of calls left. */
 export const quotaStart = (limit: number): string => piece('x-quota-limit: ', limit, '\r\nx-quota-remaining: ')
 
-/** Returns the text of a quota after the number of calls left. */
+/** Returns a quota's header text after the number of calls left. */
 export const quotaEnd = (resetsAt: number): string => piece('\r\nx-quota-reset: ', resetsAt, '\r\n')

@@ -8,7 +8,7 @@ import { type Allowance, type Month, quotaLeft } from './quota.ts'
 
 /**
  * Sets the headers for the tightest window, both as X-RateLimit fields (reset in epoch seconds) and as fields from
- * draft-ietf-httpapi-ratelimit-headers-10 (reset in seconds from now), and lists every limit of the operation.
+ * draft-ietf-httpapi-ratelimit-headers-10 (reset in seconds from now). Lists every limit that applies to the operation.
  */
 export function setRateLimitHeaders(
   reply: FastifyReply,

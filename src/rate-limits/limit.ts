@@ -5,22 +5,22 @@ export interface Rate {
 }
 
 /**
- * Operations that have their own limit in addition to the general limit; `none` in a route's `config.limit` exempts the
- * route from counting.
+ * Operations that have a limit of their own in addition to the general limit. In a route's `config.limit`, `none` exempts
+ * the route from counting.
  */
 export type LimitName = 'reports' | 'webhooks' | 'token'
 
-/** A rate, with values that appear in many responses and are computed only once. */
+/** A rate with precomputed values that appear in many responses. */
 export interface Limit extends Rate {
   name: string
-  /** The index of its window among the windows of an account. */
+  /** The index of this limit's window in an account's `windows`. */
   slot: number
   windowMs: number
-  /** Its RateLimit-Policy item (draft-ietf-httpapi-ratelimit-headers-10). */
+  /** The limit's RateLimit-Policy item (draft-ietf-httpapi-ratelimit-headers-10). */
   policy: string
   /**
-   * True for a limit that protects secrets: while the shared counters are unavailable, the database counts the calls,
-   * instead of this process.
+   * True for a limit that protects secrets: while the shared counters are unavailable, its calls are counted by the database
+   * rather than by this process.
    */
   isStrict: boolean
 }
@@ -38,13 +38,13 @@ export function limitOf(name: string, { calls, seconds }: Rate): Limit {
   }
 }
 
-/** Parses `6000/60`; the text must already be validated. */
+/** Parses a rate such as `6000/60`; the text must already be validated. */
 export function rateOf(text: string): Rate {
   const [calls, seconds] = text.split('/').map(Number)
   return { calls: calls as number, seconds: seconds as number }
 }
 
-/** Fixed windows shared by several processes. Calls reject if the store does not respond in time. */
+/** Fixed windows shared by several processes. Methods reject if the store does not respond in time. */
 export interface WindowStore {
   /** Adds a call to the key's window, which starts with its first call; `used` includes this call. */
   add: (key: string, seconds: number) => Promise<{ used: number; endsAtMs: number }>
@@ -52,9 +52,9 @@ export interface WindowStore {
   look: (key: string) => Promise<{ used: number; endsAtMs: number } | null>
 }
 
-/** Monthly quotas, counted per calendar month; periods have names such as `2026-11`. */
+/** Monthly quotas, counted per calendar month. A period is named like `2026-11`. */
 export interface QuotaStore {
-  /** Atomically takes a call unless the limit is reached; `used` is the resulting total. */
+  /** Atomically takes a call from the quota unless the limit is reached; `used` is the resulting total. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
   /** Refunds a call that had no effect. */
   back: (key: string, period: string) => Promise<void>
@@ -66,13 +66,13 @@ export type Use = [key: string, period: string, calls: number]
 
 /** Durable quota storage. */
 export interface QuotaRecord extends QuotaStore {
-  /** Adds uses and returns the resulting totals in the same order. */
+  /** Adds uses; returns the resulting totals in the same order. */
   add: (uses: readonly Use[]) => Promise<number[]>
 }
 
 /** The counters in use. */
 export interface Counters {
   record: QuotaRecord
-  /** Null if this process counts alone; admission is then synchronous. */
+  /** Null if no other process shares the counters; admission is then synchronous. */
   shared: { windows: WindowStore; strictWindows: WindowStore; quotas: QuotaStore } | null
 }

@@ -25,16 +25,16 @@ export interface LimiterOptions extends ThrottleOptions {
   trustedProxies: readonly string[]
   /** Milliseconds since the epoch. */
   now: () => number
-  /** Called if quotas cannot be saved or shared counters are unavailable. */
+  /** Called if saving quotas fails or the shared counters are unavailable. */
   onError: (error: unknown) => void
 }
 
-/** Counts requests and decides which requests continue, wait or are refused. */
+/** Counts requests and decides whether each request continues, waits or is refused. */
 export interface Limiter {
   admit: (request: FastifyRequest, reply: FastifyReply, done: AdmissionContext['done']) => void
-  /** Refunds the quota of an admitted request, in full or only for its report, and updates the quota headers. */
+  /** Refunds an admitted request's quotas, or only its report quota, and updates the quota headers. */
   refund: (request: FastifyRequest, reply: FastifyReply, what?: 'all' | 'report') => void
-  /** Returns the limits and usage of the caller; does not count as a call. */
+  /** Returns the caller's limits and usage; does not count as a call. */
   usage: (request: FastifyRequest) => Promise<Usage>
   /** Lets all waiting requests continue. */
   release: () => void
@@ -63,8 +63,8 @@ function partsOf(options: LimiterOptions): Parts {
 }
 
 /**
- * Creates the limiter. It checks the window (429), then the quota (403), then the throttle (a delay, or 429). If this
- * process counts alone, the decision is synchronous and needs no promise.
+ * Creates the limiter. It checks the window (429), then the quota (403), then the throttle (a delay, or 429). If no other
+ * process shares the counters, the decision is synchronous and needs no promise.
  */
 export function limiter(options: LimiterOptions): Limiter {
   const parts = partsOf(options)

@@ -3,7 +3,7 @@ import { consumeLocal, tighter } from './fixed-window.ts'
 import { quotaExceeded, setQuotaHeaders } from './headers.ts'
 import { type Allowance, type Month, quotaLeft } from './quota.ts'
 
-/** Admits a request when this process counts alone; synchronous once the usage for the month is loaded. */
+/** Admits a request when no other process shares the counters; synchronous once the month's usage is loaded. */
 export function admitLocally(parts: Parts, context: AdmissionContext): void {
   const { account, own } = context
   const atMs = parts.now()

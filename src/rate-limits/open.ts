@@ -10,7 +10,7 @@ import { type LimitWindows, windowsIn, windowsOf } from './stores/windows.ts'
 export interface LimitCountersOptions {
   db: Database
   redisUrl: string | null
-  /** Timeout for the shared store in ms; 50 for Redis and 500 for PostgreSQL by default. */
+  /** Timeout for the shared store in ms; default: 50 for Redis, 500 for PostgreSQL. */
   timeoutMs?: number
   now: () => number
   later: (ms: number, run: () => void) => () => void
@@ -26,8 +26,8 @@ const postgresTimeoutMs = 500
 
 /**
  * Opens the counters: in Redis if it is configured, otherwise in PostgreSQL, which other nodes may share, otherwise in this
- * process. PostgreSQL counters use their own connection pool, so that counting never waits for the work being counted. If
- * opening fails, closes everything before rejecting.
+ * process. PostgreSQL counters use their own connection pool, so counting a request never waits for the work of other
+ * requests. If opening fails, closes everything before rejecting.
  */
 export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
   const { db } = options

@@ -5,14 +5,15 @@ import type { Limiter } from './limiter.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The limit of this operation, in addition to the general limit; `none` exempts the operation from counting. */
+    /** The operation's own limit, in addition to the general limit; `none` exempts the operation from counting. */
     limit?: LimitName | 'none'
   }
 }
 
 /**
- * Enforces rate limits: 429 with Retry-After above a rate, 403 above a quota, and a delay for bursts. All responses created
- * after this policy runs carry the limit headers. Requests without a route are counted and still receive 404 or 405.
+ * Enforces rate limits: responds with 429 and Retry-After above a rate, responds with 403 above a quota, and delays bursts.
+ * Every response created after this policy has the limit headers. Requests without a route are counted, but still get a 404
+ * or 405.
  */
 export const limits = fastifyPlugin<{ limiter: Limiter }>(
   async (app, { limiter }) => {
@@ -29,12 +30,12 @@ export const limits = fastifyPlugin<{ limiter: Limiter }>(
 const refusals = new Set([401, 403, 429, 503])
 
 /**
- * Charges the report quota only if the response accepts a report: it is refunded for client errors, server errors and
- * replayed responses. A refusal, for example because a queue is full, refunds the request as well.
+ * Charges the report quota only if a report is accepted: refunds it for client errors, server errors and replayed responses.
+ * If the request is refused, for example because a queue is full, also refunds the request quota.
  */
 function settleByResponse(route: RouteOptions, limiter: Limiter): void {
   const admitted = new WeakSet<FastifyRequest>()
-  // This runs only for admitted and authorized requests: all others have used no quota or have already been refunded.
+  // Runs only for admitted and authorized requests: all other requests have used no quota or have already been refunded.
   const admit = async (request: FastifyRequest) => void admitted.add(request)
   const settle = async (request: FastifyRequest, reply: FastifyReply) => {
     if (!admitted.has(request)) return

@@ -12,12 +12,12 @@ export interface Allowances {
   reports: Allowance | null
 }
 
-/** An account's quota for a month and its usage, as far as this process knows. */
+/** An account's quota for a month, and the usage known to this process. */
 export interface Allowance {
   key: string
   name: 'requests' | 'reports'
   limit: number
-  /** The beginning of its header lines. */
+  /** The beginning of the quota's header lines. */
   quotaStart: string
   /** The month to which `used` belongs; empty until the usage is loaded. */
   period: string
@@ -31,19 +31,19 @@ const allowance = (account: string, name: Allowance['name'], limit: number | nul
     ? null
     : { key: `${account} ${name}`, name, limit, quotaStart: quotaStart(limit), period: '', used: 0, unsaved: 0 }
 
-/** The quotas of an account; `ofRequests` applies to all requests except report requests. */
+/** An account's quotas; `ofRequests` applies to all requests except report requests. */
 export interface AccountAllowances extends Allowances {
   ofRequests: Allowances
 }
 
-/** Returns the quotas of an account. Its own request quota overrides the service's request quota. */
+/** Returns an account's quotas. The account's own request quota, if any, overrides the service's. */
 export function allowanceOf(account: string, settings: QuotaSettings, own: number | null): AccountAllowances {
   const requests = allowance(account, 'requests', own ?? settings.requests)
   const reports = allowance(account, 'reports', settings.reports)
   return { requests, reports, ofRequests: { requests, reports: null } }
 }
 
-/** Applies a changed request quota and keeps all usage counted so far, whether saved or not. */
+/** Applies a changed request quota, and keeps all usage counted so far, both saved and unsaved. */
 export function allowancesNow(before: AccountAllowances, now: AccountAllowances): AccountAllowances {
   if (before.requests?.limit === now.requests?.limit) return before
   if (before.requests && now.requests) {
@@ -63,7 +63,7 @@ export interface QuotasHereOptions {
   onError: (error: unknown) => void
 }
 
-/** Counts quota usage in this process. Usage is loaded on first use, and saved every second and on close. */
+/** Counts quota usage in this process. Loads usage on first use; saves it every second and on close. */
 export function localQuotas(options: QuotasHereOptions) {
   const { record } = options
   const saver = batchedSaves(options)
@@ -73,7 +73,7 @@ export function localQuotas(options: QuotasHereOptions) {
     Object.assign(one, { period, used: used + saver.left(one.key, period), unsaved: 0 })
   }
   return {
-    /** Loads the usage for the month; synchronous if the usage is already loaded or the database is synchronous. */
+    /** Loads the month's usage; synchronous if it is already loaded or the database is synchronous. */
     open: (one: Allowance, month: Month): undefined | Promise<void> => {
       if (one.period === month.name) return
       const used = record.look(one.key, month.name)
@@ -132,7 +132,7 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
   }
   return {
     keep,
-    /** Returns the unsaved calls of an allowance that has since moved on to a new period. */
+    /** Returns a period's unsaved calls that were set aside when a new period began or when saving failed. */
     left: (key: string, period: string): number => left.get(`${key} ${period}`)?.[2] ?? 0,
     save: (one: Allowance) => {
       changed.add(one)
@@ -146,15 +146,15 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
   }
 }
 
-/** A calendar month in UTC, the period of quotas. */
+/** A calendar month in UTC, which is the period of all quotas. */
 export interface Month {
-  /** `2026-11` */
+  /** For example, `2026-11`. */
   name: string
   startsAtMs: number
   endsAtMs: number
   /** The end of the month in epoch seconds, as sent in headers. */
   resetsAt: number
-  /** The end of the header lines for a quota. */
+  /** The end of a quota's header lines. */
   quotaEnd: string
 }
 
@@ -172,7 +172,7 @@ export function monthOf(atMs: number): Month {
   }
 }
 
-/** Returns a function that maps an instant to its month; the month is cached until it changes. */
+/** Returns a function that maps an instant to its month; creates a new month only when the month changes. */
 export function calendar(): (atMs: number) => Month {
   let month = monthOf(0)
   return (atMs) => {

@@ -12,7 +12,7 @@ export function admitShared(parts: Parts, context: AdmissionContext): void {
 
 const sharedOf = ({ counters }: Parts) => counters.shared as NonNullable<Counters['shared']>
 
-/** Counts in the shared stores and returns the next step, which the caller must run once. */
+/** Counts in the shared stores; returns the next step, which the caller must run exactly once. */
 async function evaluate(parts: Parts, context: AdmissionContext): Promise<() => void> {
   const { account, own } = context
   const both = [take(parts, account, account.general), take(parts, account, own)] as const
@@ -22,8 +22,8 @@ async function evaluate(parts: Parts, context: AdmissionContext): Promise<() => 
 }
 
 /**
- * Counts one call in the shared store or, if the store is unavailable, in this process, starting from the last known count.
- * Returns a copy of the window, because other requests modify the original.
+ * Counts one call in the shared store; if the store is unavailable, counts in this process, starting from the last known
+ * count. Returns a copy of the window, because other requests modify the original.
  */
 async function take(parts: Parts, account: Bucket, limit: Limit | null): Promise<Window | null> {
   if (limit === null) return null
@@ -44,7 +44,7 @@ async function charge(parts: Parts, context: AdmissionContext): Promise<() => vo
   const month = parts.monthAt(parts.now())
   const { requests, reports } = quotasOf(context)
   const taken: Allowance[] = []
-  // If a refund fails, the failure is reported and does not change the response.
+  // A failed refund is reported and does not affect the response.
   const refund = () => Promise.all(taken.splice(0).map((one) => store.back(one.key, month.name))).catch(parts.onError)
   let exceeded: Allowance | undefined
   try {

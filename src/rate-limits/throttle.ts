@@ -6,7 +6,7 @@ export interface Pace extends Rate {
   burst: number
 }
 
-/** A client's delay queue: the time at which its next call would be due without a burst, and the waiting calls. */
+/** A client's delay queue: the waiting calls, and when the next call would be due without a burst allowance. */
 export interface DelayQueue {
   stepMs: number
   toleranceMs: number
@@ -22,17 +22,17 @@ export interface ThrottleOptions {
   later: (ms: number, run: () => void) => () => void
 }
 
-/** Maximum delay in ms, and maximum number of waiting calls per client. */
+/** Maximum delay in ms, and maximum number of waiting calls, per client. */
 export const maxWaitMs = 2_000
 export const maxWaiting = 100
 
 const msPerCall = ({ calls, seconds }: Rate) => (seconds * 1_000) / calls
 
-/** Returns the time between two calls in ms. An account with its own rate is never throttled to less than that rate. */
+/** Returns the interval between two calls in ms. An account with its own rate is never throttled below that rate. */
 export const stepOf = (pace: Pace, own: Rate | null): number =>
   own === null ? msPerCall(pace) : Math.min(msPerCall(pace), msPerCall(own))
 
-/** Creates an empty queue. The calls of an account with its own rate pass at that rate or faster. */
+/** Creates an empty queue. The calls of an account with its own rate continue at least at that rate. */
 export function newDelayQueue(pace: Pace, own: Rate | null): DelayQueue {
   const toleranceMs = pace.burst * msPerCall(pace)
   return { stepMs: stepOf(pace, own), toleranceMs, nextMs: 0, waiting: [], cancel: null }
@@ -43,8 +43,8 @@ export type Reservation = 'free' | 'full' | { dueMs: number }
 
 /**
  * Reserves a slot by the generic cell rate algorithm: after a burst, each call is due one step after the previous call, so
- * the order is preserved. Returns `full`, without changing the queue, if the maximum delay or number of waiting calls would
- * be exceeded.
+ * calls stay in order. Returns `full`, without changing the queue, if the call would exceed the maximum delay or the maximum
+ * number of waiting calls.
  */
 export function reserve(queue: DelayQueue, atMs: number): Reservation {
   const nextMs = Math.max(queue.nextMs, atMs) + queue.stepMs
@@ -58,7 +58,7 @@ export function reserve(queue: DelayQueue, atMs: number): Reservation {
   return { dueMs }
 }
 
-/** Runs waiting calls in queue order. The function that `wait` returns removes a call from the queue. */
+/** Runs waiting calls in queue order. `wait` returns a function that removes the call from the queue. */
 export function throttle({ monotonic, later }: ThrottleOptions) {
   const queues = new Set<DelayQueue>()
   const drain = (queue: DelayQueue, untilMs: number) => {
@@ -82,7 +82,7 @@ export function throttle({ monotonic, later }: ThrottleOptions) {
         if (at >= 0) queue.waiting.splice(at, 1)
       }
     },
-    /** Runs all waiting calls immediately; used when the service stops. */
+    /** Runs all waiting calls immediately, because the service stops. */
     release: () => {
       for (const queue of queues) {
         queue.cancel?.()

@@ -30,7 +30,7 @@ const QuotaUsage = Type.Object({
 const UsageView = Type.Object({
   countedBy: Type.String({
     enum: ['key', 'client'],
-    // In a generated Go client, a constant named `Client` would conflict with the client type.
+    // In a generated Go client, a constant named `Client` would conflict with the type of the client itself.
     'x-enum-varnames': ['CountedByKey', 'CountedByClient'],
     description: 'Whether calls count for the API key, or for the client and subject of the token',
   }),
@@ -43,9 +43,8 @@ export type Usage = Static<typeof UsageView>
 const cacheMs = 1_000
 
 /**
- * Returns a function that reports the limits and usage of an account. Concurrent requests share one query to the shared
- * stores, and its result is cached for a second: this operation is not counted, so it must not be able to overload the
- * stores.
+ * Returns a function that reports an account's limits and usage. Concurrent requests share one query to the shared stores,
+ * and its result is cached for a second: this operation is not rate-limited, so it must not be able to overload the stores.
  */
 export function usages(parts: Parts): (account: Bucket) => Promise<Usage> {
   const { counters, monotonic } = parts
@@ -112,11 +111,11 @@ async function refresh({ counters: { shared }, here, monthAt, now }: Parts, one:
 const unlimited: Usage = { countedBy: 'client', rates: [], quotas: [] }
 
 interface UsageOptions {
-  /** Returns the limits and usage of the caller. If omitted, there are no limits. */
+  /** Returns the caller's limits and usage. If omitted, there are no limits. */
   limiter?: { usage: (request: FastifyRequest) => Promise<Usage> }
 }
 
-/** Serves GET /api/usage: the limits and usage of the caller, for every valid token. The call itself is not counted. */
+/** Serves GET /api/usage: the caller's limits and usage, for any valid token. The request itself is not counted. */
 export const usageRoute: FastifyPluginAsyncTypebox<UsageOptions> = async (app, { limiter }) => {
   const about = {
     tags: ['limits'],

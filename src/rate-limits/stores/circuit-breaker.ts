@@ -1,4 +1,4 @@
-/** Thrown immediately, without calling the store, while the store is down. */
+/** Thrown immediately, without a call to the store, while the store is down. */
 export class StoreDown extends Error {
   override name = 'StoreDown'
 }

@@ -1,4 +1,4 @@
-/** The result of the batch that contained a call, and the zero-based position of the call in the batch. */
+/** The result of the batch that contains a call, and the call's zero-based position in the batch. */
 export interface Coalesced<T> {
   result: T
   index: number
@@ -11,8 +11,8 @@ interface Waiting<T> {
 }
 
 /**
- * Coalesces calls for the same key: calls that arrive while a request for the key is in flight are counted by the next
- * request. The store handles one request per key at a time, regardless of how many calls a client makes.
+ * Coalesces calls for the same key: the next request counts all calls that arrive while a request for the key is in flight.
+ * The store handles one request per key at a time, regardless of the number of calls.
  */
 export function inBatches<T>(run: (key: string, calls: number) => Promise<T>): (key: string) => Promise<Coalesced<T>> {
   const pending = new Map<string, Waiting<T>[]>()

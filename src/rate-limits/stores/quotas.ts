@@ -6,15 +6,15 @@ import { inBatches } from './coalesce.ts'
 /** The number of calls for a key in a period. */
 export type QuotaUse = [key: string, period: string, calls: number]
 
-/** Monthly usage in the database; exact for any number of processes. */
+/** Monthly usage stored in the database; exact for any number of processes. */
 export interface QuotaUses {
   /** Atomically counts a call unless the limit is reached; `used` is the resulting total. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>
   back: (key: string, period: string) => Promise<void>
   look: (key: string, period: string) => number | Promise<number>
-  /** Adds uses and returns the resulting totals in the same order. */
+  /** Adds uses; returns the resulting totals in the same order. */
   add: (uses: readonly QuotaUse[]) => Promise<number[]>
-  /** Raises each total to at least the given value, which a different counter has reached. */
+  /** Raises each total to at least the given value, which another counter has reached. */
   raise: (uses: readonly QuotaUse[]) => Promise<void>
 }
 
@@ -23,7 +23,7 @@ interface Row {
   granted: number
 }
 
-/** The cast gives the parameter a type; without a type, it would not be compared as a number. */
+/** The cast gives the parameter a type; otherwise, it would not be compared as a number. */
 const number = sql`cast(${0} as integer)`
 
 /**

@@ -4,7 +4,7 @@ import type { RedisCounters } from './redis.ts'
 
 export interface RedisQuotasOptions {
   redis: RedisCounters
-  /** Durable copy of the usage. While Redis is down, it also does the counting. */
+  /** Durable copy of the usage; also does the counting while Redis is down. */
   record: QuotaUses
   later: (ms: number, run: () => void) => () => void
   onError: (error: unknown) => void
@@ -12,7 +12,7 @@ export interface RedisQuotasOptions {
   maxKeys?: number
 }
 
-/** The most recent usage of a key in a period that Redis reported to this process. */
+/** The latest usage that Redis has reported to this process for a key and a period. */
 interface SeenUsage {
   key: string
   period: string
@@ -22,15 +22,15 @@ interface SeenUsage {
 }
 
 const saveEveryMs = 1_000
-/** Longer than any month, so that a count does not expire before its period ends. */
+/** Longer than any month, so that no count expires before its period ends. */
 const retentionMs = 40 * 86_400_000
 const nameOf = (key: string, period: string) => `${key} ${period}`
 
 /**
- * Counts quota usage in Redis; every second, each process saves the most recent values it has seen to the database. If Redis
- * has no value for a key, counting continues from the saved value. While Redis is down, the database counts. When Redis is
- * available again, with or without its data, the next `take` call for each key raises the Redis count to the database's
- * count.
+ * Counts quota usage in Redis. Every second, each process saves the latest values it has seen to the database. If Redis has
+ * no value for a key, counting continues from the saved value. While Redis is down, the database counts. Once Redis is
+ * available again, with or without its data, the next `take` call for each key raises the count in Redis to the count in the
+ * database.
  */
 export function redisQuotas(options: RedisQuotasOptions) {
   const { redis, record } = options
@@ -50,7 +50,7 @@ export function redisQuotas(options: RedisQuotasOptions) {
   })
   const takeFromRecord: QuotaUses['take'] = async (key, period, limit) => {
     await cache.saveOne(key, period)
-    // The key becomes stale even if the call fails: the response may have been lost after the call was counted.
+    // The key becomes stale even if the call fails, because the database may have counted it before the response was lost.
     return record.take(key, period, limit).finally(() => staleKeys.add(nameOf(key, period)))
   }
   const quotas: Pick<QuotaUses, 'take' | 'back' | 'look'> = {
@@ -74,7 +74,7 @@ export function redisQuotas(options: RedisQuotasOptions) {
   return { quotas, close: cache.close }
 }
 
-/** Tracks keys that the database counted while Redis was down, until Redis is up to date again. */
+/** Tracks the keys that the database counted while Redis was down, until Redis has caught up. */
 function countedElsewhere({ maxKeys = 50_000 }: RedisQuotasOptions) {
   const names = new Set<string>()
   const add = (name: string) => {
@@ -84,7 +84,7 @@ function countedElsewhere({ maxKeys = 50_000 }: RedisQuotasOptions) {
   return {
     add,
     has: (name: string) => names.has(name),
-    /** Removes the key before the update, so that calls counted during the update add the key again. */
+    /** Removes the key before the update: if the database counts calls during the update, they add the key again. */
     catchUp: async <T>(name: string, update: () => Promise<T>): Promise<T> => {
       names.delete(name)
       try {
@@ -97,7 +97,7 @@ function countedElsewhere({ maxKeys = 50_000 }: RedisQuotasOptions) {
   }
 }
 
-/** Caches the most recent usage of each key and saves it within a second. */
+/** Caches the latest usage of each key, and saves it within a second. */
 function usageCache({ record, later, onError, maxKeys = 50_000 }: RedisQuotasOptions) {
   const seen = new Map<string, SeenUsage>()
   let cancel: (() => void) | null = null

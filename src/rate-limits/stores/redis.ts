@@ -7,8 +7,8 @@ export interface RedisCounters {
   /** Fixed windows, implemented by rate-limiter-flexible. */
   limiter: WindowCounter
   /**
-   * Atomically takes calls from a quota and returns the resulting usage and the number of calls granted. If Redis has no
-   * value for the key, its data may be lost: returns null, unless `floor` gives a minimum usage.
+   * Atomically takes calls from a quota; returns the resulting usage and the number of calls granted. If Redis has no value
+   * for the key, which may mean that its data was lost, returns null unless `floor` specifies a minimum usage.
    */
   takeQuota: (key: string, request: QuotaRequest, floor?: number) => Promise<{ used: number; granted: number } | null>
   backQuota: (key: string) => Promise<number>
@@ -25,7 +25,7 @@ export interface QuotaRequest {
 
 export interface RedisOptions {
   url: string
-  /** The timeout for a command, after which Redis is considered down. */
+  /** The timeout for a command; after a timeout, Redis is considered down. */
   timeoutMs?: number
   later: (ms: number, run: () => void) => () => void
   /** Called when Redis stops responding; `onUp` is called when Redis responds again. */
@@ -56,7 +56,7 @@ type Scripted = Redis & {
   plinthBack: (key: string) => Promise<number>
 }
 
-/** Connects in the background and reconnects if the connection ends. The client library is loaded on demand. */
+/** Connects in the background, and reconnects if the connection ends. Loads the client library on demand. */
 export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   const { url, timeoutMs = usualTimeoutMs, later, onDown, onUp } = options
   const [{ Redis }, { RateLimiterRedis }] = await Promise.all([import('ioredis'), import('rate-limiter-flexible')])
@@ -69,7 +69,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
   const gate = breaker({ timeoutMs, probe: () => redis.ping(), later, onDown, onUp })
-  // Connection errors are reported by the command that fails.
+  // The failing command reports connection errors.
   redis.on('error', () => {})
   await connected(redis, later)
   const limiter = new RateLimiterRedis({
@@ -96,7 +96,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
   }
 }
 
-/** Waits briefly for the first connection; the service also starts without Redis. */
+/** Waits briefly for the first connection; the service can also start without Redis. */
 async function connected(redis: Redis, later: RedisOptions['later']): Promise<void> {
   await new Promise<void>((resolve) => {
     const giveUp = later(maxRetryMs, resolve)

@@ -3,7 +3,7 @@ import type { Database, Prepared } from '../../storage/database.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 import { inBatches } from './coalesce.ts'
 
-/** A current window: its count and its end. */
+/** A window that has not ended, with its count and end. */
 export interface OpenWindow {
   used: number
   endsAtMs: number
@@ -28,10 +28,13 @@ interface Counted {
   msBeforeNext: number
 }
 
-/** More than any window can count. The caller compares the count with the limit, because each key has its own limit. */
+/**
+ * A number of calls that no window can reach. The caller compares the count with the limit, because each key has its own
+ * limit.
+ */
 export const uncountable = 2_000_000_000
 
-/** Implements windows with a rate-limiter-flexible limiter. Concurrent calls for a key in this process are coalesced. */
+/** Implements windows with a rate-limiter-flexible limiter. Coalesces this process's concurrent calls for the same key. */
 export function windowsOf(limiter: WindowCounter, now: () => number): LimitWindows {
   const opened = ({ consumedPoints, msBeforeNext }: Counted): OpenWindow => ({
     used: consumedPoints,
@@ -53,7 +56,7 @@ export function windowsOf(limiter: WindowCounter, now: () => number): LimitWindo
   }
 }
 
-/** Implements windows in the database, with the counter that suits its engine. */
+/** Implements windows in the database, with the appropriate counter for its engine. */
 export async function windowsIn(db: Database, now: () => number): Promise<LimitWindows> {
   if (db.engine.name === 'sqlite') return windowsOf(rowLimiter(db, now), now)
   const { RateLimiterPostgres } = await import('rate-limiter-flexible')
@@ -79,7 +82,7 @@ interface Row {
   expire: number
 }
 
-/** Creates a counter for the embedded database; rate-limiter-flexible does not support its single writer. */
+/** Creates a counter for the embedded database, because rate-limiter-flexible does not support its single writer. */
 function rowLimiter(db: Database, now: () => number): WindowCounter {
   const text = sql<Row>`
     insert into limit_windows (key, points, expire) values (${''}, ${0}, ${0})
