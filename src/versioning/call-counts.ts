@@ -2,7 +2,7 @@ import type { Database } from '../storage/database.ts'
 import { batched } from '../storage/request-counts.ts'
 import { sweepBelow } from '../storage/sweep.ts'
 
-/** A client's calls to a version; `clientId` is null for calls without a valid token. */
+/** The number of a client's calls to a version; `clientId` is null for calls without a valid token. */
 export interface VersionCalls {
   version: string
   clientId: string | null
@@ -14,7 +14,7 @@ export interface VersionCalls {
 export interface VersionCallCounter {
   /** Counts a call in memory; the count is saved later. */
   count: (version: string, clientId: string | null) => void
-  /** Saves all counts so far. */
+  /** Saves all counts collected so far. */
   flush: () => Promise<void>
   /** Saves the remaining counts and stops. */
   close: () => Promise<void>
@@ -32,8 +32,8 @@ interface Counted {
 }
 
 /**
- * Counts calls to deprecated versions in memory and saves the counts in batches. Each key joins the version and the client
- * with a space, which version names never contain.
+ * Counts calls to deprecated versions in memory, and saves the counts in batches. Each key joins a version and a client with
+ * a space, which version names never contain.
  */
 export function versionCallCounter({ db, now, onError }: VersionCallOptions): VersionCallCounter {
   const { add, flush, close } = batched<Counted>({
@@ -66,7 +66,7 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
         .onConflict((conflict) =>
           conflict.columns(['version', 'clientId']).doUpdateSet((row) => ({
             calls: row('versionCalls.calls', '+', row.ref('excluded.calls')),
-            // The node that writes last may have counted earlier calls.
+            // The node that writes last may have counted only earlier calls.
             lastCallAt: row
               .case()
               .when('versionCalls.lastCallAt', '>', row.ref('excluded.lastCallAt'))
@@ -80,10 +80,10 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
   })
 }
 
-/** Nobody would read a longer list; operators can query the table for the full list. */
+/** Longer lists would not be read; operators can query the table for the full list. */
 const maxListed = 1_000
 
-/** Returns the callers of each of the versions, most recent first; at most 1,000 per version. */
+/** Returns the callers of each version, most recent first, with at most 1,000 callers per version. */
 export async function readVersionCalls({ read }: Database, versions: readonly string[]): Promise<VersionCalls[]> {
   const calls = read.selectFrom('versionCalls').selectAll().orderBy('lastCallAt', 'desc').orderBy('clientId', 'desc')
   const found = await Promise.all(

@@ -4,12 +4,12 @@ import { addLink } from '../http/headers/vary.ts'
 import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
 
 export interface DeprecationOptions {
-  /** All versions with their lifecycle status. If none of them is deprecated, the policy adds no hook. */
+  /** All versions with their lifecycle status. If none of the versions is deprecated, the policy adds no hook. */
   lives: readonly VersionStatus[]
 }
 
 /**
- * Announces the deprecation of a version in each of its responses: `Deprecation` (RFC 9745, or `true` as required by the v1
+ * Announces a version's deprecation in each of its responses: `Deprecation` (RFC 9745, or `true` as required by the v1
  * contract), `Sunset` (RFC 8594) and a `Link` to the same path in the successor (RFC 5829).
  */
 export const deprecation = fastifyPlugin<DeprecationOptions>(

@@ -5,8 +5,8 @@ import { announceDeprecation } from './deprecation.ts'
 import { successorLink, successorPath, type VersionStatus, versionMatcher } from './version-of-path.ts'
 
 /**
- * Responds with 410 to every request to a retired version, regardless of its method and caller, with a Link to the same path
- * in the successor (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
+ * Responds with 410 to every request to a retired version, regardless of the method and the caller, with a Link to the same
+ * path in the successor (RFC 9110 §15.5.11). Runs after `requestIntegrity`, which rejects ambiguous requests.
  */
 export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
   async (app, { lives }) => {
@@ -18,7 +18,7 @@ export const retirement = fastifyPlugin<{ lives: readonly VersionStatus[] }>(
 )
 
 /**
- * Returns a function that converts a request target in a retired version to a problem; undefined if no version is retired.
+ * Returns a function that returns the problem for a request target in a retired version; undefined if no version is retired.
  */
 export function retiredProblem(lives: readonly VersionStatus[]): ((target: string) => Problem | undefined) | undefined {
   const matchVersion = versionMatcher(lives, 'retired')
@@ -34,7 +34,7 @@ function refusal({ version, successor }: VersionStatus, path: string | null): Pr
   return new Problem('VERSION_RETIRED', detail, { headers: path === null ? {} : { link: successorLink(path) } })
 }
 
-/** Applies the version policies to requests that the router could not parse. */
+/** Returns a function that applies the version policies to requests that the router could not parse. */
 export function versionRefusals(lives: readonly VersionStatus[]) {
   const [deprecated, gone] = [announceDeprecation(lives), retiredProblem(lives)]
   return (request: FastifyRequest, reply: FastifyReply): Problem | undefined => {

@@ -4,7 +4,7 @@ import { Fields } from '../http/pagination.ts'
 import { partialSchema } from '../http/partial-schema.ts'
 import type { VersionStatus } from './version-of-path.ts'
 
-/** A client's number of calls to a version, and the time of its last call. */
+/** The number of a client's calls to a version, and the time of the last call. */
 export interface Calls {
   version: string
   /** Null for calls without a valid token. */
@@ -47,7 +47,7 @@ const VersionView = partialSchema(
   }),
 )
 
-/** Serves GET /api/versions: the lifecycle of each version, and the remaining callers of deprecated and retired versions. */
+/** Serves GET /api/versions: each version's lifecycle, and the remaining callers of deprecated and retired versions. */
 export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async (app, options) => {
   const about = { tags: ['administration'], operationId: 'listVersions', summary: 'List the API versions' }
   const querystring = Type.Object({
@@ -60,14 +60,14 @@ export const versionList: FastifyPluginAsyncTypebox<VersionListOptions> = async 
 
 const withoutVersion = ({ clientId, calls, lastCallAt }: Calls) => ({ clientId, calls, lastCallAt })
 
-/** Returns each version with its callers, omitting members that are null. */
+/** Returns each version with its callers; omits null members. */
 export function versionViews(lives: readonly VersionStatus[], calls: readonly Calls[]) {
   return lives.map(({ version, status, deprecatedAt, sunsetAt, successor }) => ({
     ...{ version, status },
     ...(deprecatedAt !== null && { deprecatedAt }),
     ...(sunsetAt !== null && { sunsetAt }),
     ...(successor !== null && { successor }),
-    // No callers are listed for a version that became active again.
+    // A version that is active again has no callers listed.
     clients: status === 'active' ? [] : calls.filter((one) => one.version === version).map(withoutVersion),
   }))
 }

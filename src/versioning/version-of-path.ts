@@ -3,7 +3,7 @@ export interface VersionStatus {
   /** The version name, such as `v1`, which is also the path prefix. */
   version: string
   status: 'active' | 'deprecated' | 'retired'
-  /** Fixed-width ISO timestamp; set for deprecated versions, and for retired versions that were deprecated before. */
+  /** Fixed-width ISO timestamp; set for deprecated versions, and for retired versions that were deprecated first. */
   deprecatedAt: string | null
   /** The earliest time at which the version may be retired. */
   sunsetAt: string | null
@@ -11,7 +11,7 @@ export interface VersionStatus {
   successor: string | null
   /** The format of the Deprecation header. */
   deprecation: 'true' | 'date'
-  /** First path segments at which the version is also served without its prefix. */
+  /** First path segments under which the version is also served without its prefix. */
   bare: readonly string[]
 }
 
@@ -21,15 +21,15 @@ interface VersionMatch {
   path: string
 }
 
-/** Finds the version with a given status to which a request target belongs. */
+/** Finds the version with the matcher's status to which a request target belongs. */
 type VersionMatcher = (target: string) => VersionMatch | undefined
 
 /**
- * Matches the origin (RFC 9112 §3.2.2), first segment and rest of a request target. The path ends where the router ends it.
+ * Matches the origin (RFC 9112 §3.2.2), first segment and rest of a request target; ends the path where the router ends it.
  */
 const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 
-/** Builds a matcher for the versions with a given status; undefined if there are none. */
+/** Returns a matcher for the versions with a given status; undefined if there are none. */
 export function versionMatcher(
   lives: readonly VersionStatus[],
   status: VersionStatus['status'],
@@ -66,5 +66,5 @@ const asReference = (path: string): string =>
 export const successorPath = ({ life: { successor }, path }: VersionMatch): string | null =>
   successor === null ? null : asReference(`/${successor}${path}`)
 
-/** Returns the Link to a version's successor (RFC 5829 §3.3). */
+/** Returns the Link field value that refers to a version's successor (RFC 5829 §3.3). */
 export const successorLink = (path: string): string => `<${path}>; rel="successor-version"`
