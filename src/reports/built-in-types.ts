@@ -1,6 +1,8 @@
 import type { ReportKind } from './report-types.ts'
 
-/** Attempts to deliver events, including other clients' events, to the requester's webhooks and one-off callback URLs. */
+/**
+ * Attempts to deliver events to the requester's webhooks and one-off callback URLs; the events may belong to other clients.
+ */
 export const deliveries: ReportKind = {
   name: 'deliveries',
   title: 'Webhook deliveries',
@@ -32,7 +34,7 @@ export const deliveries: ReportKind = {
   owned: { client: 'deliveries.owner_client', subject: 'deliveries.owner_subject', adminSeesAll: false },
 }
 
-/** Requests per client and day. A client sees its own requests; `admin` sees all of them. */
+/** Requests per client and day. A client sees only its own requests; `admin` sees all of them. */
 export const activity: ReportKind = {
   name: 'activity',
   title: 'Activity',

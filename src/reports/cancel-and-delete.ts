@@ -34,8 +34,8 @@ export async function cancel(
 }
 
 /**
- * Deletes a task and its result; an unfinished task is cancelled first. Throws PRECONDITION_FAILED. The result is marked as
- * expired before its file is removed; after a crash between the two, the sweep removes the rest.
+ * Deletes a task and its result; cancels an unfinished task first. Throws PRECONDITION_FAILED. The result is marked as
+ * expired before its file is removed; after a crash between the two steps, the sweep removes the rest.
  */
 export async function deleteTask(
   transitions: Transitions & { results: ResultStore },

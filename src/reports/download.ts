@@ -31,7 +31,7 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
   if (headers['if-match'] !== undefined && !matchesTag(headers['if-match'], etag, 'strong')) {
     throw new Problem('PRECONDITION_FAILED', "The result's ETag does not match If-Match")
   }
-  // For HEAD, an empty stream: for an empty body, the framework would set Content-Length to 0.
+  // For HEAD, an empty stream, because the framework would set Content-Length to 0 for an empty body.
   const nothing = () => (method === 'HEAD' ? Readable.from([]) : undefined)
   if (headers['if-none-match'] !== undefined && matchesTag(headers['if-none-match'], etag, 'weak')) {
     return reply.code(304).header('etag', etag).send(nothing())
@@ -45,7 +45,7 @@ export async function download(options: DownloadOptions, task: Task, request: Fa
     .send(content)
 }
 
-/** Opens the result for as long as the response is open: when the response ends, reading stops and the slot is released. */
+/** Opens the result for the duration of the response; when the response ends, reading stops and the slot is released. */
 async function opened(
   { results, downloads }: DownloadOptions,
   resultKey: string,
@@ -102,8 +102,8 @@ function resultHeaders(task: Completed, etag: string, range: ByteRange | undefin
 const singleRange = /^bytes=[\t ]*(\d*)-(\d*)[\t ]*$/i
 
 /**
- * Parses a Range header (RFC 9110 §14.1.2). Returns undefined for the whole result: if the header is missing, or contains
- * another unit, multiple ranges or a malformed value, all of which may be ignored.
+ * Parses a Range header (RFC 9110 §14.1.2). Returns undefined for the whole result if the header is missing or malformed,
+ * has an unknown unit, or contains multiple ranges; the RFC allows servers to ignore such headers.
  */
 export function rangeOf(header: string | undefined, sizeBytes: number): ByteRange | 'unsatisfiable' | undefined {
   const found = singleRange.exec(header ?? '')

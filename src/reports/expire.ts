@@ -9,13 +9,13 @@ export interface ExpireOptions {
   now: () => number
   /** How long a finished task's record is retained, in seconds. */
   taskSeconds: number
-  /** Receives the errors that prevented a result from being removed. */
+  /** Called with each error that prevents a result from being removed. */
   onError: (error: unknown) => void
 }
 
 /** Maximum rows per transaction. */
 export const pageRows = 500
-/** Maximum pages per run, so that other sweeps get to run. */
+/** Maximum pages per run, so that other sweeps also get to run. */
 const maxPages = 20
 /** Maximum number of files removed concurrently. */
 const atOnce = 10
@@ -29,8 +29,8 @@ interface Over {
 type Position = Pick<Over, 'id' | 'at'>
 
 /**
- * A removal of files or records: reads its rows page by page, ordered by `at` and `id`, and updates or deletes the rows
- * whose file was removed.
+ * One kind of removal: `page` reads expired rows in order of `at` and `id`, and `commit` updates or deletes the rows whose
+ * files have been removed.
  */
 interface Removal {
   page: (after: Position) => Promise<Over[]>
@@ -40,9 +40,9 @@ interface Removal {
 const start: Position = { at: '', id: '' }
 
 /**
- * Returns a sweep that removes expired results and the records of tasks that ended long ago; the sweep resolves to the
- * number of results and records removed. A file that cannot be removed is reported and skipped, and retried after the sweep
- * has reached the end.
+ * Returns a sweep that removes expired results, and records of tasks that ended long ago. The sweep resolves to the number
+ * of results and records removed. If a file cannot be removed, the sweep reports the error, skips the file, and retries it
+ * after reaching the end.
  */
 export function expireReports(options: ExpireOptions): () => Promise<number> {
   const walks = [walk(options, results(options)), walk(options, records(options))]

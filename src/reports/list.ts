@@ -81,7 +81,7 @@ function tasksOf(
     tasks = tasks.where(sql<boolean>`(created_at, id) ${backwards ? sql`>` : sql`<`} (${after[0]}, ${after[1]})`)
   }
   const page = tasks.orderBy('createdAt', order).orderBy('id', order).limit(limit)
-  // No index covers the format: if few tasks match, the query reads all the others as well.
+  // Filtering by format cannot use an index: if few tasks match, the query reads all other tasks as well.
   return filters.format === undefined
     ? page.execute()
     : store.db.scan(page.where(store.db.engine.interruptible('tasks')), requester)

@@ -15,11 +15,11 @@ import {
 const Text = Line(0, 300)
 const List = Type.Array(Text, { maxItems: 50 })
 /**
- * Also accepts comma-separated names, which are not documented because generated clients handle a single type more easily.
+ * Also accepts comma-separated names. These are not documented, because generated clients handle a single type more easily.
  */
 const Names = Type.Union([List, Text], documentedAs(List))
 
-/** Parameters that narrow a report; each report type accepts some of them. */
+/** Parameters that restrict a report; each report type accepts some of them. */
 export const ReportParameters = Type.Object({
   from: Type.Optional(Type.String({ maxLength: 40, description: 'Only rows from this day or instant on' })),
   to: Type.Optional(Type.String({ maxLength: 40, description: 'Only rows before this day or instant' })),
@@ -69,7 +69,7 @@ export function checkParameters(
 
 type Reject = (field: string, message: string) => void
 
-/** Converts comma-separated names, as in a query, to an array; returns an array unchanged. */
+/** Splits comma-separated names into an array; trims names and omits empty ones. */
 const listOf = (names: string | string[]): string[] =>
   (typeof names === 'string' ? names.split(',') : names).map((name) => name.trim()).filter((name) => name !== '')
 

@@ -8,7 +8,7 @@ import { caseFold } from '../storage/rows/page-query.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../storage/snapshots/long-read.ts'
 import type { ReportColumn } from './formats/format.ts'
 
-/** A condition that report requests may use; `column` is an SQL expression. */
+/** A condition that a report request may contain; `column` is an SQL expression. */
 export interface ReportFilter {
   name: string
   type: 'string' | 'number' | 'boolean'
@@ -16,30 +16,34 @@ export interface ReportFilter {
   op: '=' | '>=' | '<=' | '>' | '<'
   /** Whether the column holds case-folded text. */
   folded: boolean
-  /** For a decimal, whose `column` is an integer without the decimal point and whose type is `string`: its format. */
+  /**
+   * The decimal's format, for a decimal whose `type` is `string` and whose `column` is an integer without the decimal point.
+   */
   decimal?: DecimalForm
 }
 
 /**
- * A report type as data, from which a thread can derive everything it needs to read the rows. `sql` and `column` are SQL
- * expressions, and `from` is the SQL after that keyword; all of them are written by developers, never by a client.
+ * A report type as plain data that contains everything a thread needs to read the rows. `sql` and `column` are SQL
+ * expressions, and `from` is the text of the FROM clause; all SQL is written by developers, never by a client.
  */
 export interface ReportKind {
   name: string
-  /** The heading of documents; default: the name. */
+  /** The heading in documents; default: the name. */
   title?: string
-  /** The scope required to read the same rows elsewhere, if any, so that a report cannot bypass it. */
+  /** The scope required for the report, which is the scope required to read the same rows elsewhere; null for none. */
   scope: string | null
   columns: readonly (ReportColumn & { sql: string })[]
   from: string
-  /** SQL expressions that together identify a row and determine the order; backed by an index. None is ever null. */
+  /** SQL expressions, never null, that together identify a row and determine the order; backed by an index. */
   key: readonly string[]
   /** The column bounded by `from` and `to`: an instant or a date, as text. */
   time?: { column: string; type: 'instant' | 'date' }
   filters?: readonly ReportFilter[]
   /** Fields to sort by, with their SQL expressions, each backed by an index. */
   sorts?: Readonly<Record<string, string>>
-  /** Owner columns: other owners' rows are omitted, except for scope `admin` if `adminSeesAll`. */
+  /**
+   * Owner columns. Rows of other owners are omitted, unless `adminSeesAll` is set and the requester has the scope `admin`.
+   */
   owned?: { client: string; subject?: string; adminSeesAll: boolean }
 }
 
@@ -71,7 +75,7 @@ export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): Rep
 export const readOf = (db: Database, kind: ReportKind, query: ReportQuery, viewer: ReportRequester): LongRead =>
   longRead(db, queryOf(kind, query, viewer))
 
-/** Counts at most `max` rows of a report; if few rows match its filters, the query reads all of them. */
+/** Counts a report's rows, up to `max`; if few rows match its filters, the query reads all rows. */
 export async function countUpTo(
   db: Database,
   kind: ReportKind,
@@ -137,7 +141,7 @@ function operandOf({ name, folded, decimal }: ReportFilter, value: FilterValue):
   if (decimal) {
     const parsed = parseFilterDecimal(value, decimal)
     if ('error' in parsed) throw new Problem('VALIDATION_ERROR', `The filter ${name} ${parsed.error}`)
-    // As text, because on PostgreSQL a report's values are settings, which can otherwise only be doubles.
+    // As text, because on PostgreSQL a report's values are passed as settings, whose only numeric type is double.
     return sql`cast(${String(wideInteger(parsed.value))} as bigint)`
   }
   // Booleans are stored as 1 or 0.

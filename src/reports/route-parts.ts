@@ -23,11 +23,11 @@ export interface ReportsOptions {
   random: RandomBytes
   /** How long a task is retained after it ends, in seconds. */
   taskSeconds: number
-  /** Limits concurrent downloads; default: no limit. */
+  /** Limits concurrent downloads. If omitted, there is no limit. */
   downloads?: SlotLimiter
-  /** Lets requests wait for a task to change; without it, requests do not wait. */
+  /** Lets requests wait for a task to change. If omitted, requests do not wait. */
   watch?: TaskWatch
-  /** Checks whether a request's `webhookUrl` may be called; without it, every address is accepted. */
+  /** Checks whether a request's `webhookUrl` may be called. If omitted, every address is accepted. */
   checkCallback?: (url: string) => Promise<{ ok: true } | { ok: false; reason: string }>
 }
 

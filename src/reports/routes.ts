@@ -59,7 +59,7 @@ function createRoutes(app: App, options: ReportsOptions): void {
 
 const requestOf = ({ kinds }: ReportsOptions) => reportRequest(kinds.map(({ name }) => name))
 
-/** Creates the requested task and its job, and commits both before the response. */
+/** Creates the requested task and its job, and commits both before responding. */
 async function accept(
   { prefix: versionPrefix }: App,
   options: ReportsOptions,

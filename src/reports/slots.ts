@@ -5,10 +5,10 @@ import { whenAborted } from '../http/server/response-end.ts'
 /** An account: a client and the subject on whose behalf it acts. */
 export type SlotOwner = Pick<Caller, 'clientId' | 'subject'>
 
-/** Which limit was reached: the account's, or this process's. */
+/** The limit that was reached: the account's, or this process's. */
 export type Full = 'account' | 'process'
 
-/** Limits how many long responses of one kind are open at once in this process. */
+/** Limits how many long-lived responses of one kind are open at the same time in this process. */
 export interface SlotLimiter {
   /** Maximum number of responses per account. */
   perAccount: number
@@ -19,7 +19,7 @@ export interface SlotLimiter {
 export const defaultDownloadsPerAccount = 10
 export interface SlotLimiterOptions {
   perAccount: number
-  /** Maximum number of responses for all accounts together: a last resort against a very large number of accounts. */
+  /** Maximum number of responses for all accounts together, as a last resort against a very large number of accounts. */
   inTotal: number
 }
 
@@ -49,7 +49,7 @@ const retryAfter = { 'retry-after': '5' }
 
 /**
  * Takes a slot for a request. Throws RATE_LIMIT_EXCEEDED if the account's limit is reached, or SERVICE_UNAVAILABLE if the
- * process's limit is. `what` is the plural noun for the responses.
+ * process's limit is reached. `what` is the plural noun for the responses in the error message.
  */
 export function acquireSlot(slotLimiter: SlotLimiter, account: SlotOwner, until: AbortSignal, what: string): void {
   const full = slotLimiter.take(account, until)

@@ -21,9 +21,7 @@ export const maxAttempts = 3
 const progressEveryMs = 1_000
 const unfinished = ['pending', 'in_progress'] as const
 
-/**
- * Starts an attempt and counts it. Returns undefined if the task is finished, no longer exists, or has no attempts left.
- */
+/** Starts and counts an attempt. Returns undefined if the task has finished, no longer exists, or has no attempts left. */
 export function begin({ db, now }: Transitions, taskId: string): Promise<Task | undefined> {
   const at = iso(now())
   return db.write((tx) =>
@@ -43,7 +41,7 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
   )
 }
 
-/** Stops counting an attempt that a shutdown cut short, unless the next attempt has already started. */
+/** Decrements the attempt count if a shutdown cut this attempt short, unless the next attempt has already started. */
 export async function requeue({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
   const at = iso(now())
   await db.write((tx) =>
@@ -57,7 +55,7 @@ export async function requeue({ db, now }: Transitions, { id, attempts }: Task):
   )
 }
 
-/** Returns a function that stores an attempt's progress: 0 to 99, never decreasing, at most once a second. */
+/** Returns a function that saves an attempt's progress: from 0 to 99, never decreasing, at most once per second. */
 export function progressOf({ db, now }: Transitions, { id, attempts, progress }: Task) {
   let saved = progress
   let savedMs = now()
@@ -79,7 +77,7 @@ export function progressOf({ db, now }: Transitions, { id, attempts, progress }:
   }
 }
 
-/** Whether this attempt is still current: the task may have been cancelled, deleted or taken over. */
+/** Returns whether this attempt is still current; the task may have been cancelled, deleted or taken over. */
 export async function isCurrent({ db }: Transitions, { id, attempts }: Task): Promise<boolean> {
   const found = await db.read
     .selectFrom('tasks')
@@ -100,8 +98,8 @@ export type Ending =
     >)
 
 /**
- * Finishes a task, records its event and finishes its job in one transaction. Returns false if the task has already ended
- * or no longer exists; then only the job is finished. Throws `LeaseLost` if another worker holds the job.
+ * Finishes a task, records its event and finishes its job in one transaction. If the task has already ended or no longer
+ * exists, finishes only the job and returns false. Throws `LeaseLost` if another worker holds the job.
  */
 export function finish(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
   return transitions.db.write(async (tx) => {

@@ -21,7 +21,7 @@ export interface NewTask {
   retryOf?: string
 }
 
-/** Adds a pending task and its job in the caller's transaction. Throws like `nextPosition`. */
+/** Adds a pending task and its job in the caller's transaction. Throws the same errors as `nextPosition`. */
 export async function createTask(tx: Queryable, queue: Queue, task: NewTask, owner: Caller, at: string): Promise<Task> {
   const { clientId, subject, scopes } = owner
   const turn = await nextPosition(tx, clientId)
@@ -46,12 +46,14 @@ export interface TaskStore {
   taskSeconds: number
 }
 
-/** Returns the expiry limit: tasks that ended at or before it count as deleted, even before a sweep removes them. */
+/**
+ * Returns the expiry limit: tasks that ended at this instant or earlier count as deleted, even before a sweep removes them.
+ */
 export const lastEndOver = ({ now, taskSeconds }: Omit<TaskStore, 'db'>): string => iso(now() - taskSeconds * 1_000)
 
 const idForm = /^tsk_[A-Za-z0-9_-]{22}$/
 
-/** Returns the caller's task, or any task for scope `admin`; undefined for a missing task and for any other caller. */
+/** Returns the task if the caller owns it or has the scope `admin`; otherwise undefined. */
 export async function findTask(store: TaskStore, id: string, caller: Caller): Promise<Task | undefined> {
   if (!idForm.test(id)) return undefined
   const task = await readTask(store, id)
@@ -68,7 +70,7 @@ export async function readTask(store: TaskStore, id: string): Promise<Task | und
 const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
   scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
 
-/** Returns the states of those tasks among `ids` that exist. */
+/** Returns the states of the tasks with these ids, omitting tasks that do not exist. */
 export const taskStates = (db: Database) => async (ids: string[]) => {
   const rows = await db.read.selectFrom('tasks').select(['id', 'revision', 'status']).where('id', 'in', ids).execute()
   return new Map(rows.map((row) => [row.id, { revision: row.revision, isFinished: isFinished(row) }]))
@@ -78,7 +80,7 @@ export const isFinished = ({ status }: Pick<Task, 'status'>): boolean => status 
 
 const maxPollSeconds = 15
 
-/** Returns the recommended polling interval in seconds: 1 for a new task, 15 for a task that is a minute old. */
+/** Returns the recommended polling interval in seconds: 1 for a new task, rising to 15 for a task that is a minute old. */
 export function pollSeconds({ createdAt }: Task, nowMs: number): number {
   const ageSeconds = (nowMs - Date.parse(createdAt)) / 1_000
   return Math.min(Math.max(Math.ceil(ageSeconds / 4), 1), maxPollSeconds)
@@ -89,14 +91,14 @@ const pathOf = ({ versionPrefix, id }: Task, part = '') => `${versionPrefix}/api
 export const statusPath = (task: Task): string => pathOf(task, '/status')
 const resultPath = (task: Task): string => pathOf(task, '/download')
 
-/** The payload of a task-finished event: the contract's three fields and nothing else. */
+/** The payload of a task-finished event: exactly the contract's three fields. */
 export const taskOutcome = (task: Task) => ({
   taskId: task.id,
   status: task.status,
   ...(task.status === 'completed' && { resultUrl: resultPath(task) }),
 })
 
-/** Returns a task's representation, without absent values and with the columns used to compute its validators. */
+/** Returns a task's representation without null values, together with the columns used to compute its validators. */
 export function taskView(task: Task): Static<typeof TaskView> & Versioned {
   const { reportType, format, retryOf, progress, createdAt, startedAt, completedAt, expiresAt, attempts } = task
   const { errorCode, errorMessage, rowCount, sizeBytes, revision, sharesSecond, updatedAt } = task
@@ -112,7 +114,7 @@ export function taskView(task: Task): Static<typeof TaskView> & Versioned {
   return Object.fromEntries(Object.entries(view).filter(([, value]) => value !== null)) as never
 }
 
-/** Returns the parameters from the task's request. */
+/** Returns the parameters of the request that created the task. */
 export const queryOf = ({ parameters }: Pick<Task, 'parameters'>): ReportQuery =>
   parameters ? JSON.parse(parameters) : {}
 

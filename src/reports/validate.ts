@@ -10,14 +10,16 @@ import type { ReportsOptions } from './route-parts.ts'
 import type { ReportRequest } from './schemas.ts'
 import type { NewTask } from './tasks.ts'
 
-/** What a report request is validated against, apart from its body. */
+/** The context in which a report request is validated. */
 export interface RequestContext {
   owner: Caller
   versionPrefix: string
   retryOf?: string
 }
 
-/** Validates a report request and returns its task; throws a `Problem` for every error detectable before the 202. */
+/**
+ * Validates a report request and returns its task. Throws a `Problem` for every error that can be detected before the 202.
+ */
 export async function validateReportRequest(
   options: ReportsOptions,
   body: ReportRequest,

@@ -11,7 +11,7 @@ import { isFinished } from './tasks.ts'
 /** Calls `run` after `ms` milliseconds; returns a function that cancels the timer. */
 export type Later = (ms: number, run: () => void) => () => void
 
-/** The fields of a task's state that decide whether a wait is over. */
+/** The parts of a task's state that decide whether a wait is over. */
 export interface TaskState {
   revision: number
   isFinished: boolean
@@ -19,21 +19,21 @@ export interface TaskState {
 
 /** Lets requests wait for tasks to change. */
 export interface TaskWatch {
-  /** Limits waiting requests: each request holds a slot for as long as its response is open. */
+  /** Limits waiting requests; each request holds a slot for as long as its response is open. */
   slots: SlotLimiter
   /**
-   * Resolves when the task meets the condition or no longer exists, when the time is over, the signal is aborted, or the
+   * Resolves when the task meets the condition or no longer exists, after `ms`, when the signal is aborted, or when the
    * service stops. Returns undefined if the service has already stopped.
    */
   until: (taskId: string, isMet: IsMet, ms: number, signal: AbortSignal) => Promise<void> | undefined
-  /** Ends all current and future waits. */
+  /** Ends all current waits and prevents new ones. */
   close: () => void
 }
 
 export type IsMet = (state: TaskState) => boolean
 
 export interface TaskWatchOptions {
-  /** Returns the states of those tasks among the ids that exist. */
+  /** Returns the states of the tasks with these ids, omitting tasks that do not exist. */
   states: (taskIds: string[]) => Promise<Map<string, TaskState>>
   later: Later
   /** Maximum number of waiting requests per account in this process. */
@@ -46,7 +46,7 @@ interface Waiter {
   resume: () => void
 }
 
-/** Polling interval: one query for all waiters, and none while no one waits. */
+/** Polling interval. A single query serves all waiters; there are no queries while no one waits. */
 export const pollEveryMs = 100
 export const defaultWaitersPerAccount = 20
 export const maxWaiters = 1_000
@@ -109,10 +109,10 @@ export function watchTasks({ states, later, perAccount = defaultWaitersPerAccoun
 }
 
 /**
- * Returns the task. With `Prefer: wait` (RFC 7240 §4.3), waits until the task has finished or the time is over; with
- * If-None-Match, until its next change. Does not wait if the task has finished, or if the client's entity tag shows that it
- * missed a change. If the account or the process has too many waiting requests, the preference is ignored (RFC 7240 §2):
- * the task is returned immediately, without `Preference-Applied`.
+ * Returns the task. With `Prefer: wait` (RFC 7240 §4.3), waits until the task has finished or the time is up; with
+ * If-None-Match, waits only until its next change. Does not wait if the task has finished, or if the client's entity tag
+ * shows that it missed a change. If the account or the process has too many waiting requests, ignores the preference (RFC
+ * 7240 §2): returns the task immediately, without `Preference-Applied`.
  */
 export async function waitForChange(
   task: Task,
@@ -136,13 +136,13 @@ export async function waitForChange(
   return read()
 }
 
-/** Returns the awaited condition: any change if the client sent an entity tag, otherwise the end. */
+/** Returns the condition to wait for: any change if the client sent an entity tag, otherwise the end of the task. */
 function awaited({ revision }: Task, { headers }: FastifyRequest): IsMet {
   if (headers['if-none-match'] === undefined) return ({ isFinished }) => isFinished
   return (state) => state.revision !== revision
 }
 
-/** Whether If-None-Match lists only other revisions; a partial response's tag contains no revision. */
+/** Returns whether If-None-Match lists only other revisions. A partial response's tag contains no revision. */
 function hasMissedChange({ revision }: Task, request: FastifyRequest): boolean {
   const { differs = 'any' } = isNarrowed(request) ? {} : preconditionOf(request, false)
   return differs !== 'any' && !differs.includes(revision)

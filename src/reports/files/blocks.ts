@@ -1,11 +1,12 @@
 const encoder = new TextEncoder()
 
 /**
- * Gathers chunks into blocks of equal size and passes on each full block; the write that fills a block waits for `onFull`.
- * Two blocks alternate: a block is refilled only after the next one has been passed on.
+ * Gathers chunks into blocks of equal size and passes each full block to `onFull`; the write that fills a block waits for
+ * `onFull`. Alternates between two blocks, so a block is refilled only after the next block has been passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {
-  // Two buffers for the whole result: a buffer per chunk would fill memory faster than the garbage collector frees it.
+  // Two buffers for the whole result: one buffer per chunk would fill memory faster than the garbage collector could free
+  // it.
   let block = Buffer.allocUnsafeSlow(blockBytes)
   let spare = Buffer.allocUnsafeSlow(blockBytes)
   let filled = 0
@@ -24,12 +25,12 @@ export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<vo
 
   return {
     write: (chunk: Uint8Array | string) => add(typeof chunk === 'string' ? textFiller(chunk) : byteFiller(chunk)),
-    /** The bytes of the last, incomplete block. */
+    /** Returns the bytes of the last, incomplete block. */
     rest: () => block.subarray(0, filled),
   }
 }
 
-/** Writes the remaining text into a block, without splitting characters. */
+/** Returns a function that writes the remaining text into a block without splitting characters. */
 function textFiller(text: string) {
   let left = text
   return (into: Buffer) => {

@@ -7,7 +7,7 @@ import { checkKey, type ResultStore, type ResultWriter } from './store.ts'
 
 const temporaryForm = /^\..+\.part$/
 const blockBytes = 262_144
-/** Small, because sent buffers stay in memory until a garbage collection, and their size does not trigger one. */
+/** Small, because sent buffers stay in memory until the next garbage collection, and their size does not trigger one. */
 const readBytes = 16_384
 
 /** Stores results in a dedicated folder (0700, files 0600), which it creates. */
@@ -17,7 +17,7 @@ export function folderResults(folder: string): ResultStore {
     checkKey(key)
     return join(folder, key)
   }
-  // No key starts with a dot, so a temporary file can neither be opened as a result nor have the same name as one.
+  // No key starts with a dot, so a temporary file can neither be opened as a result nor conflict with a result's name.
   const temporaryOf = (key: string) => join(folder, `.${key}.part`)
   return {
     create: async (key) => {
@@ -82,22 +82,19 @@ function fileWriter(file: FileHandle, { temporary, path, folder }: Names): Resul
   }
 }
 
-/**
- * Throws if the file has the wrong size, so that a file system that silently lost a write cannot lead to a completed
- * report.
- */
+/** Throws if the file has the wrong size, so that no report is completed after the file system has silently lost a write. */
 async function expectSize(file: FileHandle, sizeBytes: number): Promise<void> {
   const { size } = await file.stat()
   if (size !== sizeBytes) throw new Error(`The file has ${size} bytes, but ${sizeBytes} were written`)
 }
 
-/** Syncs the folder: without that, a new name may not survive a power failure. */
+/** Syncs the folder, because otherwise a new file name may not survive a power failure. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY)
   await handle.sync().finally(() => handle.close())
 }
 
-/** Ignores a missing file, which its writer may have just finished or discarded; rethrows other errors. */
+/** Ignores a missing file, because its writer may have just finished or discarded it; rethrows other errors. */
 function unlessGone(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }

@@ -11,7 +11,7 @@ export interface S3Limits {
   silentMs: number
   /** Maximum connections for requests and uploads. */
   requestSockets: number
-  /** Maximum connections for downloads, each occupied for as long as a client reads. */
+  /** Maximum connections for downloads; each download occupies a connection for as long as the client reads. */
   downloadSockets: number
 }
 
@@ -21,11 +21,11 @@ export const s3Limits: S3Limits = {
 }
 
 export interface S3Clients {
-  /** For uploads of any length: fails if nothing was sent or received for `silentMs`. */
+  /** For uploads of any length; an upload fails if nothing is sent or received for `silentMs`. */
   uploads: S3Client
-  /** For short requests, each with a time limit set by `within`. */
+  /** For short requests; `within` sets a time limit for each request. */
   requests: S3Client
-  /** On separate connections, so that stalled downloads delay nothing else. */
+  /** For downloads, on separate connections, so that stalled downloads delay nothing else. */
   downloads: S3Client
 }
 
@@ -33,7 +33,7 @@ export interface S3Clients {
 export function s3Clients(limits: S3Limits): S3Clients {
   const { requestSockets, downloadSockets, silentMs } = limits
   const requests = client(limits, requestSockets, silentMs)
-  // A download whose client does not read is silent as well; `timedReads` distinguishes the two cases.
+  // No socket timeout: a download is also silent while the client does not read. `timedReads` distinguishes the two cases.
   return { uploads: requests, requests, downloads: client(limits, downloadSockets, 0) }
 }
 
@@ -41,7 +41,7 @@ function client({ connectMs }: S3Limits, maxSockets: number, socketTimeout: numb
   const agent = { keepAlive: true, maxSockets }
   return new S3Client({
     region: process.env.AWS_REGION ?? process.env.AWS_DEFAULT_REGION ?? 'us-east-1',
-    // Self-hosted servers rarely have a host name per bucket.
+    // Self-hosted servers rarely have a separate host name for each bucket.
     forcePathStyle: process.env.AWS_ENDPOINT_URL_S3 !== undefined || process.env.AWS_ENDPOINT_URL !== undefined,
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',

@@ -22,12 +22,12 @@ interface Part {
   ChecksumSHA256: string
 }
 
-/** Large enough: 5 GiB take 640 of the 10,000 parts allowed per upload. */
+/** Large enough for the largest result: 5 GiB require only 640 of the 10,000 parts allowed per upload. */
 const partBytes = 8 * 1_024 * 1_024
 
 /**
- * Uploads each part while the next one fills, along with its SHA-256, which the store verifies. A result that fits into one
- * part is sent in a single request.
+ * Uploads each part, with a SHA-256 that the store verifies, while the next part fills. Sends a result that fits into one
+ * part in a single request.
  */
 export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
   const whole = createHash('sha256')
@@ -81,7 +81,7 @@ export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
   }
 }
 
-/** Checks that the object's size in the store equals the number of bytes sent. */
+/** Checks that the size of the stored object equals the number of bytes sent. */
 async function expectSize(client: S3Client, location: S3Location, sizeBytes: number): Promise<void> {
   const { ContentLength } = await client.send(new HeadObjectCommand(location))
   if (ContentLength !== sizeBytes) throw new Error(`The store has ${ContentLength} bytes, but ${sizeBytes} were sent`)

@@ -11,8 +11,8 @@ import { checkKey, type ResultStore, ResultsUnavailable } from './store.ts'
 
 /**
  * Stores results in the bucket at `s3://bucket/prefix`, with the credentials, region and endpoint from the standard `AWS_…`
- * variables. An upload is invisible until it is completed, and is completed only if the store has every byte. Timeouts
- * throw `ResultsUnavailable`.
+ * variables. An upload is invisible until it is completed, and it is completed only if the store has received every byte.
+ * Throws `ResultsUnavailable` on a timeout.
  */
 export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
   const clients = s3Clients(limits)
@@ -45,7 +45,7 @@ export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
 
 type IsMeant = (upload: { Key: string; startedMs: number }) => boolean
 
-/** Aborts the matching unfinished uploads; returns how many. */
+/** Aborts the matching unfinished uploads; returns the number of aborted uploads. */
 async function abortUploads(
   { requests }: S3Clients,
   limitMs: number,
@@ -72,7 +72,7 @@ async function abortUploads(
 
 /**
  * Passes on a stream's bytes with a read timeout: fails with `ResultsUnavailable` if the next chunk takes longer than `ms`.
- * Time during which the consumer does not read is not counted. Destroying the returned stream destroys the source.
+ * Does not count time during which the consumer does not read. Destroying the returned stream destroys the source.
  */
 export function timedReads(source: Readable, ms: number): Readable {
   const chunks = source[Symbol.asyncIterator]()

@@ -36,21 +36,21 @@ export class ResultsUnavailable extends Error {
 export interface ResultStore {
   create: (key: string) => Promise<ResultWriter>
   /**
-   * Opens a result for reading; rejects if it does not exist. The signal aborts only the opening; after that, the caller
-   * must read the stream to its end or destroy it.
+   * Opens a result for reading; rejects if the result does not exist. The signal only aborts the opening; afterwards, the
+   * caller must read the stream to its end or destroy it.
    */
   open: (key: string, range?: ByteRange, signal?: AbortSignal) => Promise<Readable>
   /** Removes a result; has no effect if it does not exist. */
   remove: (key: string) => Promise<void>
-  /** Removes what a writer for this key left behind if it ended without `finish` or `discard`. */
+  /** Removes whatever a writer for this key left behind when it ended without `finish` or `discard`. */
   abandon: (key: string) => Promise<void>
-  /** Removes unfinished results last written before this instant (epoch ms; default: all); returns how many. */
+  /** Removes unfinished results last written before this instant (epoch ms; default: all); returns the number removed. */
   sweepTemporary: (before?: number) => Promise<number>
 }
 
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
 
-/** Throws a TypeError for a key that could refer to anything but a result. */
+/** Throws a TypeError for a key that could refer to something other than a result. */
 export function checkKey(key: string): void {
   if (!keyForm.test(key))
     throw new TypeError('A result key consists of letters, digits, _ and -, and may have one extension')

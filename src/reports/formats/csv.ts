@@ -8,9 +8,7 @@ const special = /[",\r\n]|^[=+\-@\t\r]/
 const formula = /^[=+\-@\t\r]/
 const separator = /[",\r\n]/
 
-/**
- * RFC 4180 with a header line and CRLF. Null becomes an empty cell, and text that looks like a formula gets the prefix `'`.
- */
+/** RFC 4180 with a header line and CRLF. Null becomes an empty cell; text that looks like a formula gets the prefix `'`. */
 export const csv: ReportFormat = {
   name: 'csv',
   mediaType: 'text/csv; charset=utf-8; header=present',
@@ -22,7 +20,7 @@ export const csv: ReportFormat = {
   },
 }
 
-/** Yields the same file from CSV records, if the database has written them, or otherwise from rows. */
+/** Yields the same file, either from CSV records written by the database or from rows. */
 export async function* csvFile(
   columns: readonly ReportColumn[],
   blocks: AsyncIterable<CsvBlock | unknown[][]>,
@@ -44,7 +42,7 @@ function escaped(text: string): string {
   return separator.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }
 
-/** Formats rows as CSV. Measured as the fastest way: one growing string, and no function call for non-text cells. */
+/** Formats rows as CSV in the way measured to be fastest: one growing string, and no function call for non-text cells. */
 function lines(rows: unknown[][], isText: boolean[]): string {
   const width = isText.length
   let text = ''

@@ -5,11 +5,11 @@ import type { CellType } from '../../storage/engine.ts'
 export interface ReportColumn {
   name: string
   type: CellType
-  /** For a `decimal` column that sorts by an integer without the decimal point: the format of the decimal. */
+  /** The decimal's format, for a `decimal` column that sorts by an integer without the decimal point. */
   decimal?: DecimalForm
 }
 
-/** The properties of a report file other than its rows. */
+/** The properties of a report file, apart from its rows. */
 export interface Sheet {
   title: string
   columns: readonly ReportColumn[]
@@ -17,7 +17,7 @@ export interface Sheet {
   rowCount: number
   /** When the report was generated, in ISO 8601. */
   madeAt: string
-  /** Path to a font file that covers many scripts, for formats that render text. */
+  /** Path to a font file that covers many scripts, for formats that embed fonts. */
   font: string | null
 }
 
@@ -36,11 +36,11 @@ export interface ReportFormat {
   extension: string
   /** Reports with more rows are rejected. */
   maxRows?: number
-  /** Yields the file in chunks; requests each page of rows after the previous page's chunks have been stored. */
+  /** Yields the file in chunks; requests each page of rows only after the previous page's chunks have been stored. */
   render: (sheet: Sheet, pages: Pages) => AsyncIterable<string | Uint8Array>
 }
 
 export const isNumeric = ({ type }: ReportColumn): boolean => type === 'integer' || type === 'number'
 
-/** Whether a column's cells are aligned at their last digit. */
+/** Returns whether a column's cells are right-aligned. */
 export const isRightAligned = (column: ReportColumn): boolean => isNumeric(column) || column.type === 'decimal'

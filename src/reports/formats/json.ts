@@ -22,7 +22,7 @@ export const json: ReportFormat = {
   },
 }
 
-/** Converts rows to JSON objects; null fields, and numbers that JSON cannot represent, are omitted. */
+/** Returns a function that converts rows to JSON objects; omits null fields, and numbers that JSON cannot represent. */
 export function objectWriter(columns: readonly ReportColumn[]): (row: unknown[]) => string {
   const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
   const isNumber = columns.map(isNumeric)
@@ -47,7 +47,7 @@ const special = /["\\\u0000-\u001f\ud800-\udfff]/
 
 const quoted = (text: string) => (special.test(text) ? JSON.stringify(text) : `"${text}"`)
 
-/** One object per line, each ended by a line feed; null fields are omitted. */
+/** One JSON object per line, each followed by a line feed; null fields are omitted. */
 export const ndjson: ReportFormat = {
   name: 'ndjson',
   mediaType: 'application/x-ndjson',

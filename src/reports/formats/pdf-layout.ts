@@ -6,7 +6,7 @@ export const pageSize = { width: 841.89, height: 595.28, margin: 36, titleHeight
 
 export const textSize = 8
 
-/** The column positions, and how the rows are divided into pages. */
+/** The column positions, and the division of the rows into pages. */
 export interface Layout {
   fonts: Fonts
   columns: { name: string; x: number; width: number; alignRight: boolean }[]
@@ -20,7 +20,7 @@ const sampleRows = 200
 const narrowest = 24
 const maxSlack = 60
 
-/** Makes each column as wide as its header and first rows require; if the columns do not fit, the widest ones shrink. */
+/** Makes each column wide enough for its header and the first rows. If the columns do not fit, the widest columns shrink. */
 export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown[][]): Layout {
   const fonts = openFonts(document, sheet.font)
   const { columns, rowCount } = sheet
@@ -41,7 +41,7 @@ export function layout(document: PDFKit.PDFDocument, sheet: Sheet, rows: unknown
   return { fonts, columns: positioned, ...division(rowCount) }
 }
 
-/** Limits the widest columns to a common width so that all columns fit; distributes spare room evenly. */
+/** If the columns do not fit, limits the widest columns to a common width; otherwise, distributes spare room evenly. */
 function fitted(wanted: number[], room: number): number[] {
   const total = wanted.reduce((sum, width) => sum + width, 0)
   if (total <= room) return wanted.map((width) => width + Math.min((room - total) / wanted.length, maxSlack))
@@ -69,7 +69,7 @@ export function cellText(cell: unknown, type: string): string {
   return type === 'instant' ? String(cell).slice(0, 19).replace('T', ' ') : String(cell)
 }
 
-/** A document's fonts, with functions to measure and truncate text. */
+/** A document's fonts, with functions that measure and truncate text. */
 export interface Fonts {
   /** Selects the font for a text, and returns the text as that font can render it. */
   choose: (text: string, bold?: boolean) => string
@@ -95,8 +95,8 @@ const outside = /[^\u0020-\u007e\u00a0-\u00ff€‚ƒ„…†‡ˆ‰Š‹ŒŽ�
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
 
 /**
- * Uses Helvetica for western text, and the given font file or a system font for other text. If neither font exists, `?`
- * replaces characters that cannot be rendered.
+ * Uses Helvetica for western text, and the given font file or a system font for other text. If no such font exists, replaces
+ * characters that Helvetica cannot render with `?`.
  */
 export function openFonts(document: PDFKit.PDFDocument, wanted: string | null): Fonts {
   const file = [wanted, ...systemFonts].find((path) => path && existsSync(path))

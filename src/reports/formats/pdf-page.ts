@@ -19,7 +19,7 @@ interface Drawing {
   y: number
 }
 
-/** Draws rows one after another; whenever a page is full, starts a new one with its header line. */
+/** Draws rows one below another; starts a new page, with its header line, when a page is full. */
 export function pageDrawer(document: PDFKit.PDFDocument, sheet: Sheet, layout: Layout) {
   const drawing: Drawing = { document, sheet, layout, pages: 0, rowsLeft: 0, y: 0 }
   return {

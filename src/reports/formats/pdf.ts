@@ -3,7 +3,7 @@ import type { Pages, ReportFormat, Sheet } from './format.ts'
 import { type Layout, layout, pageSize } from './pdf-layout.ts'
 import { pageDrawer } from './pdf-page.ts'
 
-/** A table on as many A4 pages as needed, each with the header line and a page number. */
+/** A table on as many A4 pages as needed, each page with the header line and a page number. */
 export const pdf: ReportFormat = {
   name: 'pdf',
   mediaType: 'application/pdf',

@@ -83,7 +83,7 @@ const dayMs = 86_400_000
  */
 const epochDays = 25_569
 
-/** Converts an instant (UTC) to days since 1900, which is how spreadsheets store times. */
+/** Converts an instant (UTC) to the number of days since 1900, which is how spreadsheets store times. */
 const serialOf = (iso: string): number => Date.parse(iso) / dayMs + epochDays
 
 /** Markup characters, and characters that XML 1.0 cannot contain even when escaped. */

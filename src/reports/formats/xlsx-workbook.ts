@@ -69,8 +69,8 @@ const decimalStyles = decimalPlaces.map(
 )
 
 /**
- * Cell formats: plain; header, bold on grey; instant; date; header of a numeric column; decimals, one format per number of
- * decimal places; decimal as text.
+ * Cell formats: plain; header (bold on grey); instant; date; header of a numeric column; decimals, with one format per
+ * number of decimal places; decimal as text.
  */
 const styleSheet = [
   `<styleSheet xmlns="${main}">`,

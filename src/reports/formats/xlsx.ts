@@ -3,7 +3,7 @@ import type { Pages, ReportFormat, Sheet } from './format.ts'
 import { rowsPerSheet, worksheet } from './xlsx-sheet.ts'
 import { parts, sheetPath } from './xlsx-workbook.ts'
 
-/** Deflate's fastest level halves the size in a third of the time that the default level takes. */
+/** Deflate's fastest level halves the size, and takes a third of the default level's time. */
 const compressionLevel = 1
 
 /**
@@ -35,7 +35,7 @@ export const xlsx: ReportFormat = {
 
 const blockBytes = 65_536
 
-/** Streams text in blocks of equal size, whose memory the system's allocator reuses. */
+/** Streams text in blocks of equal size, so that the system's allocator can reuse their memory. */
 function blocks(texts: AsyncIterable<string>): Readable {
   return Readable.from(encoded(texts), { objectMode: false, highWaterMark: blockBytes })
 }
@@ -44,7 +44,7 @@ async function* encoded(texts: AsyncIterable<string>): AsyncIterable<Buffer> {
   for await (const text of texts) yield Buffer.from(text)
 }
 
-/** Yields the worksheets in order; each takes as many rows from the shared pages as fit. */
+/** Yields the worksheets in order; each worksheet takes as many rows as fit from the shared pages. */
 function split(sheet: Sheet, pages: Pages, sheets: number): AsyncIterable<string>[] {
   const rows = pages[Symbol.asyncIterator]()
   let rest: unknown[][] = []

@@ -3,7 +3,7 @@ import type { Database } from '../../storage/database.ts'
 import { openSnapshot } from '../../storage/open.ts'
 import { type FilterValue, type ReportFilter, type ReportKind, type ReportQuery, readOf } from '../report-types.ts'
 
-/** One component of a report type: its name in messages, its SQL, and the smallest report that contains it. */
+/** A component of a report type: its name in error messages, its SQL, and the smallest report that contains it. */
 interface Part {
   name: string
   text: string
@@ -14,8 +14,8 @@ interface Part {
 const viewer = { clientId: 'cli_check', subject: 'cli_check', isAdmin: false }
 
 /**
- * Makes the database compile report types' SQL without running it. Throws a `DefinitionError` that gives, on each line, a
- * report, one of its components and the database's error.
+ * Makes the database compile the SQL of report types without running it. Throws a `DefinitionError` with one line per error,
+ * which identifies the report and the component and includes the database's error.
  */
 export async function checkReports(db: Database, kinds: readonly ReportKind[]): Promise<void> {
   const errors = kinds.length > 0 ? await errorsOf(db, kinds) : []
@@ -41,7 +41,7 @@ async function errorsOf(db: Database, kinds: readonly ReportKind[]): Promise<str
         const failed: string[] = []
         for (const part of parts) failed.push(...(await errorOf(kind, part)))
         errors.push(...failed)
-        // Components that depend on an invalid one fail as well, but add no information.
+        // Components that depend on an invalid component also fail, but add no information.
         if (failed.length > 0) break
       }
     }

@@ -13,9 +13,9 @@ const retrySeconds = '15'
 
 /**
  * Returns the queue position of a client's next task, by start-time fair queueing: after the client's own tasks, but not
- * after other clients' backlogs. Each of n waiting clients gets every n-th position, however many tasks it has, and no task
- * is overtaken forever. Throws RATE_LIMIT_EXCEEDED if the client has too many waiting tasks, and SERVICE_UNAVAILABLE if
- * there are too many in total.
+ * after other clients' backlogs. Each of n waiting clients gets every n-th position, regardless of how many tasks it has,
+ * and no task can be overtaken forever. Throws RATE_LIMIT_EXCEEDED if the client has too many waiting tasks, and
+ * SERVICE_UNAVAILABLE if there are too many waiting tasks in total.
  */
 export async function nextPosition(tx: Queryable, ownerClient: string): Promise<number> {
   const own = await tx
@@ -38,7 +38,7 @@ export async function nextPosition(tx: Queryable, ownerClient: string): Promise<
   return Math.max(next, front?.turn ?? 0)
 }
 
-/** Throws if too many tasks are waiting. A single index scan, which ends at the limit. */
+/** Throws if too many tasks are waiting. Requires only one index scan, which stops at the limit. */
 async function refuseBeyondBacklog(tx: Queryable): Promise<void> {
   const pending = tx.selectFrom('tasks').select('turn').where('status', '=', 'pending')
   const beyond = await pending

@@ -20,21 +20,21 @@ export interface GenerateOptions extends Transitions {
   pdfFont?: string | null
   /** Maximum duration of an attempt, in ms. */
   limitMs?: number
-  /** Receives errors that make a task fail permanently and errors during cleanup; other errors go to the queue. */
+  /** Called with each error that makes a task fail permanently, and with cleanup errors; other errors go to the queue. */
   onError?: (error: unknown, taskId: string) => void
 }
 
 const maxAttemptMs = 15 * 60_000
 const checkEveryMs = 400
 
-/** The task was cancelled or deleted while it was being processed: nothing from this attempt is recorded. */
+/** Thrown if the task was cancelled or deleted while it was being processed; nothing from this attempt is recorded. */
 class Ended extends Error {
   override name = 'Ended'
 }
 
 /**
- * Handles `report.generate` jobs: makes one attempt at a task, and either finishes the task or throws to leave it to the
- * next attempt.
+ * Handles `report.generate` jobs: makes one attempt at a task. Either finishes the task, or throws so that it can be
+ * attempted again.
  */
 export const generate =
   (options: GenerateOptions): Work =>
@@ -67,7 +67,7 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
   const expiresAt = iso(now() + resultSeconds * 1_000)
   const ending = { status: 'completed', progress: 100, expiresAt, resultKey, ...result } as const
   const completed = await finish(options, job, task.id, ending).catch(async (error) => {
-    // After any other error, the transaction may still have committed, so the result may belong to the task.
+    // After any other error, the transaction may still have committed, in which case the result belongs to the task.
     if (error instanceof LeaseLost) await results.remove(resultKey)
     throw error
   })
@@ -91,7 +91,7 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
   }
 }
 
-/** Generates the report within its time limit; aborts if the task is cancelled, deleted or taken over. */
+/** Generates the report within the time limit; aborts if the task is cancelled, deleted or taken over. */
 async function supervised(options: GenerateOptions, job: Job, task: Task, order: RenderJob) {
   const { produce, limitMs = maxAttemptMs, onError } = options
   const stop = new AbortController()
@@ -129,7 +129,7 @@ async function abandon({ results, onError }: GenerateOptions, taskId: string, re
   await results.remove(resultKey).catch((error) => onError?.(error, taskId))
 }
 
-/** Removes results that this claim or earlier claims may have left, for example after a crash before the commit. */
+/** Removes results that this claim or earlier claims may have left behind, for example after a crash before the commit. */
 async function removeResults({ results, onError }: GenerateOptions, taskId: string, upTo: number): Promise<void> {
   for (let claim = 1; claim <= upTo; claim++) {
     await results.remove(keyOf(taskId, claim)).catch((error) => onError?.(error, taskId))

@@ -31,12 +31,12 @@ export interface Bounds {
 
 export const bounds: Bounds = { rows: 10_000_000, bytes: 5 * 1_024 ** 3 }
 
-/** Called from time to time with the fraction of rows processed: 0 to 1. */
+/** Called periodically with the fraction of rows processed, from 0 to 1. */
 export type OnProgress = (share: number) => void | Promise<void>
 
 /**
- * Generates one report: rows flow from the snapshot through the format into the store with backpressure; a database that
- * can write CSV itself provides the records. Throws a `Problem` for errors that a retry would not fix, and then leaves no
+ * Generates one report: rows flow with backpressure from the snapshot through the format into the store. If the database can
+ * write CSV itself, it provides the records. Throws a `Problem` for errors that a retry would not fix; an error leaves no
  * result behind.
  */
 export async function renderReport(

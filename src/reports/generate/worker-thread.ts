@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { Problem, type ProblemCode } from '../../http/problems/problem.ts'
 import type { OnProgress, RenderJob, RenderResult } from './render.ts'
 
-/** Generates a report; when the signal is aborted, stops immediately and rejects with the signal's reason. */
+/** Generates a report. When the signal is aborted, stops immediately and rejects with the signal's reason. */
 export type Produce = (order: RenderJob, signal: AbortSignal, onProgress: OnProgress) => Promise<RenderResult>
 
 /** The URLs of the database and of the result store. */
@@ -12,7 +12,7 @@ export interface ThreadUrls {
   resultsUrl: string
 }
 
-/** A thread's input, and its messages. */
+/** A thread's input. */
 export type ThreadData = ThreadUrls & { order: RenderJob }
 export type FromThread =
   | { progress: number }
@@ -23,14 +23,14 @@ export type FromThread =
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
 
 /**
- * Small, so that garbage is collected early: a report needs only its current page. Exceeding the limit ends only the
- * thread.
+ * Small, so that garbage is collected early: a report needs only its current page. A thread that exceeds the limit ends
+ * without affecting the process.
  */
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 }
 
 /**
- * Generates each report in its own thread, so that requests never wait for a report; ending the thread frees all its
- * memory. After an abort, the caller must remove what the thread left in the store.
+ * Generates each report in its own thread, so that requests never wait for a report; when the thread ends, all its memory is
+ * freed. After an abort, the caller must remove what the thread left in the store.
  */
 export const inThread =
   (urls: ThreadUrls): Produce =>
