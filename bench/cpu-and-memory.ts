@@ -79,8 +79,7 @@ export function meterOf(pid: number) {
       }
     },
     /**
-     * Returns the shares of wall time for which the process and others used its core, and the process's CPU time per row in
-     * µs.
+     * Returns the core's use by the process and by others, as shares of wall time, and the process's CPU time per row in µs.
      */
     read: (rows: number) => {
       const wall = performance.now() - start.wall

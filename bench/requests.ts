@@ -15,7 +15,7 @@ export interface RequestRow {
   status: number
   /** The expected status of the reference's responses. */
   referenceStatus: number
-  /** Builds the requests, which are sent in rotation; `headers` are common to all rows. */
+  /** Builds the requests, which are sent in rotation; `headers` are the same for all table rows. */
   requests: (headers: Headers, rows: number, service: Target) => string[] | Promise<string[]>
   /** Counts the writes stored in the database file; `share` is the fraction of requests that are writes. */
   writes?: { count: (databaseFile: string) => number; share: number }
@@ -29,7 +29,7 @@ const distinct = 256
 const reads = (headers: Headers, rows: number) =>
   Array.from({ length: distinct }, (_, at) => requestText('GET', `/products/${spread(at, rows)}`, headers))
 
-/** Returns ids from the whole table, all with the same number of digits if the table is large. */
+/** Returns an id from the whole table; all ids have the same number of digits if the table is large. */
 const spread = (at: number, rows: number) => Math.max(1, Math.floor((rows * (at + 26)) / (distinct + 26)))
 
 const productPages = (headers: Headers, _rows: number, service: Target) => pages(service, headers, '/products?limit=50')

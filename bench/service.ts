@@ -37,7 +37,7 @@ export const unreachableLimits = {
   },
 }
 
-/** How a service differs from the default service. */
+/** Options for starting a service that differs from the default service. */
 export interface ServiceOptions {
   /** Name of the data folder and of the log. */
   name?: string

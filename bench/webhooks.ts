@@ -157,7 +157,7 @@ async function fillWebhooks(file: string, masterKey: Buffer, { port, endpoints, 
   await db.close()
 }
 
-/** Returns signed calls like the service's, with the same size. */
+/** Returns signed calls with the same format and size as the service's. */
 function sampleCalls(port: number, endpoints: number) {
   return Array.from({ length: endpoints }, (_, n) => {
     const body = JSON.stringify(bodyOf(n))

@@ -139,7 +139,7 @@ interface Failure {
 /** Returns a failed command's error message, which lists the invalid options and the values they allow. */
 function failureText(error: unknown): string {
   const { message = String(error), code = '', errors = [] } = Object(error) as Failure
-  // Some messages contain more than the field errors; those messages are used unchanged.
+  // A message that contains more than the field errors is returned unchanged.
   const isByField = code === 'INVALID_INPUT' || errors.every(({ message: rule }) => message.includes(rule))
   if (!isByField || errors.length === 0) return message
   return errors.map(({ field, message: rule }) => `${options[field] ?? field} ${rule}`).join('\n')

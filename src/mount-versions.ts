@@ -28,7 +28,7 @@ import type { VersionStatus } from './versioning/version-of-path.ts'
 import { webhooks } from './webhooks/routes.ts'
 import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 
-/** The options shared by all versions; the events come from the definition. */
+/** The options shared by all API versions; the event types come from the definition. */
 export type VersionOptions = Omit<CollectionOptions, 'factsOf'> &
   ReportsOptions &
   InvitationRouteOptions &

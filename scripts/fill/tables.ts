@@ -5,7 +5,7 @@ import { type Target, withoutIndexes } from './target.ts'
 /** Properties shared by all rows of one fill, such as their owner and a tag unique to this fill. */
 export interface Lot {
   target: Target
-  /** Four unique characters, included in each id and e-mail address. */
+  /** Four characters unique to this fill, included in each id and e-mail address. */
   tag: string
   client: Pick<RegisteredClient, 'id'>
   webhook: Pick<Webhook, 'id' | 'callbackUrl'>

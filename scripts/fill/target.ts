@@ -68,8 +68,8 @@ async function postgresTarget(url: string): Promise<Target> {
 }
 
 /**
- * Drops a table's indexes, fills the table and creates the indexes again, which is many times faster than filling it with
- * them.
+ * Drops a table's indexes, fills the table and recreates the indexes, which is many times faster than updating them row by
+ * row.
  */
 export async function withoutIndexes(target: Target, table: string, fill: () => Promise<void>): Promise<void> {
   const indexes = await target.indexesOf(table)

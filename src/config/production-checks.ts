@@ -25,7 +25,7 @@ export const guessableSecrets = (config: Config): string[] =>
 
 const minLength = 32
 const ofSamples = /secret|passw|change.?me|example|sample/i
-/** Matches a sequence of up to 16 characters that is repeated. */
+/** Matches text that only repeats a sequence of up to 16 characters. */
 const periodic = /^(.{1,16})\1+.{0,15}$/s
 
 function isGuessable(value: string): boolean {

@@ -2,7 +2,7 @@ import { choice, named, optional, text, words } from './setting.ts'
 
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
-/** Settings for what the process serves and logs. */
+/** Settings for the service definition, and for the process's roles and log level. */
 export const serviceSettings = {
   definitionFile: named(
     'PLINTH_DEFINITION',

@@ -161,7 +161,7 @@ function withExample(schema: Schema, name: string): Schema {
   return example ? { ...schema, examples: [example] } : schema
 }
 
-/** What the policies add to every operation. If a policy is added, its headers and errors must be added here. */
+/** The headers and errors that the policies add to every operation. A new policy must add its own here. */
 export interface Everywhere {
   /** Headers in every response, described only once, in the document's description. */
   headers: readonly HeaderName[]

@@ -58,7 +58,7 @@ export const errorSchemas: Record<string, Schema> = {
 
 const errorBody = { $ref: '#/components/schemas/ErrorBody' }
 
-/** Errors with the same one-field body in both error formats. */
+/** Codes of errors that have the same one-field body in both error formats. */
 const ofLimits: ReadonlySet<string> = new Set(['RATE_LIMIT_EXCEEDED', 'QUOTA_EXCEEDED'])
 
 /** Returns the component name for an error status, such as `NotFound`. */

@@ -1,6 +1,6 @@
 import type { Route } from './operation-types.ts'
 
-/** The criteria that select a document's routes. */
+/** Determines which routes a document covers. */
 export interface Selection {
   /** Path prefixes that serve the same routes; the document lists paths without these prefixes. */
   prefixes: readonly string[]

@@ -52,7 +52,7 @@ export interface WindowStore {
   look: (key: string) => Promise<{ used: number; endsAtMs: number } | null>
 }
 
-/** Monthly quotas, counted per calendar month. A period is named like `2026-11`. */
+/** Monthly quotas, counted per calendar month; a period is a month such as `2026-11`. */
 export interface QuotaStore {
   /** Atomically takes a call from the quota unless the limit is reached; `used` is the resulting total. */
   take: (key: string, period: string, limit: number) => Promise<{ used: number; isGranted: boolean }>

@@ -148,7 +148,7 @@ function batchedSaves({ record, later, onError }: QuotasHereOptions) {
 
 /** A calendar month in UTC, which is the period of all quotas. */
 export interface Month {
-  /** For example, `2026-11`. */
+  /** Such as `2026-11`. */
   name: string
   startsAtMs: number
   endsAtMs: number

@@ -14,7 +14,7 @@ export interface QuotaUses {
   look: (key: string, period: string) => number | Promise<number>
   /** Adds uses; returns the resulting totals in the same order. */
   add: (uses: readonly QuotaUse[]) => Promise<number[]>
-  /** Raises each total to at least the given value, which another counter has reached. */
+  /** Raises each total to the given value, which another counter has reached, unless the total is already higher. */
   raise: (uses: readonly QuotaUse[]) => Promise<void>
 }
 

@@ -69,7 +69,7 @@ export async function openRedis(options: RedisOptions): Promise<RedisCounters> {
     scripts: { plinthQuota: { lua: quotaScript, numberOfKeys: 1 }, plinthBack: { lua: backScript, numberOfKeys: 1 } },
   }) as Scripted
   const gate = breaker({ timeoutMs, probe: () => redis.ping(), later, onDown, onUp })
-  // The failing command reports connection errors.
+  // Each command that fails because of a connection error reports that error.
   redis.on('error', () => {})
   await connected(redis, later)
   const limiter = new RateLimiterRedis({

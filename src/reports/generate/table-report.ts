@@ -23,7 +23,7 @@ export interface TableReport {
 export function tableReport(report: TableReport): ReportKind {
   const { name, scope, table, columns, filters = [], ranges = [], folded = [], sorts = [] } = report
   const types = new Map(columns.map((column) => [column.name, column.type]))
-  // Fields that the report excludes must not be discoverable through filters or sorts.
+  // Fields that are not in the report must not be discoverable through filters or sorts.
   const isIncluded = (field: string) => types.has(field)
   const columnOf = (field: string) => quoted(folded.includes(field) ? `${snake(field)}_key` : snake(field))
   const typeOf = (field: string) => filterType(types.get(field) as ReportColumn['type'])
