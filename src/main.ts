@@ -106,7 +106,13 @@ for (const [name, summary, load] of groups) {
 /** Maps request fields to the command-line options that set them. */
 const options: Readonly<Record<string, string>> = {
   ...{ id: '--id', name: '--name', scopes: '--scope', grants: '--grant', redirectUris: '--redirect-uri' },
-  ...{ postLogoutRedirectUris: '--post-logout-uri', rate: '--rate', quota: '--quota', expiresAt: '--expires' },
+  ...{
+    postLogoutRedirectUris: '--post-logout-uri',
+    labels: '--label',
+    rate: '--rate',
+    quota: '--quota',
+    expiresAt: '--expires',
+  },
   ...{ from: '--from', to: '--to' },
 }
 

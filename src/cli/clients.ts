@@ -9,7 +9,7 @@ import { revokeClient, rotateClientSecret, updateClient } from '../oauth/clients
 import { type ClientSettings, grantTypes, type NewClient } from '../oauth/clients/validate.ts'
 import type { Scopes } from '../oauth/tokens/scopes.ts'
 import type { Stores } from '../stores.ts'
-import { parseList, print, printJson, withStores } from './print.ts'
+import { parseList, parsePairs, print, printJson, withStores } from './print.ts'
 
 interface SettingsOptions {
   name?: string
@@ -20,6 +20,8 @@ interface SettingsOptions {
   firstParty?: boolean
   trusted?: boolean
   introspectsOthers?: boolean
+  label?: string[]
+  removeLabel?: string[]
 }
 
 /** Creates `plinth clients …`, the counterpart of /api/clients; a running service applies changes at once. */
@@ -53,6 +55,7 @@ export function clientsCommand(configuration: () => Config, definition: () => Pr
     .option('--no-first-party', 'ask users for consent again')
     .option('--no-trusted', 'no longer allow the password grant')
     .option('--no-introspects-others', 'may introspect its own tokens only')
+    .option('--remove-label <keys...>', 'remove labels')
     .action((id, options) => withScopes((stores, known) => update(stores, known, id, options)))
   clients
     .command('rotate-secret')
@@ -78,8 +81,9 @@ const withSettings = (command: Command) =>
     .option('--first-party', 'your own client: users are not asked for consent')
     .option('--trusted', 'may use the password grant (deprecated)')
     .option('--introspects-others', 'may introspect the tokens of other clients')
+    .option('--label <labels...>', 'what claims functions know about it, such as tenant=north')
 
-function settingsOf(options: SettingsOptions): Partial<ClientSettings> {
+function settingsOf(options: SettingsOptions): Partial<Omit<ClientSettings, 'labels'>> {
   const { name, scope, grant, redirectUri, postLogoutUri, firstParty, trusted, introspectsOthers } = options
   return {
     ...(name !== undefined && { name }),
@@ -115,9 +119,10 @@ class MissingScopes extends Error {
 /** Builds a client from the options. Throws if the name or the scopes are missing. */
 function newClientOf({ id, public: isPublic, ...options }: CreateOptions, known: Scopes): NewClient {
   const { name, scopes = [], grants = defaultGrants(options), ...settings } = settingsOf(options)
+  const labels = parsePairs('--label', options.label ?? [])
   if (name === undefined) throw new Error('Pass a name for the client: --name <name>')
   if (scopes.length === 0) throw new MissingScopes(known)
-  return { ...settings, name, scopes, grants, ...(id && { id }), ...(isPublic && { secret: null }) }
+  return { ...settings, name, scopes, grants, labels, ...(id && { id }), ...(isPublic && { secret: null }) }
 }
 
 async function create({ db, sealer }: Stores, known: Scopes, settings: NewClient): Promise<void> {
@@ -145,7 +150,10 @@ async function show({ db }: Stores, id: string): Promise<void> {
 }
 
 async function update({ db, sealer }: Stores, known: Scopes, id: string, options: SettingsOptions): Promise<void> {
-  await updateClient({ db, sealer, actor: operator }, known, id, settingsOf(options)).catch(explain(id))
+  const removed = (options.removeLabel ?? []).map((key) => [key, null])
+  const labels = { ...Object.fromEntries(removed), ...parsePairs('--label', options.label ?? []) }
+  const changes = { ...settingsOf(options), labels }
+  await updateClient({ db, sealer, actor: operator }, known, id, changes).catch(explain(id))
   print(`Changed ${id}`)
 }
 

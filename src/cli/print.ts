@@ -20,6 +20,16 @@ export const withStores =
 /** Parses a list separated by spaces or commas. */
 export const parseList = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
 
+/** Parses the values of an option such as `--label tenant=north`. Throws if one is not a pair. */
+export function parsePairs(option: string, texts: readonly string[]): Record<string, string> {
+  const pairs = texts.map((text) => {
+    const at = text.indexOf('=')
+    if (at < 1) throw new Error(`${option} must be a name and a value, such as tenant=north, not ${text}`)
+    return [text.slice(0, at), text.slice(at + 1)]
+  })
+  return Object.fromEntries(pairs)
+}
+
 /** Formats all settings: name, effective value, description. Secrets are hidden. */
 export function settingsTable(config: Config, env: Readonly<Record<string, string | undefined>>): string {
   const rows = describeSettings(config, env)

@@ -10,7 +10,7 @@ import type { CollectionOperation, Link } from './declaration.ts'
 type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
 
 /** The options of `collection()`: the path of a resource, its fields and rules, and its HTTP operations. */
-export interface ResourceOptions<B extends TObject = TObject, Claims = object> {
+export interface ResourceOptions<B extends TObject = TObject, Claims = object, Role extends string = string> {
   /** `/notes`; the name in it is also used for the scopes (`notes:read`), the report and the table. */
   path: `/${string}`
   /** The singular in camelCase, used in event types: `note` for `note.created`. */
@@ -48,7 +48,7 @@ export interface ResourceOptions<B extends TObject = TObject, Claims = object> {
    * Who can read and write which rows, besides the scopes of a token. Rows then have `createdBy`; a row that a caller may not
    * read is 404.
    */
-  access?: Access<FieldsOf<B>, Claims>
+  access?: Access<FieldsOf<B>, Claims, Role>
   /**
    * The rows that refuse PUT, PATCH and DELETE with 409: those whose stored values meet this condition, such as
    * `{ status: 'paid' }`. A change may bring a row into this state, and none leads out of it.

@@ -22,6 +22,7 @@ import { fairSending } from './migrations/0018-fair-sending.ts'
 import { access } from './migrations/0019-access.ts'
 import { reportExpiry } from './migrations/0020-report-expiry.ts'
 import { counters } from './migrations/0021-counters.ts'
+import { clientLabels } from './migrations/0022-client-labels.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
 import { reconcile } from './resource-tables/resource-tables.ts'
 
@@ -50,6 +51,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0019-access', access],
   ['0020-report-expiry', reportExpiry],
   ['0021-counters', counters],
+  ['0022-client-labels', clientLabels],
 ]
 
 /** Thrown to roll back the transaction of a dry run. */

@@ -119,6 +119,20 @@ describe('plinth clients create', () => {
     await run('clients', 'update', id, '--no-introspects-others')
     assert.equal(await introspectsOthers(), false)
   })
+
+  it('sets labels with --label and removes them with --remove-label', async () => {
+    const create = ['clients', 'create', '--name', 'Import', '--scope', 'reports:read']
+    const text = await run(...create, '--label', 'tenant=north', 'note=a=b')
+    const id = /^client_id {6}(\S+)$/m.exec(text)?.[1] as string
+    const labels = async () => JSON.parse(await run('clients', 'show', id)).labels
+    assert.deepEqual(await labels(), { tenant: 'north', note: 'a=b' })
+    await run('clients', 'update', id, '--name', 'Renamed')
+    await run('clients', 'update', id, '--label', 'tenant=south', '--remove-label', 'note')
+    assert.deepEqual(await labels(), { tenant: 'south' })
+    const refused = async (label: string) => (await ended(plinth([...create, '--label', label], env))).stderr
+    assert.match(await refused('tenant'), /--label must be a name and a value, such as tenant=north, not tenant\n/)
+    assert.match(await refused('Tenant=north'), /--label must have keys of 1 to 40 characters/)
+  })
 })
 
 describe('plinth', () => {

@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { decodeJwt } from 'jose'
 import { verifyAudit } from '../../src/audit/chain.ts'
 import type { Database } from '../../src/storage/database.ts'
-import { type TestApp, testApp } from '../support/app.ts'
+import { token as bearer, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { sealer, served } from './support.ts'
 
@@ -63,6 +63,7 @@ forEachEngine((engine) => {
         firstParty: false,
         trusted: false,
         introspectsOthers: false,
+        labels: {},
         responseTypes: [],
       })
       assert.equal((await token(id, secret)).status, 200)
@@ -94,6 +95,13 @@ forEachEngine((engine) => {
       [400, 'INVALID_INPUT', ['introspectsOthers'], { introspectsOthers: 'yes' }],
       [422, 'VALIDATION_ERROR', ['introspectsOthers'], { ...web, type: 'public', introspectsOthers: true }],
       [422, 'VALIDATION_ERROR', ['type'], { type: 'secret' }],
+      [400, 'INVALID_INPUT', ['labels'], { labels: ['north'] }],
+      [400, 'INVALID_INPUT', ['labels.tenant'], { labels: { tenant: 7 } }],
+      ...[
+        ...['', 'n'.repeat(201), 'a\nb'].map((tenant) => ({ tenant })),
+        ...['', 'Tenant', '1st', 'te nant', 'a'.repeat(41)].map((key) => ({ [key]: 'north' })),
+        Object.fromEntries(Array.from({ length: 21 }, (_, at) => [`l${at}`, 'x'])),
+      ].map((labels): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['labels'], { labels }]),
       ...['7', '007', '.', '..', ''].map((id): (typeof wrong)[0] => [422, 'VALIDATION_ERROR', ['id'], { id }]),
       [422, 'VALIDATION_ERROR', ['name', 'scopes', 'grants'], { name: ' ', scopes: ['x:y'], grants: ['magic'] }],
       [422, 'VALIDATION_ERROR', ['grants'], { type: 'public' }],
@@ -199,6 +207,40 @@ forEachEngine((engine) => {
       assert.deepEqual(audited, [true, false, true, false])
       const open = await create({ ...web, type: 'public' })
       assert.equal((await send('PATCH', `/api/clients/${open.id}`, { introspectsOthers: true })).statusCode, 422)
+    })
+
+    it('200 for setting, merging and removing labels, with audit entries; 422 for a label beyond the 20th', async () => {
+      const { id, labels } = await create({ ...machine, labels: { tenant: 'north', region: 'eu' } })
+      assert.deepEqual(labels, { tenant: 'north', region: 'eu' })
+      assert.deepEqual((await send('GET', `/api/clients/${id}?fields=labels`)).json(), { labels })
+      for (const [change, shown] of [
+        [{ tenant: 'south', region: null }, { tenant: 'south' }],
+        [{ level: '1' }, { tenant: 'south', level: '1' }],
+        [{}, { tenant: 'south', level: '1' }],
+        [null, {}],
+      ]) {
+        const response = await send('PATCH', `/api/clients/${id}`, { labels: change })
+        assert.deepEqual([response.statusCode, response.json().labels], [200, shown])
+      }
+      const audited = (await entries(id)).map(({ details }) => JSON.parse(details as string).labels)
+      assert.deepEqual(audited, [
+        ['tenant=north', 'region=eu'],
+        ['tenant=south'],
+        ...[1, 2].map(() => ['tenant=south', 'level=1']),
+        [],
+      ])
+      const twenty = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`l${at}`, 'x']))
+      assert.equal((await send('PATCH', `/api/clients/${id}`, { labels: twenty })).statusCode, 200)
+      assert.equal((await send('PATCH', `/api/clients/${id}`, { labels: { more: 'x' } })).statusCode, 422)
+    })
+
+    it('403 for a client that sets its own labels without the scope admin', async () => {
+      const { id } = await create()
+      const payload = { labels: { tenant: 'north' } }
+      const own = { scopes: 'users:write', token: bearer('users:write', id) }
+      const response = await service.send({ method: 'PATCH', url: `/api/clients/${id}`, payload, ...own })
+      assert.deepEqual([response.statusCode, response.json().errorCode], [403, 'ACCESS_DENIED'])
+      assert.deepEqual((await send('GET', `/api/clients/${id}`)).json().labels, {})
     })
 
     it('412 if the tag is outdated; nothing changes', async () => {

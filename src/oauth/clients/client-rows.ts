@@ -21,7 +21,7 @@ const joined = (list: readonly string[]) => [...new Set(list)].join(' ')
 
 /** Converts settings to columns. */
 export function toRow(settings: ClientSettings) {
-  const { name, scopes, grants, redirectUris, postLogoutRedirectUris, ...flags } = settings
+  const { name, scopes, grants, redirectUris, postLogoutRedirectUris, labels, ...flags } = settings
   return {
     name,
     scopes: joined(scopes),
@@ -31,6 +31,7 @@ export function toRow(settings: ClientSettings) {
     trusted: Number(flags.trusted),
     firstParty: Number(flags.firstParty),
     introspectsOthers: Number(flags.introspectsOthers),
+    labels: JSON.stringify(labels),
   }
 }
 
@@ -45,5 +46,6 @@ export function fromRow(row: Client): RegisteredClient {
     trusted: row.trusted === 1,
     firstParty: row.firstParty === 1,
     introspectsOthers: row.introspectsOthers === 1,
+    labels: JSON.parse(row.labels),
   }
 }

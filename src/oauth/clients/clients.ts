@@ -90,7 +90,8 @@ export function refuseTakenId(db: Database, id: string, error: unknown): never {
 /** Returns a client's settings as recorded in the audit log. */
 export const auditDetails = (settings: ClientSettings) => {
   const { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers } = settings
-  return { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers }
+  const labels = Object.entries(settings.labels).map(([key, value]) => `${key}=${value}`)
+  return { name, scopes, grants, redirectUris, trusted, firstParty, introspectsOthers, labels }
 }
 
 /** Lists all clients, oldest first, including revoked clients. */
@@ -101,7 +102,7 @@ export async function listClients(db: Database): Promise<RegisteredClient[]> {
 
 const columns: (keyof Client)[] = [
   ...(['id', 'name', 'secretHash', 'scopes', 'grants', 'redirectUris', 'postLogoutRedirectUris'] as const),
-  ...(['firstParty', 'trusted', 'introspectsOthers'] as const),
+  ...(['firstParty', 'trusted', 'introspectsOthers', 'labels'] as const),
   ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
 ]
 

@@ -18,7 +18,7 @@ import { responseTypesOf } from '../provider/client-adapter.ts'
 import type { Scopes } from '../tokens/scopes.ts'
 import { fromRow, type RegisteredClient } from './client-rows.ts'
 import { addClient, draftClient, findClient, refuseTakenId } from './clients.ts'
-import { type ClientChange, revokeClient, rotateClientSecret, updateClient } from './update.ts'
+import { type ClientChange, type ClientChanges, revokeClient, rotateClientSecret, updateClient } from './update.ts'
 import type { ClientSettings } from './validate.ts'
 
 /** Options for the administration routes. */
@@ -127,11 +127,11 @@ const defaults: Partial<ClientSettings> = {
 }
 
 /** Applies JSON Merge Patch semantics (RFC 7396): null removes a value and restores its default. */
-function withDefaults(patch: Static<typeof schemas.ClientPatch>): Partial<ClientSettings> {
+function withDefaults(patch: Static<typeof schemas.ClientPatch>): ClientChanges {
   const known = Object.keys(schemas.ClientPatch.properties).filter((name) => name in patch)
   const values = known.map((name) => [
     name,
-    patch[name as keyof typeof patch] ?? defaults[name as keyof ClientSettings],
+    patch[name as keyof typeof patch] ?? defaults[name as keyof typeof defaults] ?? null,
   ])
   return Object.fromEntries(values)
 }

@@ -10,6 +10,7 @@ import type { Client } from '../../storage/tables/tables.ts'
 import type { Scopes } from '../tokens/scopes.ts'
 import { fromRow, type RegisteredClient, toRow } from './client-rows.ts'
 import { auditDetails, type ClientDeps, clientSecretContext, randomToken } from './clients.ts'
+import { changedLabels, type LabelChanges } from './labels.ts'
 import { type ClientSettings, validateClientSettings } from './validate.ts'
 
 /** Everything needed to change stored clients; `actor` is recorded in the audit log. */
@@ -19,6 +20,9 @@ export interface ClientChange extends ClientDeps {
   actor: AuditActor
 }
 
+/** The settings to change; labels are merged with those of the client. */
+export type ClientChanges = Partial<Omit<ClientSettings, 'labels'>> & { labels?: LabelChanges }
+
 /**
  * Changes the given settings. Throws RESOURCE_NOT_FOUND, PRECONDITION_FAILED, or a VALIDATION_ERROR that lists each
  * invalid field. New tokens use the new settings; existing tokens remain valid until they expire.
@@ -27,11 +31,12 @@ export async function updateClient(
   options: ClientChange,
   known: Scopes,
   id: string,
-  settings: Partial<ClientSettings>,
+  { labels = {}, ...settings }: ClientChanges,
   precondition: Precondition = {},
 ): Promise<RegisteredClient> {
   return change(options.db.write, options, id, precondition, (row) => {
-    const wanted: ClientSettings = { ...fromRow(row), ...settings }
+    const client = fromRow(row)
+    const wanted: ClientSettings = { ...client, ...settings, labels: changedLabels(client.labels, labels) }
     validateClientSettings(wanted, row.secretHash === null, known)
     return { values: toRow(wanted), entry: { event: 'client.updated', details: auditDetails(wanted) } }
   })

@@ -1,5 +1,6 @@
 import { type FieldError, Problem } from '../../http/problems/problem.ts'
 import { type Scopes, unknownScopes } from '../tokens/scopes.ts'
+import { type Labels, labelErrors } from './labels.ts'
 import { isPrivateUse, isPublicHttps, isRedirectUri } from './redirect-uris.ts'
 
 /** The client settings that can be changed after registration. */
@@ -16,6 +17,8 @@ export interface ClientSettings {
   trusted: boolean
   /** Whether the client may introspect other clients' tokens (RFC 7662), as a gateway or another API does. */
   introspectsOthers: boolean
+  /** What claims functions know about the client. */
+  labels: Labels
 }
 
 /** Input for registering a client. */
@@ -41,9 +44,9 @@ const secretPattern = /^[\x20-\x7e]{1,256}$/
 /** Fills in the defaults for a new client's settings. */
 export function withDefaults({ name, scopes, grants, ...rest }: NewClient): ClientSettings {
   const { redirectUris = [], postLogoutRedirectUris = [] } = rest
-  const { firstParty = false, trusted = false, introspectsOthers = false } = rest
+  const { firstParty = false, trusted = false, introspectsOthers = false, labels = {} } = rest
   const flags = { firstParty, trusted, introspectsOthers }
-  return { name: name.trim(), scopes, grants, redirectUris, postLogoutRedirectUris, ...flags }
+  return { name: name.trim(), scopes, grants, redirectUris, postLogoutRedirectUris, ...flags, labels }
 }
 
 /** Throws a VALIDATION_ERROR that lists every invalid field and the rule it violates. */
@@ -93,6 +96,7 @@ function settingErrors(client: ClientSettings, isPublic: boolean, known: Scopes)
     [!client.trusted && grants.includes('password'), 'grants', 'may contain password only for a trusted client'],
     [isPublic && client.introspectsOthers, 'introspectsOthers', 'must not be true for a client without a secret'],
     ...addressRules(client, isPublic),
+    ...labelErrors(client.labels).map((message): Rule => [true, 'labels', message]),
   ])
 }
 

@@ -5,11 +5,23 @@ import type { CallerFacts } from './rules.ts'
 const maxAgeMs = 5_000
 const maxCached = 10_000
 
+type User = NonNullable<CallerFacts['user']>
+
+/** Reads what is known about a user; undefined if there is none. */
+export type ReadUser = (id: number) => Promise<User | undefined>
+
+export interface CallerFactsOptions {
+  db: Database
+  now: () => number
+  /** By default, reads the name, the e-mail address and the role. */
+  readUser?: ReadUser | undefined
+}
+
 /**
- * Returns the function that reads what is known about a caller. Results are cached for five seconds, so that a changed role
- * takes effect within that time.
+ * Returns the function that reads what is known about a caller. Results are cached for five seconds, so that a changed role,
+ * field or label takes effect within that time.
  */
-export function callerFacts({ db, now }: { db: Database; now: () => number }) {
+export function callerFacts({ db, now, readUser = userReader(db) }: CallerFactsOptions) {
   const cached = new Map<string, { readAt: number; facts: Promise<CallerFacts> }>()
   return ({ clientId, subject }: Caller): Promise<CallerFacts> => {
     const key = JSON.stringify([clientId, subject])
@@ -17,7 +29,7 @@ export function callerFacts({ db, now }: { db: Database; now: () => number }) {
     const at = now()
     if (known && at >= known.readAt && at - known.readAt < maxAgeMs) return known.facts
     if (cached.size >= maxCached) cached.clear()
-    const facts = readFacts(db, clientId, subject)
+    const facts = readFacts(db, readUser, clientId, subject)
     cached.set(key, { readAt: at, facts })
     // A failure is not cached.
     facts.catch(() => cached.delete(key))
@@ -25,14 +37,31 @@ export function callerFacts({ db, now }: { db: Database; now: () => number }) {
   }
 }
 
-async function readFacts({ reserved }: Database, clientId: string, subject: string): Promise<CallerFacts> {
-  const client = { id: clientId }
-  if (subject === clientId || !isUserId(subject)) return { client }
-  const user = await reserved.read
-    .selectFrom('users')
-    .leftJoin('accounts', 'accounts.userId', 'users.id')
-    .select(['users.id', 'users.name', 'users.email', 'accounts.role'])
-    .where('users.id', '=', Number(subject))
-    .executeTakeFirst()
+async function readFacts(db: Database, readUser: ReadUser, clientId: string, subject: string): Promise<CallerFacts> {
+  const [labels, user] = await Promise.all([
+    labelsOf(db, clientId),
+    subject === clientId || !isUserId(subject) ? undefined : readUser(Number(subject)),
+  ])
+  const client = { id: clientId, labels }
   return user ? { user, client } : { client }
 }
+
+/** The labels of a client; none if it is not registered here, as those of a trusted issuer. */
+async function labelsOf({ reserved }: Database, clientId: string): Promise<CallerFacts['client']['labels']> {
+  const find = reserved.read.selectFrom('clients').select('labels').where('id', '=', clientId)
+  const row = await find.where('revokedAt', 'is', null).executeTakeFirst()
+  // Without a prototype, a label that is not set is undefined whatever its key.
+  return Object.freeze({ __proto__: null, ...(row && JSON.parse(row.labels)) })
+}
+
+const userReader =
+  ({ reserved }: Database): ReadUser =>
+  async (id) => {
+    const user = await reserved.read
+      .selectFrom('users')
+      .leftJoin('accounts', 'accounts.userId', 'users.id')
+      .select(['users.id', 'users.name', 'users.email', 'accounts.role'])
+      .where('users.id', '=', id)
+      .executeTakeFirst()
+    return user && { ...user, roles: user.role === null ? [] : [user.role] }
+  }

@@ -5,32 +5,42 @@ import { conditionTest } from '../conditions/conditions.ts'
 import type { ConditionFields } from '../conditions/fields.ts'
 
 /** What is known about a caller: its user, unless it is a machine client, and its client. */
-export interface CallerFacts {
-  user?: Readonly<{ id: number; name: string; email: string; role: string | null }>
-  client: Readonly<{ id: string }>
+export interface CallerFacts<Fields extends object = object, Role extends string = string> {
+  user?: Readonly<
+    Partial<Fields> & {
+      id: number
+      name: string
+      email: string
+      /** The role that `plinth({ users })` declares or, without one, that of the account: `admin`, `user` or none. */
+      role: Role | null
+      /** Both roles: an administrator may have a declared role as well. */
+      roles: readonly Role[]
+    }
+  >
+  client: Readonly<{ id: string; labels: Readonly<Partial<Record<string, string>>> }>
 }
 
 /** The caller of a request, as access rules see it. */
-export interface RuleCaller<Claims = object> {
+export interface RuleCaller<Claims = object, Role extends string = string> {
   /** `user:7`, or `client:crm` for a machine client: the value of `createdBy` in the rows it creates. */
   id: string
   /** The result of the claims function of `plinth()`; empty without one. */
   claims: Claims
   /** True if the caller is a user with this role. */
-  is: (role: string) => boolean
+  is: (role: Role) => boolean
   /** True if the caller's token has this scope. */
   may: (scope: string) => boolean
 }
 
 /** Decides which rows a caller reaches: all, none, or those that meet a condition. Must be a pure function. */
-export type AccessRule<Fields extends object, Claims = object> = (
-  caller: RuleCaller<Claims>,
+export type AccessRule<Fields extends object, Claims = object, Role extends string = string> = (
+  caller: RuleCaller<Claims, Role>,
 ) => boolean | Condition<Fields & { createdBy: string }>
 
 /** One rule for reading and writing, or one for each. Only readable rows can be written. */
-export type Access<Fields extends object, Claims = object> =
-  | AccessRule<Fields, Claims>
-  | { read: AccessRule<Fields, Claims>; write: AccessRule<Fields, Claims> }
+export type Access<Fields extends object, Claims = object, Role extends string = string> =
+  | AccessRule<Fields, Claims, Role>
+  | { read: AccessRule<Fields, Claims, Role>; write: AccessRule<Fields, Claims, Role> }
 
 /** Computes the claims of a caller. Must be a pure function. */
 export type ClaimsOf<Claims extends object> = (facts: CallerFacts) => Claims
@@ -68,7 +78,7 @@ export function accessFor(access: DeclaredAccess, caller: Caller, facts: CallerF
   const about: RuleCaller<never> = {
     id: callerId(caller),
     claims,
-    is: (role) => facts.user?.role === role,
+    is: (role) => facts.user?.roles.includes(role) ?? false,
     may: (scope) => caller.scopes.has(scope),
   }
   const test = (rule: UntypedRule) => {

@@ -16,6 +16,8 @@ export interface ClientsTable extends Revisioned {
   trusted: Generated<number>
   /** 1: may introspect the tokens of other clients. */
   introspectsOthers: Generated<number>
+  /** The labels as a JSON object. */
+  labels: Generated<string>
   revokedAt: string | null
 }
 
