@@ -1,12 +1,15 @@
 import type { FastifyInstance } from 'fastify'
+import { auditRecorder } from './audit/chain.ts'
 import { auditRoutes } from './audit/routes.ts'
+import { extendedUserReader, userRows } from './catalog/user-rows.ts'
 import { users } from './catalog/users.ts'
 import type { Definition } from './definition/service.ts'
+import type { Caller } from './http/policies/authenticate.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
 import { rejectUnknownParameters } from './http/strict-handling.ts'
 import { apiKeyRoutes } from './oauth/api-keys/routes.ts'
 import { type AdminOptions, clientRoutes } from './oauth/clients/routes.ts'
-import { accountGuard } from './oauth/users/account-guard.ts'
+import { accountGuard, extendedAccountGuard } from './oauth/users/account-guard.ts'
 import { type InvitationRouteOptions, invitationRoute } from './oauth/users/invitation-route.ts'
 import type { Limiter } from './rate-limits/limiter.ts'
 import { usageRoute } from './rate-limits/usage.ts'
@@ -22,6 +25,7 @@ import { defaultWaitersPerAccount, type Later, watchTasks } from './reports/wait
 import { callerFacts } from './resources/access/caller-facts.ts'
 import type { Collection, CollectionOptions } from './resources/declaration.ts'
 import { reportOf } from './resources/representation.ts'
+import type { Queryable } from './storage/database.ts'
 import { readVersionCalls } from './versioning/call-counts.ts'
 import { versionList } from './versioning/routes.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
@@ -31,7 +35,7 @@ import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 /** The options shared by all API versions; the event types come from the definition. */
 export type VersionOptions = Omit<CollectionOptions, 'factsOf'> &
   ReportsOptions &
-  InvitationRouteOptions &
+  Omit<InvitationRouteOptions, 'roles'> &
   Omit<WebhooksOptions, 'events'> &
   Omit<AdminOptions, 'scopes'> & {
     later: Later
@@ -52,10 +56,10 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const checkCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
   const versions = options.lives.map(({ version }) => version)
   const calls = () => readVersionCalls(options.db, versions)
-  const ofAccounts = accountGuard(options.db)
-  const factsOf = callerFacts(options)
+  const { ofAccounts, served: usersCollection, readUser, roles } = usersOf(definition, options)
+  const factsOf = callerFacts({ ...options, readUser })
   const all = definition.collections.map(({ declaration }) => declaration)
-  const guardOf = (one: Collection) => (one === users ? ofAccounts : undefined)
+  const guardOf = (one: Collection) => (one === usersCollection ? ofAccounts : undefined)
   for (const { version, status } of options.lives) {
     const served = status === 'retired' ? undefined : definition.versions[version]
     for (const prefix of served?.prefixes ?? []) {
@@ -74,7 +78,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         }
         await at.register(reports, { ...options, checkCallback, watch, downloads, prefix })
         await at.register(webhooks, { ...options, events: definition.events, prefix })
-        await at.register(invitationRoute, { ...options, prefix })
+        await at.register(invitationRoute, { ...options, roles, prefix })
         for (const routes of [clientRoutes, apiKeyRoutes]) {
           await at.register(routes, { ...options, scopes: definition.scopes, prefix })
         }
@@ -83,6 +87,22 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         await at.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
       })
     }
+  }
+}
+
+/** How users are guarded, read and given roles: with the fields and roles of the definition, if it adds any. */
+function usersOf({ users: extended }: Definition, options: VersionOptions) {
+  const { db, sealer, now } = options
+  if (extended === undefined) return { ofAccounts: accountGuard(db), served: users, readUser: undefined, roles: null }
+  const { change } = userRows(options, extended.collection.declaration)
+  return {
+    ofAccounts: extendedAccountGuard(db, auditRecorder(sealer, now)),
+    served: extended.collection,
+    readUser: extendedUserReader(db, extended),
+    roles: {
+      names: extended.roles,
+      give: (tx: Queryable, id: number, role: string, caller: Caller) => change({ tx, caller }, id, { role }),
+    },
   }
 }
 

@@ -28,6 +28,14 @@ export const theService: AuditActor = { subject: 'service' }
 export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 
+/** Returns the audit entry for fields of a user that administrators write; of their values, it has the role alone. */
+export const userUpdated = (id: number, fields: readonly string[], { role }: Readonly<Record<string, unknown>>) =>
+  ({
+    event: 'user.updated',
+    target: String(id),
+    details: { fields, ...(fields.includes('role') && typeof role === 'string' && { role }) },
+  }) as const
+
 /** All event types. */
 export const auditEvents = [
   'login.succeeded',
@@ -35,6 +43,7 @@ export const auditEvents = [
   'login.blocked',
   'password.changed',
   'invitation.created',
+  'user.updated',
   'consent.granted',
   'consent.denied',
   'token.granted',

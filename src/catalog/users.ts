@@ -1,7 +1,8 @@
-import { Type } from 'typebox'
+import { type TObject, Type } from 'typebox'
 import { Line } from '../http/text-rules.ts'
 import { collection } from '../resources/collection.ts'
 import { Email, Name } from '../resources/field-types.ts'
+import type { ResourceOptions } from '../resources/resource-options.ts'
 
 const ada = {
   name: 'Ada Lovelace',
@@ -10,7 +11,10 @@ const ada = {
   phone: '+44 20 7946 0958',
 }
 
-export const users = collection({
+const typed = <B extends TObject>(options: ResourceOptions<B>) => options
+
+/** The declaration of users without the fields and roles that a service adds. */
+export const userOptions = typed({
   path: '/users',
   noun: 'user',
   body: Type.Object(
@@ -35,3 +39,5 @@ export const users = collection({
       scopes.has('users:read:full') || (subject === String(id) && subject !== clientId),
   },
 })
+
+export const users = collection(userOptions)

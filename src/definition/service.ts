@@ -1,4 +1,5 @@
 import { books } from '../catalog/books.ts'
+import type { ExtendedUsers } from '../catalog/extended-users.ts'
 import { products } from '../catalog/products.ts'
 import { users } from '../catalog/users.ts'
 import { type Scopes, scopesWith } from '../oauth/tokens/scopes.ts'
@@ -12,6 +13,7 @@ import { tableOf } from '../resources/table.ts'
 import { DefinitionError } from '../startup-errors.ts'
 import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
 import { type EventKinds, reportEvents, webhookEvents } from '../webhooks/event-types.ts'
+import { extensionErrors, withUsers, withUsersIn } from './users-rules.ts'
 import {
   type DeclaredVersions,
   declaredVersions,
@@ -37,6 +39,8 @@ export interface Definition {
   tables: readonly ResourceTable[]
   /** The time zone of `'today'`. */
   zone: string
+  /** The fields and roles that `plinth()` adds to users. */
+  users?: ExtendedUsers
 }
 
 /** The options of `service`; title, description and so on appear in the OpenAPI documents. */
@@ -58,10 +62,14 @@ export const isDefinition = (value: unknown): value is Definition =>
   typeof value === 'object' && value !== null && brand in value
 
 /** Defines a service and returns it frozen. Throws `DefinitionError`, which lists every error. */
-export function service(options: ServiceOptions): Definition {
-  const { resources, reports = [], versions: declared, zone = defaultZone, ...info } = options ?? {}
-  const versions = declaredVersions(declared ?? { v1: resources, v2: resources })
-  const errors = [...infoErrors(info), ...serviceErrors({ resources, versions, reports }), ...zoneErrors(zone)]
+export const service = (options: ServiceOptions): Definition => defineService(options)
+
+/** The same for a service with these users, whom every version serves. */
+export function defineService(options: ServiceOptions, users?: ExtendedUsers): Definition {
+  const { resources: listed, reports = [], versions: declared, zone = defaultZone, ...info } = options ?? {}
+  const resources = withUsers(listed, users)
+  const versions = withUsersIn(declaredVersions(declared ?? { v1: resources, v2: resources }), users)
+  const errors = [...infoErrors(info), ...serviceErrors({ resources, versions, reports, users }), ...zoneErrors(zone)]
   if (errors.length > 0) throw new DefinitionError(errors)
   const declarations = resources.map(({ declaration }) => declaration)
   const merged = (of: (declaration: Declaration) => object) => Object.assign({}, ...declarations.map(of))
@@ -80,6 +88,7 @@ export function service(options: ServiceOptions): Definition {
       ...webhookEvents,
     }),
     tables: Object.freeze(declarations.map(tableOf)),
+    ...(users && { users }),
     zone,
   })
 }
@@ -87,11 +96,12 @@ export function service(options: ServiceOptions): Definition {
 const zoneErrors = (zone: unknown): string[] =>
   isZone(zone) ? [] : [`service: zone must be the name of a time zone such as 'Europe/Berlin', not '${String(zone)}'`]
 
-function serviceErrors({
-  resources,
-  versions,
-  reports,
-}: Required<Pick<ServiceOptions, 'resources' | 'reports'>> & { versions: DeclaredVersions }): string[] {
+interface Declared extends Required<Pick<ServiceOptions, 'resources' | 'reports'>> {
+  versions: DeclaredVersions
+  users: ExtendedUsers | undefined
+}
+
+function serviceErrors({ resources, versions, reports, users }: Declared): string[] {
   if (!Array.isArray(resources) || resources.length === 0 || !resources.every(isCollection)) {
     return ['service: resources must be a non-empty array of collection() results']
   }
@@ -99,7 +109,8 @@ function serviceErrors({
   return [
     ...duplicates(declarations.map(({ path }) => path)).map((path) => `service: the path ${path} is declared twice`),
     ...duplicates(declarations.map(({ noun }) => noun)).map((noun) => `service: the noun '${noun}' is declared twice`),
-    ...resources.flatMap(builtInPathErrors),
+    ...extensionErrors(resources, users),
+    ...resources.filter((one) => one !== users?.collection).flatMap(builtInPathErrors),
     ...relationErrors(declarations),
     ...accessReferenceErrors(declarations),
     ...versionErrors(resources, versions),

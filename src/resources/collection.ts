@@ -1,7 +1,6 @@
 import type { TObject } from 'typebox'
-import type { ClaimsOf } from './access/rules.ts'
 import type { Collection } from './declaration.ts'
-import { defineResource } from './define.ts'
+import { defineResource, type ResourceContext } from './define.ts'
 import type { ResourceOptions } from './resource-options.ts'
 import { nestedLists, routes } from './routes.ts'
 import { servedResource } from './serve.ts'
@@ -12,12 +11,12 @@ import { servedResource } from './serve.ts'
  */
 export const collection = <B extends TObject>(options: ResourceOptions<B>): Collection<B> => collectionWith(options)
 
-/** The same for a declaration whose access rules use claims. */
+/** The same for a resource with claims, or with fields that not everyone can write. */
 export function collectionWith<B extends TObject, Claims extends object>(
   options: ResourceOptions<B, Claims>,
-  claims?: ClaimsOf<object>,
+  context?: ResourceContext,
 ): Collection<B> {
-  const declaration = defineResource(options, claims)
+  const declaration = defineResource(options, context)
   return Object.freeze({
     declaration,
     plugin: async (app, options) => {

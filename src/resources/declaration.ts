@@ -13,6 +13,7 @@ import type { ColumnKind } from './column-types.ts'
 import type { Creator, Values } from './constraints/creation.ts'
 import type { DeclaredLock, LockCheck } from './constraints/locked.ts'
 import type { Rule } from './constraints/rules.ts'
+import type { Writers } from './constraints/writers.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
 import type { Representations } from './representation-cache.ts'
 
@@ -63,6 +64,8 @@ export interface Declaration<B extends TObject = TObject> {
   access?: DeclaredAccess
   /** When rows refuse changes and deletion. */
   locked?: DeclaredLock
+  /** Who can write which fields; by default everyone who can write the row. */
+  writers?: Writers
   writeOnly: readonly string[]
   immutable: readonly string[]
   rules: readonly Rule[]
@@ -84,12 +87,22 @@ export interface GuardedChange {
   caller: Caller
 }
 
+/** Fields of a row that were changed, and the request that did. */
+export interface RecordedChange {
+  id: number
+  fields: readonly string[]
+  values: Readonly<Record<string, unknown>>
+  request: FastifyRequest
+}
+
 /** Checks changes of rows against other tables, in the transaction of each change. */
 export interface Guard {
   /** Problems with which a deletion may fail, besides 403. */
   removalProblems: readonly ProblemCode[]
   /** Runs a change, which returns undefined if no row matched. Throws a `Problem` if the change is not allowed. */
   change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
+  /** Records a change of `Writers.recorded` fields, at the end of its transaction. */
+  record?: (tx: Queryable, change: RecordedChange) => Promise<void>
 }
 
 export interface CollectionOptions {

@@ -9,6 +9,7 @@ import { replacementOf, withKeptFields } from './constraints/kept-fields.ts'
 import { createdByField, declaredLock } from './constraints/locked.ts'
 import { withRules } from './constraints/rules.ts'
 import { uniqueFields, uniqueTuples } from './constraints/unique.ts'
+import type { Writers } from './constraints/writers.ts'
 import type { CollectionOperation, Declaration } from './declaration.ts'
 import { definitionErrors } from './definition-rules.ts'
 import { canSort } from './queries/list-rules.ts'
@@ -24,10 +25,19 @@ const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read',
  */
 const unprefixedTables = ['users', 'products', 'books']
 
+/** What a resource gets besides the options of `collection()`. */
+export interface ResourceContext {
+  /** The claims of `plinth()`. */
+  claims?: ClaimsOf<object>
+  /** The users that `plinth()` declares, which its claims need. */
+  users?: object | undefined
+  writers?: Writers
+}
+
 /** Validates the options of `collection()` and fills in the defaults. Throws `DefinitionError`, which lists every error. */
 export function defineResource<B extends TObject, Claims extends object>(
   declared: ResourceOptions<B, Claims>,
-  claims: ClaimsOf<object> = () => ({}),
+  context: ResourceContext = {},
 ): Declaration<B> {
   const options = declared as unknown as ResourceOptions
   const errors = definitionErrors(options)
@@ -47,7 +57,7 @@ export function defineResource<B extends TObject, Claims extends object>(
   const table = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
   const sorts = sortsOf(options)
   const { folded, blank } = companionsOf(body, kinds, sorts, [search, filters, sorts, unique, ...tuples])
-  const access = options.access && declaredAccess(options.access, claims, { body, kinds, folded, blank })
+  const access = options.access && declaredAccess(options.access, context, { body, kinds, folded, blank })
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, tuples, links },
     ...{ writeOnly, immutable, concealed, rules, set, defaults },
@@ -55,6 +65,7 @@ export function defineResource<B extends TObject, Claims extends object>(
     ...(hides && { hides }),
     ...(access && { access }),
     ...declaredLock(options.locked, access?.fields ?? conditionFields({ body, kinds, folded, blank }, 'letters')),
+    ...(context.writers && { writers: context.writers }),
     body: storable as B,
     input,
     patchable: withoutSet(input, set),
@@ -85,12 +96,12 @@ function companionsOf(
 /** The rules of an `access` option, with the fields that their conditions can name. */
 function declaredAccess(
   access: NonNullable<ResourceOptions['access']>,
-  claims: ClaimsOf<object>,
+  { claims = () => ({}), users }: ResourceContext,
   declaration: ConditionDeclaration,
 ): DeclaredAccess {
   const { read, write } = typeof access === 'function' ? { read: access, write: access } : access
   const fields = { ...conditionFields(declaration, 'letters'), createdBy: createdByField }
-  return Object.freeze({ read, write, claims, fields })
+  return Object.freeze({ read, write, claims, users, fields })
 }
 
 /** Fields to sort by: those declared, and every required field to filter by. */

@@ -25,7 +25,8 @@ import { create, patch, removeRow, replace } from './writes/writes.ts'
 /** What the routes of a resource have in common: path, scope, cacheability, operation id. */
 function route(served: Served, operation: CollectionOperation, method: string, title: string) {
   const { declaration, publicRead, relations } = served
-  const { path, name, noun } = declaration
+  const { path, name, noun, writers } = declaration
+  const isChange = operation === 'replace' || operation === 'patch'
   const isRead = operation === 'list' || operation === 'read'
   const isSingle = operation !== 'list' && operation !== 'create'
   const isPublic = isRead && declaration.publicRead
@@ -35,6 +36,7 @@ function route(served: Served, operation: CollectionOperation, method: string, t
     url: isSingle ? `${path}/:id` : path,
     config: {
       scope,
+      ...(isChange && writers?.orScope && { orScope: writers.orScope }),
       cache: isRead ? (isPublic && publicRead ? 'public' : 'private') : 'none',
       fields: isRead,
       problems: isRead ? readProblems(isPublic, relations) : writeProblems(served, operation),

@@ -1,4 +1,6 @@
-import type { Caller } from '../../http/policies/authenticate.ts'
+import type { FastifyRequest } from 'fastify'
+import { type RecordAudit, userUpdated } from '../../audit/chain.ts'
+import { auditActor, type Caller, callerOf } from '../../http/policies/authenticate.ts'
 import { lacksScope } from '../../http/policies/authorize.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { assertAdministratorLeft, isActiveAdministrator, lockUser } from './accounts.ts'
@@ -30,6 +32,35 @@ export function accountGuard({ engine }: Pick<Database, 'engine'>) {
   }
   return { removalProblems: ['LAST_ADMINISTRATOR'] as const, change }
 }
+
+interface RecordedChange {
+  id: number
+  fields: readonly string[]
+  values: Readonly<Record<string, unknown>>
+  request: FastifyRequest
+}
+
+/**
+ * The same rules for users with more fields, whom callers without `users:read:full` see as themselves alone and cannot
+ * delete; changes of fields that administrators write are audited.
+ */
+export function extendedAccountGuard(db: Pick<Database, 'engine'>, record: RecordAudit) {
+  const { removalProblems, change } = accountGuard(db)
+  return {
+    removalProblems,
+    change: async <T>(tx: Queryable, userChange: UserChange, run: () => Promise<T | undefined>) => {
+      const isRemoval = userChange.values === null
+      if (isRemoval && !userChange.caller.scopes.has(fullScope)) throw lacksScope(fullScope, 'Deleting a user')
+      return change(tx, userChange, run)
+    },
+    record: async (tx: Queryable, { id, fields, values, request }: RecordedChange) => {
+      if (!callerOf(request).scopes.has('admin')) return
+      await record(tx, { ...auditActor(request), ...userUpdated(id, fields, values) })
+    },
+  }
+}
+
+const fullScope = 'users:read:full'
 
 /** Returns whether the user is an administrator, including invited administrators who have no password yet. */
 async function isOfAdministrator(tx: Queryable, userId: number): Promise<boolean> {

@@ -1,15 +1,23 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
 import { documentedRules } from '../../http/partial-schema.ts'
-import { auditActor } from '../../http/policies/authenticate.ts'
+import { auditActor, type Caller, callerOf } from '../../http/policies/authenticate.ts'
 import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
-import type { Database } from '../../storage/database.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
 import type { Role } from './accounts.ts'
 import type { Invitation, Invitations } from './invitations.ts'
 import type { SendInvitation } from './mail.ts'
 
+/** The roles that the service declares, and how to give one to a user. */
+export interface DeclaredRoles {
+  names: readonly string[]
+  give: (tx: Queryable, userId: number, role: string, caller: Caller) => Promise<void>
+}
+
 export interface InvitationRouteOptions {
   db: Database
+  /** Null if the service declares none. */
+  roles: DeclaredRoles | null
   invitations: Invitations
   /** Null if no mail server is configured. */
   sendInvitation: SendInvitation | null
@@ -29,15 +37,21 @@ const Created = Type.Object({
     Type.Boolean({ description: 'Whether the mail server accepted the invitation; absent from a replayed response' }),
   ),
 })
-const InvitationBody = Type.Object({
-  role: Type.Optional(
-    Type.Union([Type.Literal('user'), Type.Literal('admin')], {
-      description: 'The role of the account',
-      ...documentedRules({ default: 'user' }),
-      examples: ['admin'],
-    }),
-  ),
-})
+const accountRoles = ['user', 'admin']
+
+const invitationBody = (roles: readonly string[]) =>
+  Type.Object({
+    role: Type.Optional(
+      Type.Union(
+        [...accountRoles, ...roles].map((role) => Type.Literal(role)),
+        {
+          description: roles.length > 0 ? 'The role of the account, or of the user' : 'The role of the account',
+          ...documentedRules({ default: 'user' }),
+          examples: ['admin'],
+        },
+      ),
+    ),
+  })
 const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'The id of the user', examples: [1] }) })
 
 /**
@@ -45,18 +59,23 @@ const params = Type.Object({ id: Type.Integer({ minimum: 1, description: 'The id
  * link.
  */
 export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async (app, options) => {
-  const { db, invitations, sendInvitation, report } = options
+  const { db, invitations, sendInvitation, report, roles } = options
   const about = { operationId: 'inviteUser', summary: 'Invite a user to choose a password', tags: ['administration'] }
-  app.post<{ Params: { id: number }; Body: { role?: Role } }>(
+  app.post<{ Params: { id: number }; Body: { role?: string } }>(
     '/api/users/:id/invitation',
     {
       config: { scope: 'admin', cache: 'none', bodyOptional: true, problems: ['LAST_ADMINISTRATOR'] },
-      schema: { ...about, params, body: InvitationBody, response: { 201: Created } },
+      schema: { ...about, params, body: invitationBody(roles?.names ?? []), response: { 201: Created } },
     },
     async (request, reply) => {
       const created: Invitation[] = []
       const response = await idempotentWrite(request, reply, db.write, async (tx) => {
-        const invitation = await invitations.inviteIn(tx, request.params.id, request.body.role, auditActor(request))
+        const { id } = request.params
+        const { role } = request.body
+        const isDeclared = role !== undefined && !accountRoles.includes(role)
+        if (isDeclared) await roles?.give(tx, id, role, callerOf(request))
+        const actor = auditActor(request)
+        const invitation = await invitations.inviteIn(tx, id, isDeclared ? undefined : (role as Role), actor, role)
         created.push(invitation)
         const { url, expiresAt, email } = invitation
         // The mail is sent only after the response is stored, so the stored response does not say whether it was sent.

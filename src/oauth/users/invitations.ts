@@ -21,7 +21,14 @@ export interface Invitations {
   /** Invites a user and creates the account if there is none; replaces any open invitation. */
   invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
   /** Does the same as `invite`, in the caller's transaction. */
-  inviteIn: (tx: Queryable, userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
+  inviteIn: (
+    tx: Queryable,
+    userId: number,
+    role: Role | undefined,
+    actor: AuditActor,
+    /** The role in the audit log, if it is not that of the account. */
+    recordedRole?: string,
+  ) => Promise<Invitation>
   /** Returns the user to whom a link belongs, or undefined if the link was used, has expired or never existed. */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
   /** Sets the password. Returns the reason if the password is not acceptable, or 'invalid' if the link is not valid. */
@@ -49,7 +56,7 @@ const keyOf = (token: string) => hash('sha256', token, 'base64url')
  */
 export function invitations({ db, passwords, issuer, now, random, record }: InvitationOptions): Invitations {
   const read = (token: string) => open(db.read, token, now()).executeTakeFirst()
-  const invite: Invitations['inviteIn'] = async (tx, userId, role, actor) => {
+  const invite: Invitations['inviteIn'] = async (tx, userId, role, actor, recordedRole = role) => {
     const user = await lockUser(tx, db.engine, userId)
     if (!user) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
     const token = Buffer.from(random(tokenBytes)).toString('base64url')
@@ -61,7 +68,7 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
       .values({ userId, ...row })
       .onConflict((conflict) => conflict.column('userId').doUpdateSet(row))
       .execute()
-    const details = { ...(role && { role }) }
+    const details = { ...(recordedRole && { role: recordedRole }) }
     await record(tx, { ...actor, event: 'invitation.created', target: String(userId), details })
     return { url: `${issuer}${invitationPath}?token=${token}`, expiresAt: row.expiresAt, ...user }
   }

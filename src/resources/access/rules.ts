@@ -52,6 +52,8 @@ export interface DeclaredAccess {
   read: UntypedRule
   write: UntypedRule
   claims: ClaimsOf<object>
+  /** The users of the same `plinth()`, if it declares any. */
+  users?: object | undefined
   /** The fields that the conditions of rules can name. */
   fields: ConditionFields
 }

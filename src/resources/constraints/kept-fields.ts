@@ -64,9 +64,10 @@ export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema
 
 /** Fields that a PUT may leave out without removing them: the caller cannot see them, or must not change them. */
 export function keptFields(declaration: Declaration, caller: Caller, id: number): readonly string[] {
-  const { hides, writeOnly, immutable, set, defaults } = declaration
+  const { hides, writeOnly, immutable, set, defaults, writers } = declaration
   const hidden = hides && !hides.unless(caller, id) ? hides.fields : []
-  return [...hidden, ...writeOnly, ...immutable, ...Object.keys(set), ...Object.keys(defaults)]
+  const foreign = writers?.kept(caller, id) ?? []
+  return [...hidden, ...foreign, ...writeOnly, ...immutable, ...Object.keys(set), ...Object.keys(defaults)]
 }
 
 type Values = Readonly<Record<string, unknown>>

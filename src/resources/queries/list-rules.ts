@@ -57,6 +57,16 @@ export function canSort(schema: TSchema): boolean {
   return kind !== undefined && columnType(kind).lists.includes('sorts')
 }
 
+/** True if lists can be filtered by a field with this schema. */
+export function canFilter(schema: TSchema & { maxLength?: number; format?: string }): boolean {
+  const kind = kindOf(schema)
+  if (kind === undefined || !columnType(kind).lists.includes('filters')) return false
+  return (
+    (schema.maxLength ?? Number.POSITIVE_INFINITY) <=
+    (columnType(kind).maxIndexed?.(schema) ?? Number.POSITIVE_INFINITY)
+  )
+}
+
 /** Lists do not check who is calling, so filtering or sorting by a hidden field would reveal its value. */
 function hiddenFieldErrors(options: ResourceOptions, field: string): string[] {
   const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const

@@ -10,6 +10,7 @@ import type { RowAccess } from '../access/rules.ts'
 import { checkImmutable } from '../constraints/kept-fields.ts'
 import { checkRules } from '../constraints/rules.ts'
 import { duplicateProblem } from '../constraints/unique.ts'
+import { checkChange } from '../constraints/writers.ts'
 import type { GuardedChange, Served } from '../declaration.ts'
 
 export type RowRequest = FastifyRequest<{ Params: { id: number } }>
@@ -50,6 +51,8 @@ export type Values = Record<string, unknown>
 interface ChangeTerms {
   precondition: Precondition
   access: RowAccess | undefined
+  /** Fields to record (`Writers.recorded`); none by default. */
+  recorded?: readonly string[]
 }
 
 /** The precondition of the statement that changes a row. */
@@ -61,7 +64,7 @@ export async function change(served: Served, request: RowRequest, values: Values
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
   const caller = callerOf(request)
-  const { access } = terms
+  const { access, recorded = [] } = terms
   const precondition = rowPrecondition(terms)
   const work = async (tx: Queryable) => {
     const update = async () => {
@@ -73,6 +76,7 @@ export async function change(served: Served, request: RowRequest, values: Values
     const changed = await guarded(served, tx, { id, values, caller }, update)
     if (changed) assertWritable(served.declaration, access, changed.row, 'store')
     if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
+    if (changed && recorded.length > 0) await served.guard?.record?.(tx, { id, fields: recorded, values, request })
     return changed?.row
   }
   return (await writeUnit(served)(work)) ?? throwUnmatched(served, id, access)
@@ -107,6 +111,7 @@ export async function revise(
     assertWritable(served.declaration, access, row, 'change')
     const values = valuesFrom(row)
     checkImmutable(served.declaration.immutable, row, values)
+    const recorded = checkChange(served.declaration.writers, row, values, { caller: callerOf(request), id })
     checkRules(served.declaration, values)
     if (!meets(row, precondition)) {
       // Authorization precedes preconditions (RFC 9110 §13.2.1), so the guard still runs; no row meets this precondition.
@@ -115,7 +120,9 @@ export async function revise(
         : throwUnmatched(served, id, access)
     }
     const unchanged = { ...precondition, matches: [row.revision] }
-    const changed = await change(served, request, values, { precondition: unchanged, access }).catch(ignoreOutdated)
+    const changed = await change(served, request, values, { precondition: unchanged, access, recorded }).catch(
+      ignoreOutdated,
+    )
     if (changed) return changed
   }
   throw new Problem('SERVICE_UNAVAILABLE', 'Other requests keep changing this resource; try again', {

@@ -11,6 +11,7 @@ import { bodyValues, rejectInvalidMembers, validated } from '../constraints/body
 import { settable } from '../constraints/creation.ts'
 import { keptFields } from '../constraints/kept-fields.ts'
 import { checkRules } from '../constraints/rules.ts'
+import { checkCreation } from '../constraints/writers.ts'
 import type { Served } from '../declaration.ts'
 import {
   type BodyRequest,
@@ -27,6 +28,7 @@ import {
 /** POST: 201 with the new resource, its location and its validators. Awaits nothing without access rules. */
 export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
+  const recorded = checkCreation(served.declaration.writers, request.body, callerOf(request))
   const now = new Date(served.now()).toISOString()
   const { created, createdIn } = served.creator
   const valuesOf = (body: Values) => {
@@ -38,7 +40,7 @@ export function create(served: Served, request: BodyRequest, reply: FastifyReply
     ? async (tx: Queryable) => valuesOf(await createdIn(tx, request.body))
     : always(valuesOf(created(request.body)))
   const access = served.accessOf?.(callerOf(request))
-  const insert = (reach?: RowAccess) => insertRow(served, request, reply, { values, now, access: reach })
+  const insert = (reach?: RowAccess) => insertRow(served, request, reply, { values, now, access: reach, recorded })
   return access === undefined ? insert() : access.then(insert)
 }
 
@@ -49,14 +51,12 @@ interface NewRow {
   values: (tx: Queryable) => Promise<Values>
   now: string
   access: RowAccess | undefined
+  /** Fields to record (`Writers.recorded`). */
+  recorded: readonly string[]
 }
 
-function insertRow(
-  served: Served,
-  request: BodyRequest,
-  reply: FastifyReply,
-  { values: valuesIn, now, access }: NewRow,
-) {
+function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, newRow: NewRow) {
+  const { values: valuesIn, now, access, recorded } = newRow
   const caller = callerOf(request)
   return idempotentWrite(request, reply, writeUnit(served), async (tx) => {
     const values = await valuesIn(tx)
@@ -65,6 +65,7 @@ function insertRow(
     const { row, subscribed } = await served.rows.insert(tx, values, now)
     assertWritable(served.declaration, access, row, 'store')
     if (subscribed) await served.announce(tx, 'created', row, caller, now)
+    if (recorded.length > 0) await served.guard?.record?.(tx, { id: row.id, fields: recorded, values, request })
     const location = `${served.prefix}${served.declaration.path}/${row.id}`
     return { status: 201, headers: { location }, body: served.serialize(row, request) }
   })
@@ -81,7 +82,8 @@ export async function replace(served: Served, request: BodyRequest): Promise<Row
   const kept = keptFields(declaration, callerOf(request), request.params.id).filter((field) => !(field in body))
   const values = bodyValues(served, body)
   const isRowNeeded = declaration.rules.length > 0 && kept.length > 0
-  if (!isRowNeeded && !declaration.immutable.some((field) => field in body)) {
+  const isCompared = declaration.writers !== undefined || declaration.immutable.some((field) => field in body)
+  if (!isRowNeeded && !isCompared) {
     checkRules(declaration, values)
     for (const field of kept) delete values[field]
     const access = served.accessOf && (await served.accessOf(callerOf(request)))

@@ -1,0 +1,94 @@
+import { type TObject, type TSchema, Type } from 'typebox'
+import type { Caller } from '../http/policies/authenticate.ts'
+import type { RuleCaller } from '../resources/access/rules.ts'
+import { collectionWith } from '../resources/collection.ts'
+import { described } from '../resources/constraints/described.ts'
+import type { Writers } from '../resources/constraints/writers.ts'
+import type { Collection } from '../resources/declaration.ts'
+import { canFilter } from '../resources/queries/list-rules.ts'
+import { userOptions } from './users.ts'
+
+/** The users of a service that adds fields and roles to them. */
+export interface ExtendedUsers {
+  collection: Collection
+  /** The added fields. */
+  fields: readonly string[]
+  roles: readonly string[]
+  /** The fields that users may write themselves. */
+  own: readonly string[]
+  /** The added fields that userinfo contains. */
+  userinfo: readonly string[]
+}
+
+interface Additions extends Omit<ExtendedUsers, 'collection' | 'fields'> {
+  fields: TObject
+}
+
+/** Opens PUT and PATCH of a user to itself, for the fields in `own`. */
+const ownScope = 'users:write:own'
+
+/** Adds validated fields and roles to users. Throws `DefinitionError` for fields that cannot be stored. */
+export function extendUsers({ fields, roles, own, userinfo }: Additions): ExtendedUsers {
+  const added = addedFields(fields, roles, own)
+  const names = Object.keys(added)
+  const { properties } = userOptions.body
+  const filters = names.filter((name) => canFilter(added[name] as TSchema))
+  const options = {
+    ...userOptions,
+    body: Type.Object({ ...properties, ...added }, { examples: [exampleWith(added)] }),
+    filters: [...(userOptions.filters ?? []), ...filters],
+    listed: [...(userOptions.listed ?? []), ...names],
+    scopes: {
+      ...userOptions.scopes,
+      'users:read:full': 'See all users, with every field',
+      ...(own.length > 0 && { [ownScope]: `Change your own ${own.join(', ')}` }),
+    },
+    access: ({ id, may }: RuleCaller) => may('users:read:full') || ownRow(id),
+  }
+  const collection = collectionWith(options as typeof userOptions, { writers: writersOf(names, own) })
+  return Object.freeze({ collection, fields: Object.keys(fields.properties), roles, own, userinfo })
+}
+
+/** The condition for the row of a caller; false for machine clients and the users of other issuers. */
+function ownRow(callerId: string): false | { id: number } {
+  const [, id] = /^user:([1-9]\d{0,8})$/.exec(callerId) ?? []
+  return id === undefined ? false : { id: Number(id) }
+}
+
+/** The added fields, which are all optional: users from before, and those that sign up, have none. */
+function addedFields({ properties }: TObject, roles: readonly string[], own: readonly string[]) {
+  const role = Type.Enum([...roles], { description: 'The role of the user in this service' })
+  const all = { ...(properties as Record<string, TSchema>), ...(roles.length > 0 && { role }) }
+  const rule = (name: string) =>
+    own.includes(name) ? 'written by the user and by administrators' : 'written by administrators'
+  return Object.fromEntries(
+    Object.entries(all).map(([name, schema]) => [name, Type.Optional(described(schema, rule(name)))]),
+  )
+}
+
+function exampleWith(added: Readonly<Record<string, TSchema>>) {
+  const [example = {}] = (userOptions.body as { examples?: object[] }).examples ?? []
+  const more = Object.entries(added).flatMap(([name, schema]) => {
+    const { examples = [], enum: values = [] } = schema as { examples?: unknown[]; enum?: unknown[] }
+    const [value] = [...examples, ...values]
+    return value === undefined ? [] : [[name, value]]
+  })
+  return { ...example, ...Object.fromEntries(more) }
+}
+
+/** Administrators write every field, callers with `users:write` all but the added ones, users their own. */
+function writersOf(added: readonly string[], own: readonly string[]): Writers {
+  const base = Object.keys(userOptions.body.properties)
+  const refusal: Writers['refusal'] = ({ clientId, subject, scopes }: Caller, field, id) => {
+    const isAdded = added.includes(field)
+    if (!isAdded && !base.includes(field)) return undefined
+    const isSelf = subject === String(id) && subject !== clientId
+    if (scopes.has(isAdded ? 'admin' : 'users:write') || (isSelf && own.includes(field))) return undefined
+    return isAdded ? 'can only be written with the scope admin' : 'can only be written with the scope users:write'
+  }
+  const kept: Writers['kept'] = (caller, id) => [
+    ...added,
+    ...base.filter((field) => refusal(caller, field, id) !== undefined),
+  ]
+  return { recorded: added, ...(own.length > 0 && { orScope: ownScope }), refusal, kept }
+}

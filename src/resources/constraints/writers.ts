@@ -1,0 +1,58 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Caller } from '../../http/policies/authenticate.ts'
+import { Problem } from '../../http/problems/problem.ts'
+
+/** Who can write which fields of a row, besides the scopes and access rules of its resource. */
+export interface Writers {
+  /** Fields whose changes by administrators are recorded. */
+  recorded: readonly string[]
+  /** Another scope that opens PUT and PATCH. */
+  orScope?: string
+  /** Returns why a caller cannot write a field; undefined if it can. A new row has no id. */
+  refusal: (caller: Caller, field: string, id?: number) => string | undefined
+  /** The fields that a PUT keeps if it leaves them out. */
+  kept: (caller: Caller, id: number) => readonly string[]
+}
+
+/** A write of a row by a caller. */
+interface Write {
+  caller: Caller
+  id?: number
+}
+
+type Values = Readonly<Record<string, unknown>>
+
+/** Throws 403 naming the fields that the caller cannot write. */
+function checkFields({ refusal }: Writers, fields: readonly string[], { caller, id }: Write): void {
+  const errors = fields.flatMap((field) => {
+    const message = refusal(caller, field, id)
+    return message === undefined ? [] : [{ field, message }]
+  })
+  if (errors.length === 0) return
+  const detail = errors.map(({ field, message }) => `${field} ${message}`).join('; ')
+  throw new Problem('PERMISSION_DENIED', detail, { errors })
+}
+
+/** Returns the recorded fields that a new row has. Throws 403 if its creator cannot write one of its fields. */
+export function checkCreation(writers: Writers | undefined, body: Values, caller: Caller): readonly string[] {
+  if (writers === undefined) return []
+  const fields = Object.keys(body).filter((field) => body[field] !== undefined)
+  checkFields(writers, fields, { caller })
+  return recordedOf(writers, fields)
+}
+
+/** Returns the recorded fields that new values change. Throws 403 if the caller cannot write a field that they change. */
+export function checkChange(
+  writers: Writers | undefined,
+  row: Values,
+  values: Values,
+  write: Write,
+): readonly string[] {
+  if (writers === undefined) return []
+  const fields = Object.keys(values).filter((field) => !isDeepStrictEqual(row[field] ?? null, values[field] ?? null))
+  checkFields(writers, fields, write)
+  return recordedOf(writers, fields)
+}
+
+const recordedOf = ({ recorded }: Writers, fields: readonly string[]) =>
+  fields.filter((field) => recorded.includes(field))
