@@ -8,9 +8,10 @@ import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
-import type { AccessOf, CallerFacts, DeclaredAccess } from './access/rules.ts'
+import type { AccessOf, CallerFacts, ClaimsOf, DeclaredAccess } from './access/rules.ts'
 import type { ColumnKind } from './column-types.ts'
-import type { Creator, Values } from './constraints/creation.ts'
+import type { Values } from './constraints/creation.ts'
+import type { Creator } from './constraints/creator.ts'
 import type { DeclaredLock, LockCheck } from './constraints/locked.ts'
 import type { Rule } from './constraints/rules.ts'
 import type { Writers } from './constraints/writers.ts'
@@ -60,6 +61,8 @@ export interface Declaration<B extends TObject = TObject> {
   blank: readonly string[]
   listed?: readonly string[]
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
+  /** Computes the claims of a caller; there are none without `plinth({ claims })`. */
+  claims: ClaimsOf<object>
   /** The access rules; without them, scopes alone decide. */
   access?: DeclaredAccess
   /** When rows refuse changes and deletion. */

@@ -25,6 +25,8 @@ const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read',
  */
 const unprefixedTables = ['users', 'products', 'books']
 
+const noClaims = () => ({})
+
 /** What a resource gets besides the options of `collection()`. */
 export interface ResourceContext {
   /** The claims of `plinth()`. */
@@ -60,7 +62,7 @@ export function defineResource<B extends TObject, Claims extends object>(
   const access = options.access && declaredAccess(options.access, context, { body, kinds, folded, blank })
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, tuples, links },
-    ...{ writeOnly, immutable, concealed, rules, set, defaults },
+    ...{ writeOnly, immutable, concealed, rules, set, defaults, claims: context.claims ?? noClaims },
     ...((listed ?? concealed.length > 0) && { listed: listed ?? visibleFields(Object.keys(kinds), concealed) }),
     ...(hides && { hides }),
     ...(access && { access }),
@@ -96,7 +98,7 @@ function companionsOf(
 /** The rules of an `access` option, with the fields that their conditions can name. */
 function declaredAccess(
   access: NonNullable<ResourceOptions['access']>,
-  { claims = () => ({}), users }: ResourceContext,
+  { claims = noClaims, users }: ResourceContext,
   declaration: ConditionDeclaration,
 ): DeclaredAccess {
   const { read, write } = typeof access === 'function' ? { read: access, write: access } : access

@@ -3,7 +3,7 @@ import type { Caller } from '../http/policies/authenticate.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import type { Access } from './access/rules.ts'
 import type { Condition, FieldsOf } from './conditions/condition.ts'
-import type { CreationValues } from './constraints/creation.ts'
+import type { DefaultValues, SetValues } from './constraints/creation.ts'
 import type { CollectionOperation, Link } from './declaration.ts'
 
 /** The names of a body's fields. */
@@ -62,8 +62,8 @@ export interface ResourceOptions<B extends TObject = TObject, Claims = object, R
    * The values of fields in new rows, as constants or pure functions. Bodies cannot contain those of `set`; those of
    * `defaults` apply if a POST omits the field. A PUT that omits a field of either keeps its value.
    */
-  set?: CreationValues<B>
-  defaults?: CreationValues<B>
+  set?: SetValues<B, Claims, Role>
+  defaults?: DefaultValues<B, Claims, Role>
   /** Rules across fields, checked once each field is valid: a body for which one does not hold is 422. */
   rules?: readonly { field: FieldOf<B>; message: string; holds: (body: Static<B>) => boolean }[]
   /** Scopes in addition to `read` and `write`, each with the description that users see. */

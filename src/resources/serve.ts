@@ -2,7 +2,7 @@ import { decimalReader } from '../http/decimal.ts'
 import { inputValidator } from '../http/policies/body-parsing.ts'
 import { accessOf } from './access/enforce.ts'
 import { columnType } from './column-types.ts'
-import { creator } from './constraints/creation.ts'
+import { creator } from './constraints/creator.ts'
 import { defaultFiller } from './constraints/defaults.ts'
 import type { CollectionOptions, Declaration, Served } from './declaration.ts'
 import { expander } from './relations/expand.ts'
@@ -26,7 +26,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(options.db),
     complete: defaultFiller(body),
-    creator: creator(declaration, options.now),
+    creator: creator(declaration, options),
     check: inputValidator(input, 'body'),
     readDecimals: decimalReader(input),
     serialize: serializer(declaration, prefix),

@@ -74,15 +74,17 @@ export type AccessOf = (caller: Caller) => Promise<RowAccess>
 export const callerId = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
   subject === clientId ? `client:${clientId}` : `user:${subject}`
 
+/** Returns the caller as rules see it. Throws if the claims function does. */
+export const ruleCaller = (claims: ClaimsOf<object>, caller: Caller, facts: CallerFacts): RuleCaller<never> => ({
+  id: callerId(caller),
+  claims: claims(facts) as never,
+  is: (role) => facts.user?.roles.includes(role) ?? false,
+  may: (scope) => caller.scopes.has(scope),
+})
+
 /** Evaluates the rules for a caller. Throws if a rule throws or returns something else than a boolean or a valid condition. */
 export function accessFor(access: DeclaredAccess, caller: Caller, facts: CallerFacts, today: () => string): RowAccess {
-  const claims = access.claims(facts) as never
-  const about: RuleCaller<never> = {
-    id: callerId(caller),
-    claims,
-    is: (role) => facts.user?.roles.includes(role) ?? false,
-    may: (scope) => caller.scopes.has(scope),
-  }
+  const about = ruleCaller(access.claims, caller, facts)
   const test = (rule: UntypedRule) => {
     const result = rule(about)
     if (typeof result === 'boolean') return result ? passesAll : passesNone

@@ -1,14 +1,14 @@
 import type { Static, TObject, TSchema } from 'typebox'
-import { inputValidator } from '../../http/policies/body-parsing.ts'
-import { Problem } from '../../http/problems/problem.ts'
-import type { Queryable } from '../../storage/database.ts'
+import type { RuleCaller } from '../access/rules.ts'
 import { amended } from '../column-types.ts'
-import { counted, isCounting, type Next, nextOutside } from './counted.ts'
+import { isCounting, type Next } from './counted.ts'
 import { hasDefault, isValidValue } from './defaults.ts'
 import { described } from './described.ts'
 
 /** What the functions of `set` and `defaults` get. */
-export interface CreationContext {
+export interface CreationContext<Claims = object, Role extends string = string> {
+  /** Who creates the row, with the claims that access rules see. */
+  caller: RuleCaller<Claims, Role>
   /** The time of the creation. */
   clock: () => Date
   /** Returns the next number of a counter, for async functions. */
@@ -17,9 +17,20 @@ export interface CreationContext {
 
 type Value<B extends TObject, F extends keyof Static<B>> = NonNullable<Static<B>[F]>
 
+type ValueOrPromise<V> = V | Promise<V>
+
 /** The values of new rows by field: constants, or pure functions of the context, async only to await `next`. */
-export type CreationValues<B extends TObject> = {
-  readonly [F in keyof Static<B>]?: Value<B, F> | ((context: CreationContext) => Value<B, F> | Promise<Value<B, F>>)
+export type DefaultValues<B extends TObject, Claims = object, Role extends string = string> = {
+  readonly [F in keyof Static<B>]?:
+    | Value<B, F>
+    | ((context: CreationContext<Claims, Role>) => ValueOrPromise<Value<B, F>>)
+}
+
+/** The same, except that a function that returns nothing refuses the creation with 403. */
+export type SetValues<B extends TObject, Claims = object, Role extends string = string> = {
+  readonly [F in keyof Static<B>]?:
+    | Value<B, F>
+    | ((context: CreationContext<Claims, Role>) => ValueOrPromise<Value<B, F> | null | undefined>)
 }
 
 /** `set` and `defaults` once their types are checked. */
@@ -106,91 +117,3 @@ export const settable = ({ set }: { set: Values }, body: Body): Body =>
   Object.keys(set).some((field) => field in body)
     ? Object.fromEntries(Object.entries(body).filter(([field]) => !Object.hasOwn(set, field)))
     : body
-
-interface Created {
-  path: string
-  noun: string
-  input: TObject
-  set: Values
-  defaults: Values
-}
-
-/** Gives the body of a new row its values of `set` and `defaults`, in a copy. */
-export interface Creator {
-  /** Before the transaction. */
-  created: (body: Body) => Body
-  /** In the transaction, if a function awaits `next()`: instead of `created`. */
-  createdIn: ((tx: Queryable, body: Body) => Promise<Body>) | undefined
-}
-
-/**
- * Returns the functions for a new body. They throw 403 if a function of `set` returns nothing, and an error, which becomes a
- * 500, if a function throws or returns an invalid value.
- */
-export function creator(declaration: Created, now: () => number): Creator {
-  const { set, defaults } = declaration
-  const all = [...Object.values(set), ...Object.values(defaults)]
-  if (all.length === 0) return { created: (body) => body, createdIn: undefined }
-  const complete = completer(declaration)
-  const clock = () => new Date(now())
-  const created = (body: Body) => {
-    const context = { clock, next: nextOutside }
-    const values = missing(declaration, body).map(([field, value, place]) => [field, resolved(value, place, context)])
-    return complete(body, Object.fromEntries(values))
-  }
-  if (!all.some(isCounting)) return { created, createdIn: undefined }
-  const createdIn = async (tx: Queryable, body: Body) => {
-    const values: Body = {}
-    for (const [field, value, place] of missing(declaration, body)) {
-      values[field] = isCounting(value)
-        ? await counted(tx, ({ next }) => value({ clock, next })).catch(failing(place))
-        : resolved(value, place, { clock, next: nextOutside })
-    }
-    return complete(body, values)
-  }
-  return { created, createdIn }
-}
-
-/** The fields of a body that get values, with their declared values and their places. */
-function missing({ path, set, defaults }: Created, body: Body): [field: string, value: unknown, place: string][] {
-  const absent = Object.entries(defaults).filter(([field]) => !(field in body))
-  return [
-    ...absent.map(([field, value]): [string, unknown, string] => [field, value, `${path}: defaults.${field}`]),
-    ...Object.entries(set).map(([field, value]): [string, unknown, string] => [field, value, `${path}: set.${field}`]),
-  ]
-}
-
-/** Returns the function that adds checked values to a body. */
-function completer(declaration: Created): (body: Body, values: Body) => Body {
-  const { path, noun, input, set, defaults } = declaration
-  const fields = [...Object.keys(set), ...Object.keys(defaults)]
-  const properties = Object.fromEntries(fields.map((field) => [field, input.properties[field]]))
-  const check = inputValidator(amended(input, { required: [], properties }), 'body')
-  return (body, values) => {
-    const absent = Object.keys(set).find((field) => (values[field] ?? undefined) === undefined)
-    if (absent !== undefined) {
-      throw new Problem('PERMISSION_DENIED', `You cannot create a ${noun}: it needs ${absent}`)
-    }
-    const present = Object.fromEntries(Object.entries(values).filter(([, value]) => (value ?? undefined) !== undefined))
-    const result = check(present)
-    if ('error' in result) {
-      const failures = result.error.map(({ instancePath, message }) => `${instancePath.slice(1)} ${message}`)
-      throw new Error(`${path}: set or defaults returned an invalid value: ${failures.join(', ')}`)
-    }
-    return { ...settable(declaration, body), ...present }
-  }
-}
-
-/** The value of a field; undefined if its function returns nothing. */
-function resolved(value: unknown, place: string, context: CreationContext): unknown {
-  if (typeof value !== 'function') return structuredClone(value)
-  try {
-    return value(context) ?? undefined
-  } catch (cause) {
-    return failing(place)(cause)
-  }
-}
-
-const failing = (place: string) => (cause: unknown) => {
-  throw new Error(`${place} threw an error`, { cause })
-}

@@ -6,7 +6,7 @@ import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import { assertWritable } from '../access/enforce.ts'
-import type { RowAccess } from '../access/rules.ts'
+import type { RowAccess, RuleCaller } from '../access/rules.ts'
 import { bodyValues, rejectInvalidMembers, validated } from '../constraints/body-values.ts'
 import { settable } from '../constraints/creation.ts'
 import { keptFields } from '../constraints/kept-fields.ts'
@@ -25,7 +25,7 @@ import {
   writeUnit,
 } from './change.ts'
 
-/** POST: 201 with the new resource, its location and its validators. Awaits nothing without access rules. */
+/** POST: 201 with the new resource, its location and its validators. Awaits nothing without access rules and functions. */
 export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
   const recorded = checkCreation(served.declaration.writers, request.body, callerOf(request))
@@ -36,12 +36,16 @@ export function create(served: Served, request: BodyRequest, reply: FastifyReply
     checkRules(served.declaration, values)
     return values
   }
-  const values = createdIn
-    ? async (tx: Queryable) => valuesOf(await createdIn(tx, request.body))
-    : always(valuesOf(created(request.body)))
-  const access = served.accessOf?.(callerOf(request))
-  const insert = (reach?: RowAccess) => insertRow(served, request, reply, { values, now, access: reach, recorded })
-  return access === undefined ? insert() : access.then(insert)
+  const valuesFor = (by?: RuleCaller<never>) =>
+    createdIn
+      ? async (tx: Queryable) => valuesOf(await createdIn(tx, request.body, by))
+      : always(valuesOf(created(request.body, by)))
+  const caller = callerOf(request)
+  const insert = (by?: RuleCaller<never>, access?: RowAccess) =>
+    insertRow(served, request, reply, { values: valuesFor(by), now, access, recorded })
+  const [creating, reaching] = [served.creator.callerOf?.(caller), served.accessOf?.(caller)]
+  if (creating === undefined && reaching === undefined) return insert()
+  return Promise.all([creating, reaching]).then(([by, access]) => insert(by, access))
 }
 
 const always = (values: Values) => async () => values

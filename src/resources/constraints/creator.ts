@@ -1,0 +1,110 @@
+import type { TObject } from 'typebox'
+import type { Caller } from '../../http/policies/authenticate.ts'
+import { inputValidator } from '../../http/policies/body-parsing.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { Queryable } from '../../storage/database.ts'
+import { type CallerFacts, type ClaimsOf, type RuleCaller, ruleCaller } from '../access/rules.ts'
+import { amended } from '../column-types.ts'
+import { counted, isCounting, nextOutside } from './counted.ts'
+import { settable, type Values } from './creation.ts'
+
+type Body = Record<string, unknown>
+
+interface CreatorOptions {
+  now: () => number
+  factsOf: (caller: Caller) => Promise<CallerFacts>
+}
+
+interface Created {
+  path: string
+  noun: string
+  input: TObject
+  set: Values
+  defaults: Values
+  claims: ClaimsOf<object>
+}
+
+/** Gives the body of a new row its values of `set` and `defaults`, in a copy. */
+export interface Creator {
+  /** Reads what the functions get about a caller; undefined if there are no functions. */
+  callerOf: ((caller: Caller) => Promise<RuleCaller<never>>) | undefined
+  /** Before the transaction. */
+  created: (body: Body, caller: RuleCaller<never> | undefined) => Body
+  /** In the transaction, if a function awaits `next()`: instead of `created`. */
+  createdIn: ((tx: Queryable, body: Body, caller: RuleCaller<never> | undefined) => Promise<Body>) | undefined
+}
+
+/**
+ * Returns the functions for a new body. They throw 403 if a function of `set` returns nothing, and an error, which becomes a
+ * 500, if a function throws or returns an invalid value.
+ */
+export function creator(declaration: Created, { now, factsOf }: CreatorOptions): Creator {
+  const { set, defaults, claims } = declaration
+  const all = [...Object.values(set), ...Object.values(defaults)]
+  if (all.length === 0) return { callerOf: undefined, created: (body) => body, createdIn: undefined }
+  const hasFunctions = all.some((value) => typeof value === 'function')
+  const callerOf = async (caller: Caller) => ruleCaller(claims, caller, await factsOf(caller))
+  const complete = completer(declaration)
+  const clock = () => new Date(now())
+  const created: Creator['created'] = (body, caller) => {
+    const context = { caller, clock, next: nextOutside }
+    const values = missing(declaration, body).map(([field, value, place]) => [field, resolved(value, place, context)])
+    return complete(body, Object.fromEntries(values))
+  }
+  const given = { callerOf: hasFunctions ? callerOf : undefined, created }
+  if (!all.some(isCounting)) return { ...given, createdIn: undefined }
+  const createdIn: Creator['createdIn'] = async (tx, body, caller) => {
+    const values: Body = {}
+    for (const [field, value, place] of missing(declaration, body)) {
+      values[field] = isCounting(value)
+        ? await counted(tx, ({ next }) => value({ caller, clock, next })).catch(failing(place))
+        : resolved(value, place, { caller, clock, next: nextOutside })
+    }
+    return complete(body, values)
+  }
+  return { ...given, createdIn }
+}
+
+/** The fields of a body that get values, with their declared values and their places. */
+function missing({ path, set, defaults }: Created, body: Body): [field: string, value: unknown, place: string][] {
+  const absent = Object.entries(defaults).filter(([field]) => !(field in body))
+  return [
+    ...absent.map(([field, value]): [string, unknown, string] => [field, value, `${path}: defaults.${field}`]),
+    ...Object.entries(set).map(([field, value]): [string, unknown, string] => [field, value, `${path}: set.${field}`]),
+  ]
+}
+
+/** Returns the function that adds checked values to a body. */
+function completer(declaration: Created): (body: Body, values: Body) => Body {
+  const { path, noun, input, set, defaults } = declaration
+  const fields = [...Object.keys(set), ...Object.keys(defaults)]
+  const properties = Object.fromEntries(fields.map((field) => [field, input.properties[field]]))
+  const check = inputValidator(amended(input, { required: [], properties }), 'body')
+  return (body, values) => {
+    const absent = Object.keys(set).find((field) => (values[field] ?? undefined) === undefined)
+    if (absent !== undefined) {
+      throw new Problem('PERMISSION_DENIED', `You cannot create a ${noun}: it needs ${absent}`)
+    }
+    const present = Object.fromEntries(Object.entries(values).filter(([, value]) => (value ?? undefined) !== undefined))
+    const result = check(present)
+    if ('error' in result) {
+      const failures = result.error.map(({ instancePath, message }) => `${instancePath.slice(1)} ${message}`)
+      throw new Error(`${path}: set or defaults returned an invalid value: ${failures.join(', ')}`)
+    }
+    return { ...settable(declaration, body), ...present }
+  }
+}
+
+/** The value of a field; undefined if its function returns nothing. */
+function resolved(value: unknown, place: string, context: object): unknown {
+  if (typeof value !== 'function') return structuredClone(value)
+  try {
+    return value(context) ?? undefined
+  } catch (cause) {
+    return failing(place)(cause)
+  }
+}
+
+const failing = (place: string) => (cause: unknown) => {
+  throw new Error(`${place} threw an error`, { cause })
+}
