@@ -1,6 +1,7 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { type Audit, refusals } from './audit/buffer.ts'
+import { userinfoReader } from './catalog/user-rows.ts'
 import type { Definition } from './definition/service.ts'
 import { documentation } from './documentation.ts'
 import { home } from './home.ts'
@@ -161,7 +162,7 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   const onResponse = (request: FastifyRequest, response: ResponseInfo) => access(accessLine(request, response))
   const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
   await app.register(mountProvider, { provider, issuer: baseUrl, scopes, answered: onResponse })
-  await app.register(userinfo, { db })
+  await app.register(userinfo, { db, ...(definition.users && { readAdded: userinfoReader(db, definition.users) }) })
   const about = { provider, scopes, db, sealer, now }
   await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
   await app.register(invitationPage, pages)

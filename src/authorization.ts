@@ -1,13 +1,14 @@
 import { createSecretKey, randomBytes } from 'node:crypto'
 import type { Audit } from './audit/buffer.ts'
 import type { Config } from './config/config.ts'
+import type { Definition } from './definition/service.ts'
 import { clientAddress } from './http/headers/client-address.ts'
 import { apiKeyReader } from './oauth/api-keys/lookup.ts'
 import { ensureBootstrapClient } from './oauth/clients/bootstrap-client.ts'
 import { syncDocsClient } from './oauth/clients/docs-client.ts'
 import { currentServer, keyRing, maintainKeys } from './oauth/keys/key-ring.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
-import { apiScopes, type Scopes, unknownScopes } from './oauth/tokens/scopes.ts'
+import { apiScopes, unknownScopes } from './oauth/tokens/scopes.ts'
 import type { TrustedIssuer } from './oauth/tokens/trusted-issuer.ts'
 import { trustedIssuerKeys } from './oauth/tokens/trusted-issuer-keys.ts'
 import { tokenVerifier } from './oauth/tokens/verify.ts'
@@ -19,8 +20,7 @@ import type { Stores } from './stores.ts'
 
 export interface AuthorizationOptions {
   config: Config
-  /** All scopes that the service defines, with descriptions. */
-  scopes: Scopes
+  definition: Pick<Definition, 'scopes' | 'users'>
   stores: Pick<Stores, 'db' | 'sealer'>
   /** The service's public URL, which is the issuer and the audience of its tokens. */
   baseUrl: string
@@ -39,7 +39,8 @@ const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAn
 
 /** Opens token verification, user accounts, and the authorization server if this process has the role `auth`. */
 export async function openAuthorization(options: AuthorizationOptions) {
-  const { config, scopes, stores, baseUrl, audit, revocations, now, monotonic, report } = options
+  const { config, definition, stores, baseUrl, audit, revocations, now, monotonic, report } = options
+  const { scopes, users: { userinfo = [] } = {} } = definition
   const { db, sealer } = stores
   const keys = await keyRing({ db, sealer, now })
   const own = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
@@ -48,7 +49,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
   const docsClientId = await syncDocsClient({ db, sealer, scopes, baseUrl, isEnabled: !config.production })
   const users = userParts(options)
-  const about = { accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
+  const about = { userinfo, accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
   const trusted = trustedIssuer(options)
   const apiKeys = apiKeyReader({ db, now, onError: report })
   const stopMaintenance = maintainKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), report)
@@ -87,7 +88,12 @@ const sharedSecret = ({ oauth: { jwtSharedSecret } }: Config) =>
 /** Scopes that a trusted issuer's tokens get only if PLINTH_TRUSTED_SCOPES lists them. */
 const reserved = ['admin', 'audit:read']
 
-function trustedIssuer({ config, scopes: known, now, report }: AuthorizationOptions): TrustedIssuer | null {
+function trustedIssuer({
+  config,
+  definition: { scopes: known },
+  now,
+  report,
+}: AuthorizationOptions): TrustedIssuer | null {
   const { trustedIssuer: issuer, trustedIssuerCidrs: allowCidrs, trustedScopes } = config.oauth
   const scopes = trustedScopes ?? apiScopes(known).filter((scope) => !reserved.includes(scope))
   const unknown = unknownScopes(known, scopes)

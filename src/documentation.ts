@@ -3,6 +3,7 @@ import { oauthOperations } from './oauth/openapi/endpoints.ts'
 import { endpoints } from './oauth/provider/http/endpoints.ts'
 import { apiScopes } from './oauth/tokens/scopes.ts'
 import type { DocumentOptions, Everywhere } from './openapi/document.ts'
+import type { Schema } from './openapi/schemas.ts'
 import { TaskView } from './reports/schemas.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 
@@ -31,7 +32,7 @@ export function documentation(
 const documentPath = (version: string) => `/${version}/openapi.json`
 
 /** Returns the parts of the documents that do not come from the routes. */
-function commonFacts({ info, scopes, events, collections }: Definition) {
+function commonFacts({ info, scopes, events, collections, users }: Definition) {
   const ofMachines = apiScopes(scopes).map((scope) => [scope, scopes[scope] as string])
   return {
     info,
@@ -39,9 +40,15 @@ function commonFacts({ info, scopes, events, collections }: Definition) {
     tags: tags(collections),
     everywhere,
     schemas: { Task: TaskView },
-    written: oauthOperations(endpoints),
+    written: oauthOperations(endpoints, userinfoClaims(users)),
     events,
   }
+}
+
+/** The schemas of the fields that userinfo adds. */
+function userinfoClaims(users: Definition['users']): Record<string, Schema> {
+  const properties = users?.collection.declaration.body.properties ?? {}
+  return Object.fromEntries((users?.userinfo ?? []).map((field) => [field, properties[field] as unknown as Schema]))
 }
 
 /** The headers and errors that the policies in `app.ts` add to every operation. */

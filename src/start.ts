@@ -83,7 +83,7 @@ async function start(settings: Config, definition: Definition, version: string, 
   onClose(audit.flush)
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
   const reserved = { ...stores, db: stores.db.reserved }
-  const access = { config, scopes: definition.scopes, stores: reserved, baseUrl, audit, report }
+  const access = { config, definition, stores: reserved, baseUrl, audit, report }
   const authorization = await openAuthorization({ ...access, revocations, now, monotonic })
   onClose(authorization.stop)
   const stopping = new AbortController()

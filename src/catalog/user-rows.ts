@@ -48,6 +48,16 @@ export function userRows({ db, queue, random, now }: UserRowsOptions, declaratio
 
 export type UserRows = ReturnType<typeof userRows>
 
+/** Reads the fields of a user that userinfo adds. */
+export function userinfoReader(db: Database, { collection, userinfo }: ExtendedUsers) {
+  const rows = resourceRows(db, collection.declaration)
+  return async (id: number): Promise<Values> => {
+    const row: Values = (await rows.find(id)) ?? {}
+    const shown = userinfo.filter((field) => row[field] !== null && row[field] !== undefined)
+    return Object.fromEntries(shown.map((field) => [field, row[field]]))
+  }
+}
+
 /** Reads users with the fields and roles that the service adds. */
 export function extendedUserReader({ reserved }: Database, { collection, fields }: ExtendedUsers): ReadUser {
   const rows = resourceRows(reserved, collection.declaration)

@@ -2,7 +2,7 @@ import { type Content, type HeaderName, headerReferences, type Response } from '
 import type { HandwrittenOperations } from '../../openapi/document.ts'
 import type { Operation } from '../../openapi/operation-types.ts'
 import type { Schema } from '../../openapi/schemas.ts'
-import { oauthSchemas, tokenForm, tokenRequest } from './schemas.ts'
+import { oauthSchemas, tokenForm, tokenRequest, userInfoSchema } from './schemas.ts'
 
 const tags = ['oauth']
 
@@ -36,10 +36,13 @@ export interface OauthPaths {
   jwks: string
 }
 
-/** Returns the OpenAPI operations for the authorization server, because its routes declare no schemas. */
-export function oauthOperations(at: OauthPaths): HandwrittenOperations {
+/**
+ * Returns the OpenAPI operations for the authorization server, because its routes declare no schemas. `claims` are the
+ * members that the service adds to userinfo.
+ */
+export function oauthOperations(at: OauthPaths, claims: Record<string, Schema> = {}): HandwrittenOperations {
   return {
-    schemas: oauthSchemas,
+    schemas: { ...oauthSchemas, UserInfo: userInfoSchema(claims) },
     responses: { OauthFailure: failure },
     paths: {
       [at.token]: { post: form('createToken', 'Get an access token (RFC 6749)', tokenRequest, 'Token', ['Pragma']) },

@@ -76,6 +76,14 @@ const serverMetadata = object(
 
 const jsonWebKey = object({ kty: text, kid: text, use: text, alg: text, n: text, e: text }, ['kty', 'kid'])
 
+/** The response of userinfo, with the members that the service adds. */
+export function userInfoSchema(claims: Record<string, Schema>): Schema {
+  return {
+    ...object({ sub: text, name: text, email: text, ...claims }, ['sub']),
+    examples: [{ sub: '1', name: 'Ada Lovelace', email: 'ada@example.com' }],
+  }
+}
+
 /** The authorization server's response schemas. */
 export const oauthSchemas: Record<string, Schema> = {
   Token: {
@@ -108,10 +116,7 @@ export const oauthSchemas: Record<string, Schema> = {
     ]),
     examples: [{ active: false }],
   },
-  UserInfo: {
-    ...object({ sub: text, name: text, email: text }, ['sub']),
-    examples: [{ sub: '1', name: 'Ada Lovelace', email: 'ada@example.com' }],
-  },
+  UserInfo: userInfoSchema({}),
   JsonWebKeySet: {
     ...object({ keys: { type: 'array', items: jsonWebKey } }, ['keys']),
     examples: [{ keys: [{ kty: 'RSA', kid: 'KEY_ID', use: 'sig', alg: 'RS256', n: 'MODULUS', e: 'AQAB' }] }],

@@ -27,6 +27,8 @@ export interface AuthorizationServerOptions {
   audience: string
   /** All scopes of the service. */
   scopes: Scopes
+  /** Fields of users that userinfo adds for the scope `profile`. */
+  userinfo?: readonly string[]
   db: Database
   sealer: Sealer
   keys: SigningKeys
@@ -53,7 +55,7 @@ const clientAuthMethods: ClientAuthMethod[] = ['client_secret_basic', 'client_se
  * Returns the oidc-provider configuration. Explicitly sets every option whose default makes the provider print a notice.
  */
 export function configuration(options: AuthorizationServerOptions, api: Api, signing: SigningKey[]): Configuration {
-  const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT' } = options
+  const { db, issuer, keys, frame, accessTokenSeconds, accessTokenType = 'JWT', userinfo = [] } = options
   const adapter = records(options)
   return {
     adapter,
@@ -62,7 +64,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     cookies: cookies(keys.cookieKeys, issuer),
     scopes: Object.keys(options.scopes),
     // For every client, ID tokens contain the user's name and e-mail address; see `accountFinder`.
-    claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name'], email: ['email'] },
+    claims: { openid: ['sub', 'name', 'email', 'auth_time'], profile: ['name', ...userinfo], email: ['email'] },
     conformIdTokenClaims: false,
     responseTypes: ['code', 'id_token'],
     clientAuthMethods,

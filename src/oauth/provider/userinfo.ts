@@ -6,20 +6,30 @@ import { acceptRawBodies, isForm, renderBodyErrors } from './http/http-bodies.ts
 
 const config = { scope: 'own' }
 
+interface UserinfoOptions {
+  db: Database
+  /** Reads the fields that the service adds for the scope `profile`. */
+  readAdded?: (userId: number) => Promise<Record<string, unknown>>
+}
+
 /**
  * Serves GET and POST /oauth/userinfo (OpenID Connect Core §5.3) for this service's access tokens, which oidc-provider's
  * own endpoint rejects because they have an audience. Accepts the token only in the Authorization header; errors follow
  * RFC 6750 §3.1.
  */
-export const userinfo: FastifyPluginAsync<{ db: Database }> = async (app, { db }) => {
-  const handler = (request: FastifyRequest, reply: FastifyReply) => claimsOf(db, request, reply)
+export const userinfo: FastifyPluginAsync<UserinfoOptions> = async (app, options) => {
+  const handler = (request: FastifyRequest, reply: FastifyReply) => claimsOf(options, request, reply)
   renderBodyErrors(app)
   acceptRawBodies(app)
   app.get(endpoints.userinfo, { config }, handler)
   app.post(endpoints.userinfo, { config }, handler)
 }
 
-async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+async function claimsOf(
+  { db, readAdded }: UserinfoOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
   reply.header('cache-control', 'no-store')
   const { caller } = request
   if (caller === null) return challenge(reply)
@@ -31,7 +41,8 @@ async function claimsOf(db: Database, request: FastifyRequest, reply: FastifyRep
   const account = subject === clientId ? undefined : await accountBySubject(db, subject)
   if (!account) return refuse(reply, 401, 'invalid_token', 'the access token was not issued to a user')
   const { name, email } = account
-  return reply.send({ sub: subject, ...(scopes.has('profile') && { name }), ...(scopes.has('email') && { email }) })
+  const profile = scopes.has('profile') && { ...(await readAdded?.(account.userId)), name }
+  return reply.send({ sub: subject, ...profile, ...(scopes.has('email') && { email }) })
 }
 
 /**
