@@ -74,8 +74,8 @@ const groups: [name: string, summary: string, load: () => Promise<Command>][] = 
   ],
   [
     'users',
-    'Invite users, set their passwords and list them',
-    async () => (await import('./cli/users.ts')).usersCommand(configuration),
+    'Invite users, set their passwords, fields and roles, and list them',
+    async () => (await import('./cli/users.ts')).usersCommand(configuration, served),
   ],
   [
     'keys',

@@ -2,11 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 import { Command } from 'commander'
+import { sql } from 'kysely'
 import { auditRecorder, operator, passwordChanged } from '../audit/chain.ts'
-import { users } from '../catalog/users.ts'
 import { baseUrlOf, type Config } from '../config/config.ts'
-import { inputValidator } from '../http/policies/body-parsing.ts'
-import { fromValidation } from '../http/problems/framework-errors.ts'
+import type { Definition } from '../definition/service.ts'
 import {
   accountByEmail,
   listAccounts,
@@ -19,27 +18,25 @@ import { invitations } from '../oauth/users/invitations.ts'
 import { invitationMail } from '../oauth/users/mail.ts'
 import { passwordError } from '../oauth/users/password-policy.ts'
 import { passwords } from '../oauth/users/passwords.ts'
-import { openQueue } from '../queue/open.ts'
-import { eventPublisher, hasSubscriber } from '../resources/change-events.ts'
-import type { Database, Queryable } from '../storage/database.ts'
-import { caseFold } from '../storage/rows/page-query.ts'
-import { rowsOf } from '../storage/rows/rows.ts'
-import { openStores, type Stores } from '../stores.ts'
+import type { Database } from '../storage/database.ts'
+import { openStores } from '../stores.ts'
+import { addedValues, type FieldOptions, type Opened, userOf, withUser } from './user-writes.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const now = Date.now
 
-interface Named {
+interface Named extends FieldOptions {
   name?: string
   admin?: boolean
 }
 
-/** Creates `plinth users invite|set-password|list`; a running service applies changes at once. */
-export function usersCommand(configuration: () => Config): Command {
-  const using = async (work: (stores: Stores, config: Config) => Promise<void>) => {
+/** Creates `plinth users invite|update|set-password|list`; a running service applies changes at once. */
+export function usersCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
+  const using = async (work: (opened: Opened, config: Config) => Promise<void>) => {
     const config = configuration()
-    const stores = await openStores(config)
-    await work(stores, config).finally(() => stores.db.close())
+    const { users: extended, tables } = await definition()
+    const stores = await openStores(config, extended ? tables.filter(({ name }) => name === 'users') : [])
+    await work({ ...stores, extended }, config).finally(() => stores.db.close())
   }
   const users = new Command('users')
   users
@@ -48,7 +45,17 @@ export function usersCommand(configuration: () => Config): Command {
     .argument('<email>')
     .option('--name <name>', 'adds the user if nobody has this address')
     .option('--admin', 'makes the user an administrator')
+    .option('--role <role>', 'gives the user a role of the service')
+    .option('--field <fields...>', 'sets fields of the service, such as tenant=north')
     .action((email, options: Named) => using((stores, config) => invite(stores, config, email, options)))
+  users
+    .command('update')
+    .description('Set the fields and the role of a user; a field without a value, as in tenant=, is removed')
+    .argument('<email>')
+    .option('--role <role>', 'a role of the service')
+    .option('--no-role', 'no role')
+    .option('--field <fields...>', 'fields of the service, such as tenant=north')
+    .action((email, options: FieldOptions) => using((stores) => update(stores, email, options)))
   users
     .command('set-password')
     .description('Set a password, read from standard input; ends all sessions and tokens of the user')
@@ -66,8 +73,9 @@ export function usersCommand(configuration: () => Config): Command {
 
 const roleOf = ({ admin }: Named): Role | undefined => (admin ? 'admin' : undefined)
 
-async function invite(stores: Stores, config: Config, email: string, options: Named): Promise<void> {
-  const { db, sealer } = stores
+async function invite(opened: Opened, config: Config, email: string, options: Named): Promise<void> {
+  const { db, sealer, extended } = opened
+  const values = addedValues(extended, options)
   const user = await userOf(db, email, options)
   const { productName, smtpUrl, smtpFrom } = config.users
   const hasher = passwords(randomBytes)
@@ -75,43 +83,32 @@ async function invite(stores: Stores, config: Config, email: string, options: Na
     ...{ db, passwords: hasher, issuer: baseUrlOf(config), now, random: randomBytes },
     record: auditRecorder(sealer, now),
   })
-  const invitation = await withUser(db, user, (tx, userId) => inviteIn(tx, userId, roleOf(options), operator))
+  const invitation = await withUser(opened, user, values, (tx, userId) =>
+    inviteIn(tx, userId, roleOf(options), operator),
+  )
   print(`${invitation.url}\nworks once, until ${invitation.expiresAt}`)
   if (smtpUrl === null || smtpFrom === null) return
   await invitationMail({ url: smtpUrl, from: smtpFrom, productName })(invitation)
   print(`sent to ${invitation.email}`)
 }
 
-type User = NewUser & { id?: number }
-
-/** Returns the user with this e-mail address. If there is none, returns a new user to add, or throws if no name is given. */
-async function userOf(db: Database, email: string, { name }: Named): Promise<User> {
-  const find = db.read
-    .selectFrom('users')
-    .select(['id', 'name', 'email'])
-    .where('emailKey', '=', caseFold(email.trim()))
-  const found = await find.executeTakeFirst()
-  if (found) return found
-  if (name === undefined) throw new Error(`There is no user ${email}; pass --name to add one`)
-  return newUser({ name, email })
+async function update(opened: Opened, email: string, options: FieldOptions): Promise<void> {
+  const values = addedValues(opened.extended, options)
+  if (Object.keys(values).length === 0) throw new Error('Pass what to change: --field or --role')
+  const user = await userOf(opened.db, email, {})
+  await withUser(opened, user, values, async () => {})
+  print(`Changed ${user.email}`)
 }
 
-/** Runs `work` for a user in one transaction, adding the user first if necessary. */
-async function withUser<T>(db: Database, user: User, work: (tx: Queryable, userId: number) => Promise<T>): Promise<T> {
-  const { id } = user
-  if (id !== undefined) return db.write((tx) => work(tx, id))
-  const { add, close } = await userAdder(db, now)
-  return db.write(async (tx) => work(tx, await add(tx, user))).finally(close)
-}
-
-async function setPassword({ db, sealer }: Stores, email: string, options: Named): Promise<void> {
+async function setPassword(opened: Opened, email: string, options: Named): Promise<void> {
+  const { db, sealer } = opened
   const owner = await userOf(db, email, options)
   const password = await readSecret(`Password for ${owner.email}: `)
   const violation = await passwordError(password, owner)
   if (violation !== undefined) throw new Error(`The password ${violation}`)
   const hash = await passwords(randomBytes).hash(password)
   const role = roleOf(options)
-  await withUser(db, owner, async (tx, userId) => {
+  await withUser(opened, owner, {}, async (tx, userId) => {
     await lockUser(tx, db.engine, userId)
     await openAccount(tx, userId, role, now())
     await setPasswordHash(tx, userId, hash, now())
@@ -122,49 +119,27 @@ async function setPassword({ db, sealer }: Stores, email: string, options: Named
   print(`${owner.email} can log in now, as ${account?.role}`)
 }
 
-async function list({ db }: Stores, { json }: { json?: boolean }): Promise<void> {
+async function list({ db, extended }: Opened, { json }: { json?: boolean }): Promise<void> {
   const accounts = await listAccounts(db)
-  const views = accounts.map(({ passwordHash, ...account }) => ({ ...account, hasPassword: passwordHash !== null }))
+  const declared = extended?.roles.length ? await declaredRoles(db) : undefined
+  const views = accounts.map(({ passwordHash, ...account }) => ({
+    ...account,
+    ...(declared && { declaredRole: declared.get(account.userId) ?? null }),
+    hasPassword: passwordHash !== null,
+  }))
   if (json) return print(JSON.stringify(views, null, 2))
-  for (const { userId, email, name, role, hasPassword } of views) {
-    print(`${userId}  ${role}  ${hasPassword ? 'has a password' : 'invited'}  ${email}  ${name}`)
+  for (const { userId, email, name, role, declaredRole, hasPassword } of views) {
+    const roles = declaredRole ? `${role}, ${declaredRole}` : role
+    print(`${userId}  ${roles}  ${hasPassword ? 'has a password' : 'invited'}  ${email}  ${name}`)
   }
 }
 
-const { declaration } = users
-const check = inputValidator(declaration.body, 'body')
-
-/** A user to add. */
-export type NewUser = { name: string; email: string }
-
-/** Validates and trims a new user's fields, like POST /users. Throws an error that lists every violation. */
-export function newUser(input: NewUser): NewUser {
-  const user = { ...input }
-  const result = check(user)
-  if (!('error' in result)) return user
-  const { errors = [] } = fromValidation(result.error, 'body')
-  throw new Error(errors.map(({ field, message }) => `The ${field} ${message}`).join('; '))
-}
-
-/**
- * Returns `add`, which adds users like POST /users and records the `user.created` event, and `close`, which must be called
- * afterwards.
- */
-export async function userAdder(db: Database, now: () => number) {
-  const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
-  const queue = await openQueue({ db, now, random: Math.random, onError })
-  const publish = eventPublisher({ queue, random: randomBytes }, declaration)
-  const { table, folded, kinds } = declaration
-  const rows = rowsOf(db, { table, folded, fields: Object.keys(kinds), subscribed: hasSubscriber(declaration) })
-  const subject = operator.subject as string
-  const caller = { clientId: subject, subject, scopes: new Set<string>() }
-  const add = async (tx: Queryable, user: NewUser): Promise<number> => {
-    const at = new Date(now()).toISOString()
-    const { row, subscribed } = await rows.insert(tx, { address: null, phone: null, ...user }, at)
-    if (subscribed) await publish(tx, 'created', row, caller, at)
-    return row.id
-  }
-  return { add, close: () => queue.stop(0) }
+/** The role that the service declares of each user who has one. */
+async function declaredRoles(db: Database): Promise<Map<number, string>> {
+  const { rows } = await sql<{ id: number; role: string }>`select id, role from users where role is not null`.execute(
+    db.read,
+  )
+  return new Map(rows.map(({ id, role }) => [id, role]))
 }
 
 /** Reads one line: from a terminal, with a prompt and without echo, or from a pipe. */

@@ -22,14 +22,15 @@ export interface Account {
   passwordHash: string | null
 }
 
-const columns = ['users.id as userId', 'users.name', 'users.email', 'role', 'passwordHash'] as const
+// Qualified, because a service may add fields of these names to users.
+const columns = ['users.id as userId', 'users.name', 'users.email', 'accounts.role', 'accounts.passwordHash'] as const
 
 const accountsIn = (db: Queryable) =>
   db.selectFrom('users').innerJoin('accounts', 'accounts.userId', 'users.id').select(columns)
 
 /** Finds an account by e-mail address, ignoring case and Unicode form. */
 export function accountByEmail(db: Database, email: string): Promise<Account | undefined> {
-  return accountsIn(db.read).where('emailKey', '=', caseFold(email.trim())).executeTakeFirst()
+  return accountsIn(db.read).where('users.emailKey', '=', caseFold(email.trim())).executeTakeFirst()
 }
 
 /** Finds an account by its subject (`sub`), which is the user's id. */

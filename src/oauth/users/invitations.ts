@@ -98,8 +98,8 @@ function open(db: Queryable, token: string, nowMs: number) {
     .selectFrom('invitations')
     .innerJoin('users', 'users.id', 'invitations.userId')
     .select(['users.id as userId', 'users.name', 'users.email'])
-    .where('tokenHash', '=', keyOf(token))
-    .where('expiresAt', '>', iso(nowMs))
+    .where('invitations.tokenHash', '=', keyOf(token))
+    .where('invitations.expiresAt', '>', iso(nowMs))
 }
 
 /** Redeems a link. If a link is used concurrently, only the request whose DELETE finds the row sets the password. */

@@ -1,0 +1,137 @@
+import { randomBytes } from 'node:crypto'
+import type { TObject, TSchema } from 'typebox'
+import { auditRecorder, operator, userUpdated } from '../audit/chain.ts'
+import type { ExtendedUsers } from '../catalog/extended-users.ts'
+import { type UserRows, userRows } from '../catalog/user-rows.ts'
+import { userOptions, users } from '../catalog/users.ts'
+import { inputValidator } from '../http/policies/body-parsing.ts'
+import { fromValidation } from '../http/problems/framework-errors.ts'
+import { openQueue } from '../queue/open.ts'
+import { columnType } from '../resources/column-types.ts'
+import type { Declaration } from '../resources/declaration.ts'
+import type { Database, Queryable } from '../storage/database.ts'
+import { caseFold } from '../storage/rows/page-query.ts'
+import type { Stores } from '../stores.ts'
+import { parsePairs } from './print.ts'
+
+type Values = Record<string, unknown>
+
+/** The stores, and the fields and roles that the definition adds to users. */
+export interface Opened extends Stores {
+  extended: ExtendedUsers | undefined
+}
+
+/** The options that set the fields and the role that a service adds to users. */
+export interface FieldOptions {
+  field?: string[]
+  /** `false` for `--no-role`. */
+  role?: string | false
+}
+
+/** Throws an error that lists each violation if a body is not valid; trims text in it. */
+function checkUser(schema: TObject, body: Values): void {
+  const result = inputValidator(schema, 'body')(body)
+  if (!('error' in result)) return
+  const { errors = [] } = fromValidation(result.error, 'body')
+  throw new Error(errors.map(({ field, message }) => `The ${field} ${message}`).join('; '))
+}
+
+/** The values of `--field` and `--role`, validated as in a body; null removes a value. */
+export function addedValues(extended: ExtendedUsers | undefined, { field = [], role }: FieldOptions): Values {
+  const texts = Object.entries(parsePairs('--field', field))
+  if (texts.length === 0 && role === undefined) return {}
+  const { fields = [], roles = [] } = extended ?? {}
+  const unknown = texts.find(([name]) => !fields.includes(name))
+  if (unknown) throw new Error(`--field cannot set ${unknown[0]}: ${available('the fields', fields)}`)
+  if (typeof role === 'string' && !roles.includes(role)) {
+    throw new Error(`--role cannot be ${role}: ${available('the roles', roles)}`)
+  }
+  const { body, kinds } = (extended as ExtendedUsers).collection.declaration
+  const sent = texts.map(([name, text]) => [name, text === '' ? null : jsonOf(text, kinds[name])])
+  const values: Values = { ...Object.fromEntries(sent), ...(role !== undefined && { role: role || null }) }
+  const present = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null))
+  const properties = Object.fromEntries(Object.keys(present).map((name) => [name, body.properties[name] as TSchema]))
+  checkUser({ ...body, required: [], properties } as unknown as TObject, present)
+  for (const [name, value] of Object.entries(present)) {
+    const { normalize } = columnType(kinds[name] as Declaration['kinds'][string])
+    present[name] = normalize ? normalize(value) : value
+  }
+  return { ...values, ...present }
+}
+
+const available = (what: string, names: readonly string[]) =>
+  names.length > 0 ? `${what} are ${names.join(', ')}` : 'this service declares none in plinth({ users })'
+
+/** The JSON value that a text stands for in a field of this kind; the text itself if it is none, for the validation. */
+function jsonOf(text: string, kind: Declaration['kinds'][string] | undefined): unknown {
+  if (kind === undefined || !['integer', 'number', 'boolean', 'json'].includes(kind)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+type User = NewUser & { id?: number }
+
+/** Returns the user with this e-mail address or, if a name is given, a new user to add. Throws if there is neither. */
+export async function userOf(db: Database, email: string, { name }: { name?: string }): Promise<User> {
+  const find = db.read
+    .selectFrom('users')
+    .select(['id', 'name', 'email'])
+    .where('emailKey', '=', caseFold(email.trim()))
+  const found = await find.executeTakeFirst()
+  if (found) return found
+  if (name === undefined) throw new Error(`There is no user ${email}; pass --name to add one`)
+  return newUser({ name, email })
+}
+
+type Work<T> = (tx: Queryable, userId: number) => Promise<T>
+
+/** Runs `work` for a user in one transaction, which first adds the user if necessary and sets these values. */
+export async function withUser<T>(
+  { db, sealer, extended }: Opened,
+  user: User,
+  values: object,
+  work: Work<T>,
+): Promise<T> {
+  const { id } = user
+  const fields = Object.keys(values)
+  if (id !== undefined && fields.length === 0) return db.write((tx) => work(tx, id))
+  const record = auditRecorder(sealer, Date.now)
+  return withUserRows(db, extended, ({ add, change }) =>
+    db.write(async (tx) => {
+      const writing = { tx, caller }
+      if (id !== undefined) await change(writing, id, { ...values })
+      const userId = id ?? (await add(writing, { ...user, ...values }))
+      const result = await work(tx, userId)
+      if (fields.length > 0) await record(tx, { ...operator, ...userUpdated(userId, fields, { ...values }) })
+      return result
+    }),
+  )
+}
+
+const caller = { clientId: operator.subject as string, subject: operator.subject as string }
+
+/** A user to add. */
+export type NewUser = { name: string; email: string }
+
+/** Validates a new user and trims the fields, like POST /users. Throws an error that lists each violation. */
+function newUser(input: NewUser): NewUser {
+  const user = { ...input }
+  checkUser(userOptions.body, user)
+  return user
+}
+
+/** Runs `work` with the users of the service, whose changes publish their events. */
+async function withUserRows<T>(
+  db: Database,
+  extended: ExtendedUsers | undefined,
+  work: (rows: UserRows) => Promise<T>,
+): Promise<T> {
+  const now = Date.now
+  const onError = (error: unknown) => process.stderr.write(`plinth: ${error}\n`)
+  const queue = await openQueue({ db, now, random: Math.random, onError })
+  const { declaration } = extended?.collection ?? users
+  return work(userRows({ db, queue, random: randomBytes, now }, declaration)).finally(() => queue.stop(0))
+}
