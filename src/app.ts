@@ -1,6 +1,7 @@
 import type { ServerOptions } from 'node:https'
 import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { type Audit, refusals } from './audit/buffer.ts'
+import { ownFields } from './catalog/own-fields.ts'
 import { userinfoReader } from './catalog/user-rows.ts'
 import type { Definition } from './definition/service.ts'
 import { documentation } from './documentation.ts'
@@ -165,7 +166,7 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   await app.register(userinfo, { db, ...(definition.users && { readAdded: userinfoReader(db, definition.users) }) })
   const about = { provider, scopes, db, sealer, now }
   await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })
-  await app.register(invitationPage, pages)
+  await app.register(invitationPage, { ...pages, own: definition.users && ownFields(options, definition.users) })
 }
 
 /** Returns the rate limiter; undefined if nothing is limited. */

@@ -23,12 +23,12 @@ export const password = 'tundra violin marble'
 const quick = passwords(randomBytes, quickCost)
 
 /** Starts the whole service in this process, like `plinth serve`, with its TLS listener and database. */
-export async function realServer(engine: EngineUnderTest, env: Record<string, string> = {}) {
+export async function realServer(engine: EngineUnderTest, env: Record<string, string> = {}, definition = builtIn) {
   const place = await engine.place()
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-auth-'))
   const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'fatal', ...withoutLimits, ...env }
   const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir, DATABASE_URL: place.url })
-  const service = await startService({ ...config, passwordCost: quickCost }, builtIn, 'test')
+  const service = await startService({ ...config, passwordCost: quickCost }, definition, 'test')
   const ca = service.authorityFile && readFileSync(service.authorityFile, 'utf8')
   const agent = new Agent(ca ? { connect: { ca } } : {})
   const close = async () => {

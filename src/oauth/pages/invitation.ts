@@ -6,12 +6,14 @@ export interface InvitationView {
   name: string
   email: string
   error?: string | undefined
+  /** Fields to fill in besides the password. */
+  fields: readonly { name: string; label: string; maxLength: number | undefined; value: string }[]
 }
 
 export const invitationTitle = 'Choose a password'
 
 /** Renders the form for setting a password. The form includes the e-mail address, read-only, for password managers. */
-export function invitationBody({ action, token, name, email, error }: InvitationView): Markup {
+export function invitationBody({ action, token, name, email, error, fields }: InvitationView): Markup {
   const invalid = error !== undefined && html` aria-invalid="true"`
   const described = error === undefined ? 'hint' : 'error hint'
   return html`<p class="lead">Welcome, <strong>${name}</strong>. You will sign in with this password.</p>
@@ -20,7 +22,7 @@ ${error !== undefined && html`<p class="alert" role="alert" id="error">${error}<
 <input type="hidden" name="token" value="${token}">
 <label for="email">E-mail address</label>
 <input id="email" type="email" autocomplete="username" readonly value="${email}">
-<label for="password">Password</label>
+${fields.map(fieldBody)}<label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="new-password" required minlength="12" autofocus
  aria-describedby="${described}"${invalid}>
 <p class="hint" id="hint">At least 12 characters. Several unrelated words make a good password.</p>
@@ -29,6 +31,15 @@ ${error !== undefined && html`<p class="alert" role="alert" id="error">${error}<
 <button type="submit">Set password</button>
 </form>`
 }
+
+const fieldBody = ({ name, label, maxLength, value }: InvitationView['fields'][number]) =>
+  html`<label for="${fieldPrefix}${name}">${label} (optional)</label>
+<input id="${fieldPrefix}${name}" name="${fieldPrefix}${name}" value="${value}"${
+    maxLength !== undefined && html` maxlength="${maxLength}"`
+  }>`
+
+/** The names of these fields in the form begin with it, so that none is called like another part of the form. */
+export const fieldPrefix = 'field-'
 
 export const passwordSetTitle = 'Your password is set'
 

@@ -32,7 +32,13 @@ export interface Invitations {
   /** Returns the user to whom a link belongs, or undefined if the link was used, has expired or never existed. */
   read: (token: string) => Promise<{ name: string; email: string } | undefined>
   /** Sets the password. Returns the reason if the password is not acceptable, or 'invalid' if the link is not valid. */
-  accept: (token: string, password: string, actor: AuditActor) => Promise<'set' | 'invalid' | { error: string }>
+  accept: (
+    token: string,
+    password: string,
+    actor: AuditActor,
+    /** Stores more about the user, in the same transaction. */
+    store?: (tx: Queryable, userId: number) => Promise<void>,
+  ) => Promise<'set' | 'invalid' | { error: string }>
 }
 
 export interface InvitationOptions {
@@ -76,7 +82,7 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
     invite: (userId, role, actor) => db.write((tx) => invite(tx, userId, role, actor)),
     inviteIn: invite,
     read,
-    accept: async (token, password, actor) => {
+    accept: async (token, password, actor, store) => {
       const invited = await read(token)
       if (!invited) return 'invalid'
       const error = await passwordError(password, invited)
@@ -84,9 +90,10 @@ export function invitations({ db, passwords, issuer, now, random, record }: Invi
       const passwordHash = await passwords.hash(password)
       const isSet = await db.write(async (tx) => {
         const userId = await use(tx, token, passwordHash, now())
-        if (userId !== undefined)
-          await record(tx, passwordChanged(String(userId), { ...actor, subject: String(userId) }))
-        return userId !== undefined
+        if (userId === undefined) return false
+        await store?.(tx, userId)
+        await record(tx, passwordChanged(String(userId), { ...actor, subject: String(userId) }))
+        return true
       })
       return isSet ? 'set' : 'invalid'
     },
