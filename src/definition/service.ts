@@ -112,22 +112,10 @@ function serviceErrors({ resources, versions, reports, users }: Declared): strin
     ...extensionErrors(resources, users),
     ...resources.filter((one) => one !== users?.collection).flatMap(builtInPathErrors),
     ...relationErrors(declarations),
-    ...accessReferenceErrors(declarations),
     ...versionErrors(resources, versions),
     ...reportErrors(declarations, reports),
   ]
 }
-
-/** References lead from row to row without the access rules of the other resource, so neither side can have any. */
-const accessReferenceErrors = (declarations: readonly Declaration[]): string[] =>
-  declarations.flatMap(({ path, access, references }) =>
-    references
-      .filter((reference) => access ?? declarations.find((other) => other.path === reference.path)?.access)
-      .map(
-        (reference) =>
-          `${path}: the reference ${reference.field} and access rules, here or of ${reference.path}, exclude each other`,
-      ),
-  )
 
 const isCollection = (value: unknown): value is Collection =>
   typeof (value as Partial<Collection> | null)?.plugin === 'function' && Object.isFrozen(value)

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Problem, type ProblemCode, type ProblemOptions } from '../http/problems/problem.ts'
+import { routeConfig } from '../http/route-config.ts'
 
 /** The response to a POST. It is built inside the transaction that performs the write, and sent after the commit. */
 export interface WriteResponse<Body extends object = object> {
@@ -47,6 +48,10 @@ declare module 'fastify' {
     /** Set by `idempotency` for a POST with an Idempotency-Key; null for all other requests. */
     claim: Claim | null
   }
+  interface FastifyContextConfig {
+    /** Throws the problem to send instead if a stored response may no longer be sent to this caller. */
+    checkReplay?: (request: FastifyRequest, response: WriteResponse) => Promise<void>
+  }
 }
 
 /**
@@ -54,14 +59,24 @@ declare module 'fastify' {
  * stores the response if the request has an Idempotency-Key. The reply is not changed before the commit.
  */
 export async function idempotentWrite<Tx, Body extends object>(
-  request: Pick<FastifyRequest, 'claim'>,
+  request: FastifyRequest,
   reply: Pick<FastifyReply, 'code' | 'headers'>,
   write: InTransaction<Tx>,
   unit: (tx: Tx) => Promise<WriteResponse<Body>>,
 ): Promise<Body> {
   const { claim } = request
   if (!claim) return send(reply, await write(unit))
-  return send(reply, await write((tx) => claim.run(tx, () => unit(tx)) as Promise<WriteResponse<Body>>))
+  const answer = await write((tx) => claim.run(tx, () => unit(tx)))
+  if (!('problem' in answer) && answer.headers[replayed] !== undefined) await checkReplay(request, answer)
+  return send(reply, answer as WriteResponse<Body>)
+}
+
+/** The header of a response that was stored. */
+const replayed = 'idempotent-replayed'
+
+/** Throws if a stored response may no longer be sent to the caller: the row that it shows may have changed since. */
+export async function checkReplay(request: FastifyRequest, answer: WriteResponse | StoredProblem): Promise<void> {
+  if (!('problem' in answer)) await routeConfig(request).checkReplay?.(request, answer)
 }
 
 /** Runs a unit of work in one transaction; may convert the errors that the unit throws. */
@@ -101,10 +116,10 @@ export function replayOf(stored: StoredResponse, digest: string): WriteResponse 
     })
   }
   const answer = stored.answer as WriteResponse | StoredProblem
-  const replayed = { 'idempotent-replayed': 'true' }
-  if (!('problem' in answer)) return { ...answer, headers: { ...answer.headers, ...replayed } }
+  const mark = { [replayed]: 'true' }
+  if (!('problem' in answer)) return { ...answer, headers: { ...answer.headers, ...mark } }
   const [code, detail, options] = answer.problem
-  return { problem: [code, detail, { ...options, headers: { ...options.headers, ...replayed } }] }
+  return { problem: [code, detail, { ...options, headers: { ...options.headers, ...mark } }] }
 }
 
 /** Returns the 409 for a request whose key is in use by another request in flight. */

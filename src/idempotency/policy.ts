@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod, RouteOptions } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { Problem } from '../http/problems/problem.ts'
-import { claimOf, inProgress, keyProblem, type ResponseStore, replayOf, send } from './idempotent-write.ts'
+import { checkReplay, claimOf, inProgress, keyProblem, type ResponseStore, replayOf, send } from './idempotent-write.ts'
 
 /**
  * Supports Idempotency-Key on every POST to the API (draft-ietf-httpapi-idempotency-key-header). The response to a completed
@@ -66,7 +66,11 @@ async function respondWithKey(
 ): Promise<object> {
   const digest = answers.digest(sortMembers(request.body ?? null))
   const stored = await answers.find(id)
-  if (stored) return send(reply, replayOf(stored, digest))
+  if (stored) {
+    const answer = replayOf(stored, digest)
+    await checkReplay(request, answer)
+    return send(reply, answer)
+  }
   const claim = claimOf(answers, id, digest)
   request.claim = claim
   try {

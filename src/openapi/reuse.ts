@@ -21,8 +21,12 @@ export function shareParameters(operations: readonly Operation[]): Record<string
   return shared
 }
 
-/** Returns a component's name, which must not contain brackets: `status[in]` becomes `StatusIn`. */
-const componentName = (parameter: string) => parameter.split(/[[\]]/).map(capitalized).join('')
+/** Returns a component's name without brackets and dots: `status[in]` becomes `StatusIn`, `customer.name` `CustomerName`. */
+const componentName = (parameter: string) =>
+  parameter
+    .split(/[[\].]/)
+    .map(capitalized)
+    .join('')
 const capitalized = (part: string) => (part === '' ? '' : capital(part))
 
 /** Removes components that nothing references. */

@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { TObject } from 'typebox'
 import type { Caller } from '../http/policies/authenticate.ts'
 import type { inputValidator } from '../http/policies/body-parsing.ts'
@@ -8,7 +8,7 @@ import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
-import type { AccessOf, CallerFacts, ClaimsOf, DeclaredAccess } from './access/rules.ts'
+import type { AccessOf, CallerFacts, ClaimsOf, DeclaredAccess, Reach } from './access/rules.ts'
 import type { ColumnKind } from './column-types.ts'
 import type { Values } from './constraints/creation.ts'
 import type { Creator } from './constraints/creator.ts'
@@ -178,6 +178,8 @@ export interface Served extends CollectionOptions {
   serialize: (row: Row, request: FastifyRequest) => Versioned
   /** Evaluates the access rules for a caller; undefined if there are none. */
   accessOf: AccessOf | undefined
+  /** The same for any other collection. */
+  accessTo: (declaration: Declaration) => AccessOf | undefined
   announce: Announce
   /** Checks references; undefined if the resource has none. */
   references: ReferenceCheck | undefined
@@ -186,10 +188,12 @@ export interface Served extends CollectionOptions {
   lock: LockCheck | undefined
   /** True if a deletion may meet locked rows. */
   meetsLocks: boolean
+  /** Evaluates which rows that forbid a deletion a caller can read; undefined if every row. */
+  referrers: ((caller: Caller) => Promise<Reach>) | undefined
   /** True if rows of other resources, or of this one, may refer to its rows. */
   isReferred: boolean
   /** The relations to resources that this version serves. */
   relations: readonly Relation[]
   /** Parses an `expand` parameter. Throws INVALID_INPUT, 401 or 403. */
-  expand: (text: string, request: FastifyRequest) => Expand
+  expand: (text: string, request: FastifyRequest, reply: FastifyReply) => Expand
 }

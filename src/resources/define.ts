@@ -1,12 +1,13 @@
 import type { TObject, TSchema } from 'typebox'
 import { DefinitionError } from '../startup-errors.ts'
-import type { ClaimsOf, DeclaredAccess } from './access/rules.ts'
+import { declaredAccess } from './access/declared.ts'
+import type { ClaimsOf } from './access/rules.ts'
 import { type ColumnKind, columnType, kindOf } from './column-types.ts'
-import { type ConditionDeclaration, conditionFields } from './conditions/fields.ts'
+import { conditionFields } from './conditions/fields.ts'
 import { creationOf, withCreation, withoutSet } from './constraints/creation.ts'
 import { inputOf } from './constraints/defaults.ts'
 import { replacementOf, withKeptFields } from './constraints/kept-fields.ts'
-import { createdByField, declaredLock } from './constraints/locked.ts'
+import { declaredLock } from './constraints/locked.ts'
 import { withRules } from './constraints/rules.ts'
 import { uniqueFields, uniqueTuples } from './constraints/unique.ts'
 import type { Writers } from './constraints/writers.ts'
@@ -59,7 +60,7 @@ export function defineResource<B extends TObject, Claims extends object>(
   const table = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
   const sorts = sortsOf(options)
   const { folded, blank } = companionsOf(body, kinds, sorts, [search, filters, sorts, unique, ...tuples])
-  const access = options.access && declaredAccess(options.access, context, { body, kinds, folded, blank })
+  const access = options.access && declaredAccess(options.access, context, { body, kinds, folded, blank, table })
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, tuples, links },
     ...{ writeOnly, immutable, concealed, rules, set, defaults, claims: context.claims ?? noClaims },
@@ -93,17 +94,6 @@ function companionsOf(
 ) {
   const folded = [...new Set(lists.flat())].filter((field) => columnType(kinds[field] as ColumnKind).folded)
   return { folded, blank: folded.filter((field) => sorts.includes(field) && !body.required?.includes(field)) }
-}
-
-/** The rules of an `access` option, with the fields that their conditions can name. */
-function declaredAccess(
-  access: NonNullable<ResourceOptions['access']>,
-  { claims = noClaims, users }: ResourceContext,
-  declaration: ConditionDeclaration,
-): DeclaredAccess {
-  const { read, write } = typeof access === 'function' ? { read: access, write: access } : access
-  const fields = { ...conditionFields(declaration, 'letters'), createdBy: createdByField }
-  return Object.freeze({ read, write, claims, users, fields })
 }
 
 /** Fields to sort by: those declared, and every required field to filter by. */

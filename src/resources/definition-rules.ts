@@ -1,5 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import { nearest } from '../http/nearest.ts'
+import { accessErrors } from './access/declared.ts'
 import { kindOf } from './column-types.ts'
 import { creationErrors } from './constraints/creation.ts'
 import { defaultErrors } from './constraints/defaults.ts'
@@ -37,20 +38,6 @@ const optionNames = Object.keys({
   ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true, access: true },
   ...{ writeOnly: true, immutable: true, rules: true, set: true, defaults: true, locked: true },
 } satisfies Record<keyof ResourceOptions, true>)
-
-/** Returns the errors of the `access` option. */
-function accessErrors({ access, publicRead, body }: ResourceOptions): string[] {
-  if (access === undefined) return []
-  const isRule = (rule: unknown) => typeof rule === 'function'
-  const { read, write } = isRule(access) ? { read: access, write: access } : { ...Object(access) }
-  return [
-    ...(isRule(read) && isRule(write) ? [] : ['access must be a function, or { read, write } with two functions']),
-    ...(publicRead ? ['publicRead and access contradict each other: only callers with a token have rows'] : []),
-    ...(Object.hasOwn(body.properties, 'createdBy')
-      ? ['the field name createdBy is reserved for the caller that creates a row, which access rules can name']
-      : []),
-  ]
-}
 
 /** Returns all errors in the declaration of one resource. */
 export function definitionErrors(options: ResourceOptions): string[] {

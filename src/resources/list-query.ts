@@ -20,6 +20,7 @@ import type { Relation } from './declaration.ts'
 import { boundsOf } from './queries/bounds.ts'
 import { grammarOf, type QueryGrammar } from './queries/grammar.ts'
 import { readComparisons } from './queries/read-comparisons.ts'
+import { type RelatedFilter, relatedFiltersOf, relatedSchemas } from './queries/related-filters.ts'
 import { comparisonSchemas } from './queries/schemas.ts'
 import { expandParameter } from './relations/expand.ts'
 
@@ -34,7 +35,7 @@ export interface ListRules {
   folded: readonly string[]
   blank: readonly string[]
   sorts: readonly string[]
-  /** What `expand` may name; nothing by default. */
+  /** What `expand` may name, and filters may follow; nothing by default. */
   relations?: readonly Relation[]
 }
 
@@ -90,23 +91,31 @@ export function listQuerySchema(rules: ListRules): TObject {
       properties[name] = withExample(parameterOf(kinds[field], description, body.properties[field]), field)
     }
   }
-  return Type.Object({ ...properties, ...comparisonSchemas(grammar, example, Object.keys(properties)) })
+  Object.assign(properties, comparisonSchemas(grammar, example, Object.keys(properties)))
+  return Type.Object({ ...properties, ...relatedSchemas(relatedFiltersOf('', relations), Object.keys(properties)) })
+}
+
+/** What the place of a list and its relations add to its query. */
+interface Additions {
+  filters: readonly Filter[]
+  related: readonly RelatedFilter[]
 }
 
 /**
- * Parses the query of a list, to which the `fixed` filters are added; `mark` binds its cursors to it. Throws INVALID_INPUT
+ * Parses the query of a list, to which the added filters belong too; `mark` binds its cursors to it. Throws INVALID_INPUT
  * for invalid sorts, filters or cursors.
  */
 export function parseListQuery(
   query: Query,
   rules: ListRules,
   grammar: QueryGrammar,
-  fixed: readonly Filter[] = [],
+  added: Additions,
 ): { listQuery: ListQuery; mark: string } {
   const order = orderOf(sortOf(query.sort, rules.sorts))
   const { filters: compared, where } = readComparisons(query, grammar)
-  const filters = [...fixed, ...filtersOf(query, rules, grammar), ...compared]
-  const mark = listFingerprint(where ? [filters, order, where] : [filters, order])
+  const filters = [...added.filters, ...filtersOf(query, rules, grammar), ...compared]
+  const related = added.related.map(({ step, test }) => [step.name, test])
+  const mark = listFingerprint([filters, order, ...(where ? [where] : []), ...related])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
   if (cursor && !isValidPosition(cursor.after, order, rules)) throw malformedQuery('cursor', 'is not a valid cursor')
   const { after = null, backwards = false } = cursor ?? {}

@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { addLink, addVary } from '../http/headers/vary.ts'
 import { encodeCursor, linkHeader } from '../http/pagination.ts'
-import { callerOf } from '../http/policies/authenticate.ts'
 import { weakTag } from '../http/policies/conditional.ts'
 import { withListEnvelope } from '../http/policies/list-envelope.ts'
 import { isNarrowed, parseFields, pick } from '../http/policies/partial-response.ts'
@@ -12,6 +11,7 @@ import type { Filter, ListQuery } from '../storage/rows/page-query.ts'
 import { passesAll, type RowTest } from '../storage/rows/row-test.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import { readable } from './access/enforce.ts'
+import { allVisible, type Visible, visibleRows } from './access/visible.ts'
 import type { Served } from './declaration.ts'
 import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
 import { type CachedPage, pageCache } from './page-cache.ts'
@@ -22,7 +22,7 @@ export interface ListParts {
   /** The filters and the path of a list that only has the rows of the resource in its path. */
   within?: (request: FastifyRequest) => { filters: readonly Filter[]; path: string }
   /** Parses the `expand` parameter. */
-  expand?: (text: string, request: FastifyRequest) => Expand
+  expand?: (text: string, request: FastifyRequest, reply: FastifyReply) => Expand
 }
 
 type PendingPage = CachedPage | Promise<CachedPage>
@@ -31,21 +31,17 @@ type PendingPage = CachedPage | Promise<CachedPage>
  * Returns the handler of a list: it sends pages with a Link header, and skips or repeats no rows while others write. A page
  * whose rows have not changed is sent from the cache, unless it is expanded.
  */
-export function lister(
-  { rows, accessOf, declaration }: Served,
-  rules: ListRules,
-  serialize: (row: Row) => object,
-  parts: ListParts = {},
-) {
+export function lister(served: Served, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
+  const { rows, declaration } = served
   const { within = () => ({ filters: [], path: rules.path }), expand } = parts
   const pages = pageCache()
-  const grammar = grammarOf(rules)
-  const build = (request: FastifyRequest, reply: FastifyReply, read: RowTest): PendingPage => {
+  const [grammar, visibleTo] = [grammarOf(rules), visibleRows(served, rules.relations ?? [])]
+  const build = (request: FastifyRequest, reply: FastifyReply, { read, related }: Visible): PendingPage => {
     const query = request.query as Query
     const { filters, path } = within(request)
-    const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, filters)
+    const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, { filters, related })
     const listQuery = readable(sent, read, declaration)
-    const expandRows = query.expand ? expand?.(query.expand, request) : undefined
+    const expandRows = query.expand ? expand?.(query.expand, request, reply) : undefined
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()
     // One extra row tells whether there is another page.
@@ -64,20 +60,20 @@ export function lister(
       return expandRows(items).then((more) => pageOf(items.map((row) => ({ ...serialize(row), ...more(row) }))))
     })
   }
-  const pageFor = (request: FastifyRequest, reply: FastifyReply, read = passesAll): PendingPage => {
-    const cached = pages.get(cacheKey(request, read))
-    if (cached === undefined) return build(request, reply, read)
+  const pageFor = (request: FastifyRequest, reply: FastifyReply, visible = allVisible): PendingPage => {
+    const cached = pages.get(cacheKey(request, visible.read))
+    if (cached === undefined) return build(request, reply, visible)
     const generation = rows.generation()
     if (generation !== null && cached.generation === generation) return cached
     return mapResult(rows.marks(cached.query, requesterFor(request, reply)), (marks) => {
-      if (!sameMarks(marks, cached.marks)) return build(request, reply, read)
+      if (!sameMarks(marks, cached.marks)) return build(request, reply, visible)
       cached.generation = generation
       return cached
     })
   }
   return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
-    const access = accessOf?.(callerOf(request))
-    const page = access?.then(({ read }) => pageFor(request, reply, read)) ?? pageFor(request, reply)
+    const visible = visibleTo(request, reply)
+    const page = visible ? visible.then((rows) => pageFor(request, reply, rows)) : pageFor(request, reply)
     if (request.preferences?.count && hasToken(request)) return sendWithCount(rows, page, request, reply)
     if (page instanceof Promise) return page.then((sent) => send(reply, sent))
     send(reply, page)

@@ -5,6 +5,7 @@ import type { Access } from './access/rules.ts'
 import type { Condition, FieldsOf } from './conditions/condition.ts'
 import type { DefaultValues, SetValues } from './constraints/creation.ts'
 import type { CollectionOperation, Link } from './declaration.ts'
+import type { RelatedFields } from './relations/related-fields.ts'
 
 /** The names of a body's fields. */
 type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
@@ -48,7 +49,7 @@ export interface ResourceOptions<B extends TObject = TObject, Claims = object, R
    * Who can read and write which rows, besides the scopes of a token. Rows then have `createdBy`; a row that a caller may not
    * read is 404.
    */
-  access?: Access<FieldsOf<B>, Claims, Role>
+  access?: Access<FieldsOf<B>, Claims, Role, RelatedFields<B>>
   /**
    * The rows that refuse PUT, PATCH and DELETE with 409: those whose stored values meet this condition, such as
    * `{ status: 'paid' }`. A change may bring a row into this state, and none leads out of it.

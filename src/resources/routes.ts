@@ -20,7 +20,7 @@ import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
 import { servedResource } from './serve.ts'
 import { type BodyRequest, notFound, type RowRequest, readableRow } from './writes/change.ts'
-import { create, patch, removeRow, replace } from './writes/writes.ts'
+import { create, patch, readableReplay, removeRow, replace } from './writes/writes.ts'
 
 /** What the routes of a resource have in common: path, scope, cacheability, operation id. */
 function route(served: Served, operation: CollectionOperation, method: string, title: string) {
@@ -114,7 +114,7 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
   create: (served) => {
     const { about, ...common } = route(served, 'create', 'POST', `Create a ${served.declaration.noun}`)
     const schema = { ...about, body: served.declaration.creation, response: { 201: wholeOf(served) } }
-    const config = { ...common.config, minimal: true }
+    const config = { ...common.config, minimal: true, ...(served.accessOf && { checkReplay: readableReplay(served) }) }
     return { ...common, config, schema, handler: (request, reply) => create(served, request as BodyRequest, reply) }
   },
   replace: (served) => changes(served, 'replace', 'PUT', 'Replace', served.declaration.replacement),
@@ -156,10 +156,16 @@ function read(served: Served, request: RowRequest, reply: FastifyReply): Promise
 }
 
 /** Reads a row under access rules: one that the caller may not read does not exist for it. */
-async function readAllowed(served: Served, request: RowRequest): Promise<Versioned> {
+async function readAllowed(
+  served: Served,
+  request: RowRequest,
+  reply: FastifyReply,
+): Promise<Versioned | FastifyReply> {
   const { id } = request.params
+  const expanded = served.relations.length > 0 ? expandOf(request) : undefined
+  if (expanded !== undefined) return readExpanded(served, request, reply, expanded)
   const access = await served.accessOf?.(callerOf(request))
-  return served.serialize(readableRow(served, id, await served.rows.find(id), access), request)
+  return served.serialize(await readableRow(served, id, access), request)
 }
 
 const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<Row>> = { replace, patch }

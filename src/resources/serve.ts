@@ -1,6 +1,6 @@
 import { decimalReader } from '../http/decimal.ts'
 import { inputValidator } from '../http/policies/body-parsing.ts'
-import { accessOf } from './access/enforce.ts'
+import { reachOf } from './access/reach.ts'
 import { columnType } from './column-types.ts'
 import { creator } from './constraints/creator.ts'
 import { defaultFiller } from './constraints/defaults.ts'
@@ -18,7 +18,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
   const fieldNames = Object.keys(kinds)
   const types = Object.entries(kinds).map(([name, kind]) => [name, columnType(kind)] as const)
   const { all = [declaration], served = [declaration] } = options.related ?? {}
-  const expandable = expandableOf(options.db, served, prefix)
+  const expandable = expandableOf(options, served, prefix)
   const own = removable(declaration, options, all)
   return {
     ...options,
@@ -30,13 +30,18 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     check: inputValidator(input, 'body'),
     readDecimals: decimalReader(input),
     serialize: serializer(declaration, prefix),
-    accessOf: accessOf(declaration, options),
-    references: referenceCheck(options.db, declaration),
+    accessOf: expandable.accessOf(declaration),
+    accessTo: expandable.accessOf,
+    references: referenceCheck(options, declaration, all),
     remove: own.remove,
     lock: own.lock,
     meetsLocks: mayMeetLocks(declaration, all),
+    referrers: reachOf(own.children.length > 0 ? all.filter(forbidsDeletion) : [], options),
     isReferred: own.children.length > 0,
     relations: expandable.relationsOf(declaration),
-    expand: (text, request) => expander(declaration, text, request, expandable),
+    expand: (text, request, reply) => expander(declaration, text, { request, reply, on: expandable }),
   }
 }
+
+/** True if its rows may forbid the deletion of others. */
+const forbidsDeletion = ({ references }: Declaration) => references.some(({ onDelete }) => onDelete === 'restrict')

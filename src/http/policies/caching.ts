@@ -81,6 +81,11 @@ function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   }
 }
 
+/** Lets only the client store a response, and revalidate it each time, though its route is public. */
+export function cachePrivately(reply: FastifyReply): void {
+  addVary(reply.header('cache-control', 'private, no-cache'), variants)
+}
+
 /** Sets Cache-Control for a document that shared caches may store for `seconds`. */
 export function cacheDocument(request: FastifyRequest, reply: FastifyReply, seconds: number): void {
   reply.header('cache-control', `${hasCredentials(request) ? 'private' : 'public'}, max-age=${seconds}`)

@@ -1,11 +1,13 @@
 import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
+import type { Queryable } from '../../storage/database.ts'
+import type { JudgedRow } from '../../storage/rows/judged-rows.ts'
 import type { ListQuery } from '../../storage/rows/page-query.ts'
-import { passesAll, type RowTest } from '../../storage/rows/row-test.ts'
+import { hasRelation, passesAll, type RowTest } from '../../storage/rows/row-test.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import { rowPasses } from '../conditions/conditions.ts'
 import { todayIn } from '../conditions/today.ts'
-import type { Declaration } from '../declaration.ts'
+import type { Declaration, Served } from '../declaration.ts'
 import { type AccessOf, accessFor, allOf, type CallerFacts, type RowAccess } from './rules.ts'
 
 /** Returns the function that evaluates a resource's access rules; undefined if it has none. */
@@ -32,22 +34,43 @@ export function accessOf(
   }
 }
 
-/** True if the caller can read a row; always without access rules. */
-export const canRead = ({ access: rules }: Declaration, access: RowAccess | undefined, row: Row): boolean =>
-  rules === undefined || access === undefined || rowPasses(access.read, row, rules.fields)
+type Judged = Pick<Served, 'declaration' | 'rows'>
+
+/** Reads a row, and judges it by the rules: in memory, or in the same statement if they look at related rows. */
+export async function findJudged(
+  { declaration, rows }: Judged,
+  id: number,
+  access: RowAccess | undefined,
+): Promise<JudgedRow<Row> | undefined> {
+  if (access && (hasRelation(access.read) || hasRelation(access.write))) return rows.judged(id, access)
+  const row = await rows.find(id)
+  const passesRule = (test: RowTest | undefined) =>
+    row === undefined ||
+    declaration.access === undefined ||
+    test === undefined ||
+    rowPasses(test, row, declaration.access)
+  return row && { row, canRead: passesRule(access?.read), canWrite: passesRule(access?.write) }
+}
+
+/** The refusal of a write: it identifies the resource, but no row. */
+export const notWritable = ({ path }: Declaration, purpose: 'change' | 'store') =>
+  new Problem('PERMISSION_DENIED', `The access rules of ${path} do not allow the caller to ${purpose} this`)
 
 /**
- * Throws PERMISSION_DENIED, which identifies the resource but no row, unless the caller can write a row: the stored one to
- * `change` it, and the one that a write would `store`, so that no write moves a row into or out of another caller's reach.
+ * Throws PERMISSION_DENIED unless the caller can write a row as a write has left it in its transaction, so that no write
+ * moves a row into or out of another caller's reach.
  */
-export function assertWritable(
-  { access: rules, path }: Declaration,
+export async function assertStorable(
+  { declaration, rows }: Judged,
+  tx: Queryable,
   access: RowAccess | undefined,
   row: Row,
-  purpose: 'change' | 'store',
-): void {
-  if (rules === undefined || access === undefined || rowPasses(access.write, row, rules.fields)) return
-  throw new Problem('PERMISSION_DENIED', `The access rules of ${path} do not allow the caller to ${purpose} this`)
+): Promise<void> {
+  if (declaration.access === undefined || access === undefined) return
+  const isWritable = hasRelation(access.write)
+    ? await rows.passes(tx, row.id, access.write)
+    : rowPasses(access.write, row, declaration.access)
+  if (!isWritable) throw notWritable(declaration, 'store')
 }
 
 /**

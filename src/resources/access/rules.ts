@@ -1,8 +1,8 @@
 import type { Caller } from '../../http/policies/authenticate.ts'
-import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
+import { passesAll, passesNone, type RelationStep, type RowTest, relatedTest } from '../../storage/rows/row-test.ts'
 import type { Condition } from '../conditions/condition.ts'
 import { conditionTest } from '../conditions/conditions.ts'
-import type { ConditionFields } from '../conditions/fields.ts'
+import type { ConditionFields, ConditionRelations } from '../conditions/fields.ts'
 
 /** What is known about a caller: its user, unless it is a machine client, and its client. */
 export interface CallerFacts<Fields extends object = object, Role extends string = string> {
@@ -33,30 +33,54 @@ export interface RuleCaller<Claims = object, Role extends string = string> {
 }
 
 /** Decides which rows a caller reaches: all, none, or those that meet a condition. Must be a pure function. */
-export type AccessRule<Fields extends object, Claims = object, Role extends string = string> = (
-  caller: RuleCaller<Claims, Role>,
-) => boolean | Condition<Fields & { createdBy: string }>
+export type AccessRule<
+  Fields extends object,
+  Claims = object,
+  Role extends string = string,
+  Related extends object = object,
+> = (caller: RuleCaller<Claims, Role>) => boolean | Condition<Fields & { createdBy: string }, Related>
 
-/** One rule for reading and writing, or one for each. Only readable rows can be written. */
-export type Access<Fields extends object, Claims = object, Role extends string = string> =
-  | AccessRule<Fields, Claims, Role>
-  | { read: AccessRule<Fields, Claims, Role>; write: AccessRule<Fields, Claims, Role> }
+/**
+ * One rule for reading and writing, or one for each; or `of` a relation: the rules of the row that each row refers to. Only
+ * readable rows can be written.
+ */
+export type Access<
+  Fields extends object,
+  Claims = object,
+  Role extends string = string,
+  Related extends object = object,
+> =
+  | AccessRule<Fields, Claims, Role, Related>
+  | { read: AccessRule<Fields, Claims, Role, Related>; write: AccessRule<Fields, Claims, Role, Related> }
+  | { of: Extract<keyof Related, string> }
 
 /** Computes the claims of a caller. Must be a pure function. */
 export type ClaimsOf<Claims extends object> = (facts: CallerFacts) => Claims
 
 type UntypedRule = (caller: RuleCaller<never>) => unknown
 
-/** The access rules of a declaration. */
-export interface DeclaredAccess {
+/** What the conditions of rules can name. */
+interface Named {
+  fields: ConditionFields
+  relations: ConditionRelations
+  /** The users of the same `plinth()`, if it declares any. */
+  users?: object | undefined
+}
+
+interface OwnRules extends Named {
   read: UntypedRule
   write: UntypedRule
   claims: ClaimsOf<object>
-  /** The users of the same `plinth()`, if it declares any. */
-  users?: object | undefined
-  /** The fields that the conditions of rules can name. */
-  fields: ConditionFields
 }
+
+/** Rules that are those of the row that each row refers to. */
+interface RulesOfRelated extends Named {
+  of: RelationStep
+  rules: DeclaredAccess
+}
+
+/** The access rules of a declaration. */
+export type DeclaredAccess = OwnRules | RulesOfRelated
 
 /** What one caller reaches. */
 export interface RowAccess {
@@ -69,6 +93,9 @@ export interface RowAccess {
 
 /** Returns which rows of one resource a caller can read and write. */
 export type AccessOf = (caller: Caller) => Promise<RowAccess>
+
+/** The rows of a collection that one caller can read. */
+export type Reach = (of: { path: string }) => RowTest
 
 /** The id of a caller in rules and in `createdBy`. */
 export const callerId = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
@@ -84,11 +111,16 @@ export const ruleCaller = (claims: ClaimsOf<object>, caller: Caller, facts: Call
 
 /** Evaluates the rules for a caller. Throws if a rule throws or returns something else than a boolean or a valid condition. */
 export function accessFor(access: DeclaredAccess, caller: Caller, facts: CallerFacts, today: () => string): RowAccess {
+  if ('of' in access) {
+    const { createdBy, read, write } = accessFor(access.rules, caller, facts, today)
+    const ofRead = relatedTest(access.of, read)
+    return { createdBy, read: ofRead, write: write === read ? ofRead : relatedTest(access.of, write) }
+  }
   const about = ruleCaller(access.claims, caller, facts)
   const test = (rule: UntypedRule) => {
     const result = rule(about)
     if (typeof result === 'boolean') return result ? passesAll : passesNone
-    return conditionTest(result, { fields: access.fields, today })
+    return conditionTest(result, { fields: access.fields, relations: access.relations, today })
   }
   const read = test(access.read)
   return { createdBy: about.id, read, write: access.write === access.read ? read : allOf(read, test(access.write)) }

@@ -34,15 +34,20 @@ type Comparison<V> = [V] extends [Scalar] ? V | Operators<V> | null : Pick<Equal
 
 /**
  * A condition on rows, as data: all of its members hold. A value that is null or undefined matches no row under any
- * operator. A calendar day may be compared with `'today'`.
+ * operator. A calendar day may be compared with `'today'`. The name of a relation holds the condition that the related row
+ * must meet; a row without one does not match, whatever that condition says.
  */
-export type Condition<Fields extends object> = {
-  readonly [Name in keyof Fields]?: Comparison<NonNullable<Fields[Name]>>
+export type Condition<Fields extends object, Related extends object = object> = {
+  readonly [Name in keyof Fields | keyof Related]?: Name extends keyof Fields
+    ? Comparison<NonNullable<Fields[Name]>>
+    : Name extends keyof Related
+      ? Condition<Extract<Related[Name], object>> | null
+      : never
 } & {
   /** At least one of these holds. */
-  readonly any?: readonly Condition<Fields>[] | null
+  readonly any?: readonly Condition<Fields, Related>[] | null
   /** Each of these holds. */
-  readonly all?: readonly Condition<Fields>[] | null
+  readonly all?: readonly Condition<Fields, Related>[] | null
 }
 
 /** The fields of a resource that conditions can name: those of its body and those that the service keeps. */

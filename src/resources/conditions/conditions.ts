@@ -1,5 +1,6 @@
 import type { RawBuilder } from 'kysely'
-import { passes, type RowTest, testSql } from '../../storage/rows/row-test.ts'
+import { passes, type TestedRow } from '../../storage/rows/row-passes.ts'
+import { type RowTest, testSql } from '../../storage/rows/row-test.ts'
 import { ConditionError } from './condition.ts'
 import type { ConditionField, ConditionFields } from './fields.ts'
 import { type ConditionContext, type ConditionFault, readCondition } from './read-condition.ts'
@@ -30,8 +31,22 @@ export const matchesCondition = (
   condition: unknown,
   row: Readonly<Record<string, unknown>>,
   context: ConditionContext,
-): boolean => rowPasses(conditionTest(condition, context), row, context.fields)
+): boolean => rowPasses(conditionTest(condition, context), row, context)
 
-/** True if a row, as the API shows it, passes the test of a condition. */
-export const rowPasses = (test: RowTest, row: Readonly<Record<string, unknown>>, fields: ConditionFields): boolean =>
-  passes(test, (on) => comparedValue(fields[on.field] as ConditionField, on, row[on.field]))
+/** What the conditions of a resource can name. */
+type Named = Pick<ConditionContext, 'fields' | 'relations'>
+
+/**
+ * True if a row, as the API shows it, passes the test of a condition. The rows that it refers to are its members, under the
+ * names of the relations.
+ */
+export const rowPasses = (test: RowTest, row: Readonly<Record<string, unknown>>, named: Named): boolean =>
+  passes(test, testedRow(row, named))
+
+const testedRow = (row: Readonly<Record<string, unknown>>, { fields, relations = {} }: Named): TestedRow => ({
+  valueIn: (on) => comparedValue(fields[on.field] as ConditionField, on, row[on.field]),
+  relatedBy: ({ name }) => {
+    const related = row[name] ?? null
+    return related === null ? null : testedRow(related as typeof row, relations[name] as Named)
+  },
+})

@@ -1,6 +1,6 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { snake } from '../../storage/rows/page-query.ts'
-import type { TestedColumn } from '../../storage/rows/row-test.ts'
+import type { RelationStep, TestedColumn } from '../../storage/rows/row-test.ts'
 import { type ColumnKind, columnType } from '../column-types.ts'
 
 /** A field that conditions can name. */
@@ -13,6 +13,22 @@ export interface ConditionField {
 }
 
 export type ConditionFields = Readonly<Record<string, ConditionField>>
+
+/** A relation to one row that conditions can name, with what they can say about that row. */
+export interface ConditionRelation {
+  step: RelationStep
+  fields: ConditionFields
+  /** Relations of that row; conditions take one step, but rules of a collection may be those of another. */
+  relations?: ConditionRelations
+}
+
+/** The step from the rows of a table along one of their references. */
+export const relationStep = (of: { name: string; field: string; table: string; target: string }): RelationStep => ({
+  ...{ name: of.name, table: of.table, target: of.target },
+  on: { field: of.field, column: snake(of.field) },
+})
+
+export type ConditionRelations = Readonly<Record<string, ConditionRelation>>
 
 /** The parts of a declaration that determine its conditions. */
 export interface ConditionDeclaration {

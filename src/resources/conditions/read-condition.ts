@@ -5,16 +5,19 @@ import {
   passesAll,
   passesNone,
   type RowTest,
+  relatedTest,
   type StoredValue,
   type TestOperator,
 } from '../../storage/rows/row-test.ts'
 import { maxCondition } from './condition.ts'
-import type { ConditionField, ConditionFields } from './fields.ts'
+import type { ConditionField, ConditionFields, ConditionRelation, ConditionRelations } from './fields.ts'
 import { operatorsOf, readValue } from './values.ts'
 
 /** What conditions are read against. */
 export interface ConditionContext {
   fields: ConditionFields
+  /** The relations that conditions can follow, by one step. */
+  relations?: ConditionRelations
   /** The current day, such as `2026-03-01`; called only if the condition compares with `'today'`, which needs it. */
   today?: () => string
 }
@@ -28,8 +31,8 @@ export interface ConditionFault {
 /** A condition while it is read. */
 interface Reading extends ConditionContext {
   errors: ConditionFault[]
-  comparisons: number
-  values: number
+  /** The size of the whole condition. */
+  size: { comparisons: number; values: number }
 }
 
 /** Reads a condition, which may be anything: returns its test, and every error. With errors the test passes no row. */
@@ -37,11 +40,11 @@ export function readCondition(
   condition: unknown,
   context: ConditionContext,
 ): { test: RowTest; errors: ConditionFault[] } {
-  const reading: Reading = { ...context, errors: [], comparisons: 0, values: 0 }
+  const reading: Reading = { ...context, errors: [], size: { comparisons: 0, values: 0 } }
   const test = readMembers(condition, '', 1, reading)
-  const { comparisons, values, errors } = reading
-  if (comparisons > maxCondition.comparisons) refuse(errors, '', tooLarge('comparisons'))
-  if (values > maxCondition.values) refuse(errors, '', tooLarge('values'))
+  const { size, errors } = reading
+  if (size.comparisons > maxCondition.comparisons) refuse(errors, '', tooLarge('comparisons'))
+  if (size.values > maxCondition.values) refuse(errors, '', tooLarge('values'))
   return errors.length > 0 ? { test: passesNone, errors } : { test, errors }
 }
 
@@ -53,7 +56,7 @@ const isObject = (value: unknown): value is object =>
 
 /** Reads the members of a condition, all of which must hold. `path` names its place, for error messages. */
 function readMembers(condition: unknown, path: string, depth: number, reading: Reading): RowTest {
-  const { fields, errors } = reading
+  const { fields, relations = {}, errors } = reading
   if (depth > maxCondition.depth) return refuse(errors, '', `is nested more than ${maxCondition.depth} levels deep`)
   if (!isObject(condition)) return refuse(errors, path, 'must be an object with the names of fields')
   const members = Object.entries(condition)
@@ -63,10 +66,24 @@ function readMembers(condition: unknown, path: string, depth: number, reading: R
       const place = path === '' ? name : `${path}.${name}`
       if (isGroup(name, value, fields)) return readGroup(name, value, place, depth, reading)
       const field = Object.hasOwn(fields, name) ? fields[name] : undefined
-      if (field === undefined) return refuse(errors, place, `is not a field: ${hint(name, Object.keys(fields))}`)
-      return readField(field, value, place, reading)
+      if (field !== undefined) return readField(field, value, place, reading)
+      const relation = Object.hasOwn(relations, name) ? relations[name] : undefined
+      if (relation !== undefined) return readRelation(relation, value, place, depth, reading)
+      return refuse(errors, place, `is not a field: ${hint(name, Object.keys({ ...fields, ...relations }))}`)
     }),
   )
+}
+
+/** Reads the condition on a related row, which has no relations itself: a condition takes one step. */
+function readRelation(
+  { step, fields }: ConditionRelation,
+  value: unknown,
+  path: string,
+  depth: number,
+  reading: Reading,
+): RowTest {
+  if (isAbsent(value)) return passesNone
+  return relatedTest(step, readMembers(value, path, depth + 1, { ...reading, fields, relations: {} }))
 }
 
 /** A field may be called `any` or `all`: what it is compared with is never a list. */
@@ -110,7 +127,7 @@ function readOperator(
   path: string,
   reading: Reading,
 ): RowTest {
-  reading.comparisons++
+  reading.size.comparisons++
   const { on, kind } = field
   if (isAbsent(operand)) return passesNone
   if (operator === 'null') {
@@ -140,9 +157,9 @@ function readOperator(
 function readValues(field: ConditionField, operand: unknown, path: string, reading: Reading): StoredValue[] {
   const isList = Array.isArray(operand)
   const operands: unknown[] = isList ? operand : [operand]
-  reading.values += operands.length
+  reading.size.values += operands.length
   // A list that is too large is refused as a whole, not for each of its values.
-  if (reading.values > maxCondition.values) return []
+  if (reading.size.values > maxCondition.values) return []
   return operands.flatMap((value, at) => {
     if (isAbsent(value)) return []
     const read = readValue(field, value, reading.today)

@@ -38,7 +38,8 @@ export function readComparisons(query: Readonly<Record<string, unknown>>, gramma
   return tests.length > 0 ? separated(tests) : nothing
 }
 
-function readComparison(
+/** Reads one comparison; `parameter` is its name in error messages. */
+export function readComparison(
   field: ConditionField,
   operator: string,
   text: string,
@@ -64,7 +65,7 @@ function readComparison(
 }
 
 /** Several values of an enumeration. Others match nothing, as in a filter with one value. */
-function readEnumeration(field: ConditionField, text: string, parameter: string, errors: FieldError[]): RowTest {
+export function readEnumeration(field: ConditionField, text: string, parameter: string, errors: FieldError[]): RowTest {
   const values = [...new Set(text.split(','))]
   if (values.length <= maxQuery.values) return { on: field.on, op: 'in', values }
   errors.push({ field: parameter, message: `must have at most ${maxQuery.values} values` })

@@ -1,7 +1,7 @@
 import { type TSchema, Type } from 'typebox'
 import { decimalFormOf, decimalPattern } from '../../http/decimal.ts'
 import { documentedAs, undocumented } from '../../http/partial-schema.ts'
-import { choicesOf, columnType, columnTypes } from '../column-types.ts'
+import { choicesOf, columnType, columnTypes, textParameter } from '../column-types.ts'
 import type { ConditionField } from '../conditions/fields.ts'
 import { isDayField } from '../conditions/values.ts'
 import { type ComparisonParameter, maxQuery, parameterNames, type QueryGrammar } from './grammar.ts'
@@ -24,30 +24,45 @@ export function comparisonSchemas(
   example: Readonly<Record<string, unknown>>,
   others: readonly string[],
 ): Record<string, TSchema> {
-  const parameters = [...grammar.parameters].map(([name, parameter]) => {
-    const documented = documentedComparison(parameter, example)
-    return [name, asText(isNameTaken(name, others) ? undocumented : documentedAs(documented))]
-  })
+  const parameters = [...grammar.parameters].map(([name, parameter]) => [
+    name,
+    documentedText(name, comparisonSchema(parameter, example), others),
+  ])
   return {
     ...Object.fromEntries(parameters),
     ...(grammar.hasAlternatives && { or: asText(documentedAs(documentedAlternatives(grammar, example))) }),
   }
 }
 
+/** A parameter with operators or along a relation, documented unless generated clients have another of its name. */
+export const documentedText = (name: string, schema: object, others: readonly string[]) =>
+  asText(isNameTaken(name, others) ? undocumented : documentedAs(schema))
+
 /** All of them arrive as text: the parser refuses what is wrong with one message for each parameter. */
 const asText = (documented: { $defs: object }) => Type.Optional(Type.String(documented))
 
 /**
- * True if `due[after]` and another parameter, `dueAfter`, would have one name in generated clients, which have no brackets;
- * they are the same.
+ * True if `due[after]` and another parameter, `dueAfter`, would have one name in generated clients, which have no brackets
+ * and dots; they are the same.
  */
 const isNameTaken = (name: string, others: readonly string[]) =>
-  others.includes(name.replace(/\[(.)(.*)\]/, (_, first: string, rest: string) => first.toUpperCase() + rest))
+  others.includes(name.replace(/[[.](\w)/g, (_, first: string) => first.toUpperCase()).replace(']', ''))
 
-/** What the document says about a parameter; lists are arrays, which clients join with commas. */
-function documentedComparison({ field, operator }: ComparisonParameter, example: Readonly<Record<string, unknown>>) {
+/** What the document says about the filter by a field of another collection; `along` is the name of the relation and a dot. */
+export function equalitySchema(field: ConditionField, isList: boolean, along: string): object {
+  const several = isList ? '; several values separated by commas' : ''
+  const description = `Only items with this ${along}${field.on.field}${several}`
+  return { ...(isList ? valueSchema(textParameter('')) : documentedValue(field)), description }
+}
+
+/** What the document says about a parameter with an operator; lists are arrays, which clients join with commas. */
+export function comparisonSchema(
+  { field, operator }: ComparisonParameter,
+  example: Readonly<Record<string, unknown>>,
+  along = '',
+): object {
   const name = field.on.field
-  const description = sentences[operator]?.(name)
+  const description = sentences[operator]?.(along + name)
   const value = Object.hasOwn(example, name) ? example[name] : undefined
   if (operator === 'null') return { ...valueSchema(columnTypes.boolean.parameter('')), description }
   const one = documentedValue(field)

@@ -2,7 +2,9 @@ import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { Engine } from '../../storage/engine.ts'
 import { countReferring, lockReferring } from '../../storage/rows/related-rows.ts'
+import { passesAll } from '../../storage/rows/row-test.ts'
 import type { Rows } from '../../storage/rows/rows.ts'
+import type { Reach } from '../access/rules.ts'
 import type { LockCheck } from '../constraints/locked.ts'
 import type { Announce, Declaration } from '../declaration.ts'
 import type { OnDelete } from './reference.ts'
@@ -60,23 +62,40 @@ export async function findDoomed(removal: Removal): Promise<void> {
   }
 }
 
-/** Throws RESOURCE_IN_USE if rows that stay refer to rows that go, and forbid it. */
-export async function refuseInUse(removal: Removal): Promise<void> {
+interface Users {
+  /** The number of rows, up to a bound, and of those that the caller can read. */
+  all: number
+  readable: number
+}
+
+/**
+ * Throws RESOURCE_IN_USE if rows that stay refer to rows that go, and forbid it. It counts the rows that the caller can
+ * read; of the others it only tells that there are some.
+ */
+export async function refuseInUse(removal: Removal, reach: Reach = () => passesAll): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
-  const counts = new Map<string, number>()
+  const found = new Map<string, Users>()
   for (const [parent, ids] of doomed) {
     for (const { side, rows } of referring(removal, parent, ids, 'restrict')) {
-      const count = await countReferring(tx, engine, rows(), maxDependents + 1)
+      const referring = { ...rows(), passing: reach(side.declaration) }
+      const { all, passing } = await countReferring(tx, engine, referring, maxDependents + 1)
       const { name } = side.declaration
-      if (count > 0) counts.set(name, count + (counts.get(name) ?? 0))
+      const { all: others, readable } = found.get(name) ?? { all: 0, readable: 0 }
+      if (all > 0) found.set(name, { all: all + others, readable: passing + readable })
     }
   }
-  if (counts.size === 0) return
-  const named = [...counts].map(([name, count]) => `${count > maxDependents ? `over ${maxDependents}` : count} ${name}`)
+  if (found.size === 0) return
+  const named = [...found].map(([name, users]) => usersOf(name, users))
   const errors = named.map((users) => ({ field: 'id', message: `is referred to by ${users}` }))
   throw new Problem('RESOURCE_IN_USE', `The ${own.declaration.noun} ${id} is referred to by ${named.join(' and ')}`, {
     errors,
   })
+}
+
+/** The rows that refer to others, such as `3 invoices`; without a number if the caller can read none, or it is unknown. */
+function usersOf(name: string, { all, readable }: Users): string {
+  if (readable > maxDependents) return `over ${maxDependents} ${name}`
+  return readable === 0 || all > maxDependents ? name : `${readable} ${name}`
 }
 
 /** The rows that stay and lose references, with their fields. Throws RESOURCE_IN_USE if there are too many. */

@@ -1,7 +1,12 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type TSchema, Type } from 'typebox'
+import { callerOf } from '../../http/policies/authenticate.ts'
+import { cachePrivately } from '../../http/policies/caching.ts'
 import { malformedQuery } from '../../http/problems/problem.ts'
+import { requesterOf } from '../../http/requester.ts'
+import { passesAll } from '../../storage/rows/row-test.ts'
 import type { Row, Rows } from '../../storage/rows/rows.ts'
+import type { AccessOf } from '../access/rules.ts'
 import type { Declaration, Relation } from '../declaration.ts'
 import { requireReadable } from './readable.ts'
 import type { Expand } from './reference.ts'
@@ -31,14 +36,28 @@ export interface Expandable {
   rowsOf: (declaration: Declaration) => Rows
   /** The members of a row as its list shows them. */
   itemOf: (declaration: Declaration) => (row: Row) => object
+  /** Evaluates the access rules of a collection; undefined if it has none. */
+  accessOf: (declaration: Declaration) => AccessOf | undefined
+}
+
+/** An expansion in progress. */
+interface Expanding extends Expandable {
+  request: FastifyRequest
+  reply: FastifyReply
+  /** How many more rows the response may add. */
+  left: number
 }
 
 /**
  * Parses an `expand` parameter. Throws INVALID_INPUT, which names what is allowed, and 401 or 403 for rows that the caller
  * may not read. The function it returns sends one query per relation, whatever the number of rows, and throws INVALID_INPUT
- * for more rows than a response may add.
+ * for more rows than a response may add. Rows that the access rules of their collection keep from the caller are missing.
  */
-export function expander(declaration: Declaration, text: string, request: FastifyRequest, on: Expandable): Expand {
+export function expander(
+  declaration: Declaration,
+  text: string,
+  { request, reply, on }: { request: FastifyRequest; reply: FastifyReply; on: Expandable },
+): Expand {
   const paths = text.split(',').filter((path) => path !== '')
   if (paths.length > maxNames) throw malformedQuery('expand', `must have at most ${maxNames} names`)
   const expansions: Expansion[] = []
@@ -55,7 +74,7 @@ export function expander(declaration: Declaration, text: string, request: Fastif
       ;[of, at] = [relation.declaration, expansion.below]
     }
   }
-  return (rows) => membersOf(rows, expansions, on, { left: maxExpanded })
+  return (rows) => membersOf(rows, expansions, { ...on, request, reply, left: maxExpanded })
 }
 
 function relationOf(of: Declaration, name: string, on: Expandable): Relation {
@@ -71,24 +90,35 @@ type Members = (row: Row) => Record<string, unknown>
 async function membersOf(
   rows: readonly Row[],
   expansions: readonly Expansion[],
-  on: Expandable,
-  bound: { left: number },
+  expanding: Expanding,
 ): Promise<Members> {
   const members: [name: string, of: (row: Row) => unknown][] = []
   for (const { relation, below } of expansions) {
     const { name, declaration, field, isMany } = relation
     const [own, other] = isMany ? ['id', field] : [field, 'id']
     const ids = [...new Set(rows.map((row) => row[own] ?? null).filter((id) => id !== null))] as number[]
-    const found = ids.length === 0 ? [] : await on.rowsOf(declaration).related(other, ids, bound.left + 1)
-    bound.left -= found.length
-    if (bound.left < 0) throw tooMany()
-    const [item, more] = [on.itemOf(declaration), await membersOf(found, below, on, bound)]
+    const read = async () => {
+      const passing = await passingFor(declaration, expanding)
+      return expanding.rowsOf(declaration).related(other, ids, expanding.left + 1, passing)
+    }
+    const found = ids.length === 0 ? [] : await read()
+    expanding.left -= found.length
+    if (expanding.left < 0) throw tooMany()
+    const [item, more] = [expanding.itemOf(declaration), await membersOf(found, below, expanding)]
     const byKey = Map.groupBy(found.toSorted(byId), (row) => row[other])
     const memberOf = (row: Row) => ({ ...item(row), ...more(row) })
     const all = (row: Row) => (byKey.get(row[own]) ?? []).map(memberOf)
     members.push([name, isMany ? all : (row) => all(row)[0] ?? null])
   }
   return (row) => Object.fromEntries(members.map(([name, of]) => [name, of(row)]))
+}
+
+/** What rows must pass so that the caller can read them; undefined if it can read all. */
+async function passingFor(declaration: Declaration, { accessOf, request, reply }: Expanding) {
+  const access = await accessOf(declaration)?.(callerOf(request))
+  if (access === undefined) return undefined
+  cachePrivately(reply)
+  return access.read === passesAll ? undefined : { test: access.read, requester: requesterOf(request, reply) }
 }
 
 const byId = (left: Row, right: Row) => left.id - right.id

@@ -1,15 +1,21 @@
-import type { Database } from '../../storage/database.ts'
-import type { Declaration } from '../declaration.ts'
+import { accessOf } from '../access/enforce.ts'
+import type { CollectionOptions, Declaration } from '../declaration.ts'
 import { listItemSerializer } from '../representation.ts'
 import { resourceRows } from '../resource-rows.ts'
 import type { Expandable } from './expand.ts'
 import { relationsOf } from './relations.ts'
 
 /** What `expand` needs of the collections that a version serves under a prefix; each is made on first use. */
-export function expandableOf(db: Database, served: readonly Declaration[], prefix: string): Expandable {
+export function expandableOf(
+  options: Pick<CollectionOptions, 'db' | 'factsOf' | 'now' | 'zone'>,
+  served: readonly Declaration[],
+  prefix: string,
+): Expandable {
+  const { db } = options
   return {
     relationsOf: perDeclaration((declaration) => relationsOf(declaration, served)),
     rowsOf: perDeclaration((declaration) => resourceRows(db, declaration)),
+    accessOf: perDeclaration((declaration) => accessOf(declaration, options)),
     itemOf: perDeclaration((declaration) => listItemSerializer({ declaration, prefix })),
   }
 }

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { callerOf } from '../../http/policies/authenticate.ts'
 import { idOrNone } from '../../storage/ids.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import type { Relation, Served } from '../declaration.ts'
@@ -7,7 +8,7 @@ import { lister } from '../list.ts'
 import { listQuerySchema } from '../list-query.ts'
 import { capital } from '../queries/bounds.ts'
 import { listItemSerializer } from '../representation.ts'
-import { notFound, type RowRequest } from '../writes/change.ts'
+import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
 import { requireReadable } from './readable.ts'
 
 /**
@@ -32,6 +33,8 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
       if (row === undefined) throw notFound(parent, id)
       return send(request, reply)
     }
+    const access = parent.accessOf?.(callerOf(request))
+    if (access) return access.then((rules) => readableRow(parent, id, rules)).then(respond)
     const found = parent.rows.find(id)
     return found instanceof Promise ? found.then(respond) : respond(found)
   }

@@ -1,7 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { callerOf } from '../../http/policies/authenticate.ts'
 import { isNarrowed, parseFields, pick } from '../../http/policies/partial-response.ts'
 import type { Served } from '../declaration.ts'
-import { notFound, type RowRequest } from '../writes/change.ts'
+import { type RowRequest, readableRow } from '../writes/change.ts'
 
 /** The `expand` parameter of a request, unless it is absent or empty. */
 export const expandOf = (request: FastifyRequest): string | undefined =>
@@ -12,10 +13,9 @@ export const expandOf = (request: FastifyRequest): string | undefined =>
  * other rows may change while the revision does not.
  */
 export async function readExpanded(served: Served, request: RowRequest, reply: FastifyReply, text: string) {
-  const expand = served.expand(text, request)
-  const { id } = request.params
-  const row = await served.rows.find(id)
-  if (row === undefined) throw notFound(served, id)
+  const expand = served.expand(text, request, reply)
+  const access = await served.accessOf?.(callerOf(request))
+  const row = await readableRow(served, request.params.id, access)
   const { revision: _, sharesSecond: __, view: ___, ...shown } = served.serialize(row, request)
   const membersOf = await expand([row])
   const query = request.query as { fields?: string }

@@ -1,36 +1,43 @@
 import { Problem } from '../../http/problems/problem.ts'
-import type { Database, Queryable } from '../../storage/database.ts'
+import type { Queryable } from '../../storage/database.ts'
 import { existsLocked, lockedRow } from '../../storage/rows/related-rows.ts'
-import type { Declaration } from '../declaration.ts'
+import { passesAll } from '../../storage/rows/row-test.ts'
+import { reachOf } from '../access/reach.ts'
+import type { Reach } from '../access/rules.ts'
+import type { CollectionOptions, Declaration } from '../declaration.ts'
 import type { Reference, ReferenceCheck } from './reference.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** The check for a collection; undefined if it has no references. */
+/** The check for a collection; undefined if it has no references. `all` are the collections of the service. */
 export function referenceCheck(
-  { engine }: Pick<Database, 'engine'>,
+  options: Pick<CollectionOptions, 'db' | 'factsOf' | 'now' | 'zone'>,
   { table, references }: Pick<Declaration, 'table' | 'references'>,
+  all: readonly Declaration[],
 ): ReferenceCheck | undefined {
   if (references.length === 0) return undefined
+  const { engine } = options.db
   const fields = references.map(({ field }) => field)
-  const check = async (tx: Queryable, values: Values, before: Values) => {
+  const targets = all.filter(({ path }) => references.some((reference) => reference.path === path))
+  const reach = reachOf(targets, options)
+  const check = async (tx: Queryable, values: Values, before: Values, within: Reach = () => passesAll) => {
     const refused: Reference[] = []
     for (const reference of references) {
       const id = values[reference.field] ?? null
       if (id === null || id === before[reference.field]) continue
-      if (!(await isReferable(tx, reference, id as number))) refused.push(reference)
+      const referred = { table: reference.table, id: id as number, test: within(reference) }
+      if (!(await existsLocked(tx, engine, referred))) refused.push(reference)
     }
     if (refused.length > 0) throw missing(refused, values)
   }
-  // The only place that decides whether a caller may refer to a row: to every one that exists.
-  const isReferable = (tx: Queryable, { table }: Reference, id: number) => existsLocked(tx, engine, table, id)
   return {
-    created: (tx, values) => check(tx, values, {}),
-    changed: async (tx, id, values, precondition) => {
+    reachOf: (caller) => reach?.(caller),
+    created: (tx, values, within) => check(tx, values, {}, within),
+    changed: async (tx, { id, precondition }, values, within) => {
       if (fields.every((field) => (values[field] ?? null) === null)) return true
       const before = await lockedRow(tx, { table, fields, id, precondition, lock: engine.lockRows })
       if (before === undefined) return false
-      await check(tx, values, before)
+      await check(tx, values, before, within)
       return true
     },
   }

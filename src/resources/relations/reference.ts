@@ -2,6 +2,7 @@ import type { Caller } from '../../http/policies/authenticate.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { Row } from '../../storage/rows/rows.ts'
+import type { Reach } from '../access/rules.ts'
 
 /** What happens to a row when the row that it refers to is deleted: see `Ref`. */
 export type OnDelete = 'restrict' | 'cascade' | 'setNull'
@@ -25,17 +26,29 @@ export const relationName = (field: string): string => field.replace(/Id$/, '')
 
 type Values = Readonly<Record<string, unknown>>
 
-/** Checks what a write refers to, in its transaction. Throws 422 VALIDATION_ERROR, which names every field. */
-export interface ReferenceCheck {
-  created: (tx: Queryable, values: Values) => Promise<void>
-  /** Checks references that a change sets or alters; false if no row matches the precondition. */
-  changed: (tx: Queryable, id: number, values: Values, precondition: RowPrecondition) => Promise<boolean>
+/** A row to change, and what it must meet. */
+export interface ChangedRow {
+  id: number
+  precondition: RowPrecondition
 }
 
-/** Who deletes, and when (ISO 8601). */
+/**
+ * Checks what a write refers to, in its transaction. Throws 422 VALIDATION_ERROR, which names every field. A row that the
+ * caller cannot read is refused like one that does not exist.
+ */
+export interface ReferenceCheck {
+  /** Evaluates what the caller can refer to, before the transaction; undefined if every row. */
+  reachOf: (caller: Caller) => Promise<Reach> | undefined
+  created: (tx: Queryable, values: Values, reach: Reach | undefined) => Promise<void>
+  /** Checks references that a change sets or alters; false if no row matches the precondition. */
+  changed: (tx: Queryable, row: ChangedRow, values: Values, reach: Reach | undefined) => Promise<boolean>
+}
+
+/** Who deletes, when (ISO 8601), and what the caller can read of other collections; undefined if every row. */
 export interface Deletion {
   caller: Caller
   now: string
+  reach: Reach | undefined
 }
 
 /** Deletes a row with what refers to it; undefined if no row matches the precondition. */

@@ -1,5 +1,7 @@
+import type { TSchema } from 'typebox'
 import type { Declaration } from '../declaration.ts'
 import { queryNames } from '../queries/bounds.ts'
+import { refOf } from './ref.ts'
 import { relationsOf, relationsToMany } from './relations.ts'
 
 /** Members of every representation, besides those that a body may have. */
@@ -13,11 +15,17 @@ export function relationErrors(declarations: readonly Declaration[]): string[] {
   ])
 }
 
-function orderErrors({ path, references }: Declaration, at: number, declarations: readonly Declaration[]): string[] {
+function orderErrors(declaration: Declaration, at: number, declarations: readonly Declaration[]): string[] {
+  const { path, references, body } = declaration
   return references.flatMap(({ field, path: target }) => {
     const targetAt = declarations.findIndex((declaration) => declaration.path === target)
     if (targetAt === -1) {
       return [`service: ${field} of ${path} refers to ${target}, which resources does not list: add it`]
+    }
+    const to = refOf(body.properties[field] as TSchema)?.to
+    // Its access rules and fields are those that the conditions of this one know.
+    if (to !== undefined && to !== 'self' && to.declaration !== declarations[targetAt]) {
+      return [`service: ${field} of ${path} refers to another collection at ${target} than resources lists: use one`]
     }
     // Tables are created in this order, each with its foreign keys.
     return targetAt > at

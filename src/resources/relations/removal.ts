@@ -30,7 +30,7 @@ export function remover(
     if (row === undefined) return undefined
     const removal: Removal = { tx, engine, all, own, id, doomed: new Map([[own, [id]]]), left: maxDependents }
     await findDoomed(removal)
-    await refuseInUse(removal)
+    await refuseInUse(removal, deletion.reach)
     const released = await findReleased(removal)
     await refuseLocked(removal, released)
     await release(removal, released, deletion)

@@ -4,8 +4,9 @@ import { meets, type preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { InTransaction } from '../../idempotency/idempotent-write.ts'
 import type { Queryable } from '../../storage/database.ts'
+import type { JudgedRow } from '../../storage/rows/judged-rows.ts'
 import type { Row } from '../../storage/rows/rows.ts'
-import { assertWritable, canRead } from '../access/enforce.ts'
+import { assertStorable, findJudged, notWritable } from '../access/enforce.ts'
 import type { RowAccess } from '../access/rules.ts'
 import { checkImmutable } from '../constraints/kept-fields.ts'
 import { checkRules } from '../constraints/rules.ts'
@@ -20,9 +21,21 @@ export type BodyRequest = FastifyRequest<{ Params: { id: number }; Body: Record<
 export const notFound = ({ declaration }: Served, id: number) =>
   new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${Number.isSafeInteger(id) ? id : 'with this id'}`)
 
-/** The row that was read. Throws 404 if there is none, or none that the caller can read. */
-export function readableRow(served: Served, id: number, row: Row | undefined, access: RowAccess | undefined): Row {
-  if (row === undefined || !canRead(served.declaration, access, row)) throw notFound(served, id)
+/** Reads a row. Throws 404 if there is none, or none that the caller can read. */
+export async function readableRow(served: Served, id: number, access: RowAccess | undefined): Promise<Row> {
+  return (await readableAndJudged(served, id, access)).row
+}
+
+async function readableAndJudged(served: Served, id: number, access: RowAccess | undefined): Promise<JudgedRow<Row>> {
+  const found = await findJudged(served, id, access)
+  if (found === undefined || !found.canRead) throw notFound(served, id)
+  return found
+}
+
+/** Reads a row that the caller wants to change. Throws 404 as `readableRow`, and 403 if the caller may only read it. */
+async function writableRow(served: Served, id: number, access: RowAccess | undefined): Promise<Row> {
+  const { row, canWrite } = await readableAndJudged(served, id, access)
+  if (!canWrite) throw notWritable(served.declaration, 'change')
   return row
 }
 
@@ -66,15 +79,16 @@ export async function change(served: Served, request: RowRequest, values: Values
   const caller = callerOf(request)
   const { access, recorded = [] } = terms
   const precondition = rowPrecondition(terms)
+  const reach = await served.references?.reachOf(caller)
   const work = async (tx: Queryable) => {
     const update = async () => {
       const { references, rows, lock } = served
       if (lock && !(await lock.one(tx, id, precondition, 'change'))) return undefined
-      if (references && !(await references.changed(tx, id, values, precondition))) return undefined
+      if (references && !(await references.changed(tx, { id, precondition }, values, reach))) return undefined
       return rows.update(tx, id, values, precondition, now)
     }
     const changed = await guarded(served, tx, { id, values, caller }, update)
-    if (changed) assertWritable(served.declaration, access, changed.row, 'store')
+    if (changed) await assertStorable(served, tx, access, changed.row)
     if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
     if (changed && recorded.length > 0) await served.guard?.record?.(tx, { id, fields: recorded, values, request })
     return changed?.row
@@ -84,8 +98,7 @@ export async function change(served: Served, request: RowRequest, values: Values
 
 /** For a write that matched no row: 404 if the caller can read no such row, 403 if it may only read it, otherwise 412. */
 export async function throwUnmatched(served: Served, id: number, access: RowAccess | undefined): Promise<never> {
-  const row = readableRow(served, id, await served.rows.find(id), access)
-  assertWritable(served.declaration, access, row, 'change')
+  await writableRow(served, id, access)
   throw new Problem(
     'PRECONDITION_FAILED',
     `The ${served.declaration.noun} ${id} does not meet the request's conditions`,
@@ -107,8 +120,7 @@ export async function revise(
   const { id } = request.params
   const access = served.accessOf && (await served.accessOf(callerOf(request)))
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
-    const row = readableRow(served, id, await served.rows.find(id), access)
-    assertWritable(served.declaration, access, row, 'change')
+    const row = await writableRow(served, id, access)
     const values = valuesFrom(row)
     checkImmutable(served.declaration.immutable, row, values)
     const recorded = checkChange(served.declaration.writers, row, values, { caller: callerOf(request), id })

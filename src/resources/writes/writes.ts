@@ -1,12 +1,12 @@
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { applyMergePatch } from '../../http/merge-patch.ts'
 import { callerOf } from '../../http/policies/authenticate.ts'
 import { checkPostPreconditions, preconditionOf } from '../../http/policies/conditional.ts'
-import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
+import { idempotentWrite, type WriteResponse } from '../../idempotency/idempotent-write.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { Row } from '../../storage/rows/rows.ts'
-import { assertWritable } from '../access/enforce.ts'
-import type { RowAccess, RuleCaller } from '../access/rules.ts'
+import { assertStorable } from '../access/enforce.ts'
+import type { Reach, RowAccess, RuleCaller } from '../access/rules.ts'
 import { bodyValues, rejectInvalidMembers, validated } from '../constraints/body-values.ts'
 import { settable } from '../constraints/creation.ts'
 import { keptFields } from '../constraints/kept-fields.ts'
@@ -18,6 +18,7 @@ import {
   change,
   guarded,
   type RowRequest,
+  readableRow,
   revise,
   rowPrecondition,
   throwUnmatched,
@@ -41,33 +42,42 @@ export function create(served: Served, request: BodyRequest, reply: FastifyReply
       ? async (tx: Queryable) => valuesOf(await createdIn(tx, request.body, by))
       : always(valuesOf(created(request.body, by)))
   const caller = callerOf(request)
-  const insert = (by?: RuleCaller<never>, access?: RowAccess) =>
-    insertRow(served, request, reply, { values: valuesFor(by), now, access, recorded })
-  const [creating, reaching] = [served.creator.callerOf?.(caller), served.accessOf?.(caller)]
-  if (creating === undefined && reaching === undefined) return insert()
-  return Promise.all([creating, reaching]).then(([by, access]) => insert(by, access))
+  const insert = (by?: RuleCaller<never>, access?: RowAccess, reach?: Reach) =>
+    insertRow(served, request, reply, { values: valuesFor(by), now, access, reach, recorded })
+  const { creator, accessOf, references } = served
+  const [creating, reaching, referring] = [creator.callerOf?.(caller), accessOf?.(caller), references?.reachOf(caller)]
+  if (creating === undefined && reaching === undefined && referring === undefined) return insert()
+  return Promise.all([creating, reaching, referring]).then(([by, access, reach]) => insert(by, access, reach))
 }
 
 const always = (values: Values) => async () => values
+
+/** Returns the check of a stored response to a POST: 404 if the caller can no longer read the row that it shows. */
+export const readableReplay =
+  (served: Served) =>
+  async (request: FastifyRequest, { body }: WriteResponse): Promise<void> => {
+    await readableRow(served, (body as Row).id, await served.accessOf?.(callerOf(request)))
+  }
 
 interface NewRow {
   /** The values to store; in the transaction, because counters may number them. */
   values: (tx: Queryable) => Promise<Values>
   now: string
   access: RowAccess | undefined
+  reach: Reach | undefined
   /** Fields to record (`Writers.recorded`). */
   recorded: readonly string[]
 }
 
 function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, newRow: NewRow) {
-  const { values: valuesIn, now, access, recorded } = newRow
+  const { values: valuesIn, now, access, reach, recorded } = newRow
   const caller = callerOf(request)
   return idempotentWrite(request, reply, writeUnit(served), async (tx) => {
     const values = await valuesIn(tx)
     if (access) values.createdBy = access.createdBy
-    if (served.references) await served.references.created(tx, values)
+    if (served.references) await served.references.created(tx, values, reach)
     const { row, subscribed } = await served.rows.insert(tx, values, now)
-    assertWritable(served.declaration, access, row, 'store')
+    await assertStorable(served, tx, access, row)
     if (subscribed) await served.announce(tx, 'created', row, caller, now)
     if (recorded.length > 0) await served.guard?.record?.(tx, { id: row.id, fields: recorded, values, request })
     const location = `${served.prefix}${served.declaration.path}/${row.id}`
@@ -122,11 +132,12 @@ export async function removeRow(served: Served, request: RowRequest): Promise<vo
   const caller = callerOf(request)
   const access = served.accessOf && (await served.accessOf(caller))
   const precondition = rowPrecondition({ precondition: sent, access })
+  const deletion = { caller, now, reach: await served.referrers?.(caller) }
   const removed = await served.db.write(async (tx) => {
     const removal = { id, values: null, caller }
     const deleted = await guarded(served, tx, removal, async () => {
       if (served.lock && !(await served.lock.one(tx, id, precondition, 'remove'))) return undefined
-      return served.remove(tx, id, precondition, { caller, now })
+      return served.remove(tx, id, precondition, deletion)
     })
     if (deleted?.subscribed) await served.announce(tx, 'deleted', { id }, caller, now)
     return deleted !== undefined

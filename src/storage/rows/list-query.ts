@@ -153,7 +153,7 @@ async function scanPlan(
 ): Promise<ScanPlan> {
   const interruptible = db.engine.interruptible(source.table)
   const bind = (value: unknown) => values.push(value) - 1
-  const passing = (isHidden: boolean) => (where ? [testSql(where, { bind, isHidden })] : [])
+  const passing = (isHidden: boolean) => (where ? [testSql(where, { bind, isHidden, isEach: isHidden })] : [])
   const planned = () => ({ plan, conditions: [...passing(plan === 'walk'), interruptible] })
   const searched = filters.find(({ op }) => op === 'contains')
   if (searched?.op !== 'contains') return planned()

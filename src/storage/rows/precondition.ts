@@ -23,6 +23,6 @@ export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSin
   if (differs === 'any') matching = matching.where('revision', '<', 0)
   else if (differs !== undefined && differs.length > 0) matching = matching.where('revision', 'not in', differs)
   if (unmodifiedSince !== undefined) matching = matching.where(isUnmodifiedSince(unmodifiedSince))
-  if (passes !== undefined) matching = matching.where(testSql(passes))
+  if (passes !== undefined) matching = matching.where(testSql(passes, { isEach: true }))
   return matching as Q
 }

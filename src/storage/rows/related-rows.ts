@@ -2,8 +2,11 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { idOrNone } from '../ids.ts'
-import { limitExpression, snake } from './page-query.ts'
+import type { ScanRequester } from '../scans/scan.ts'
+import { type Codec, rowCodec } from './column-codec.ts'
+import { limitExpression, readColumn, snake } from './page-query.ts'
 import { type RowPrecondition, wherePrecondition } from './precondition.ts'
+import { passesAll, type RowTest, testSql } from './row-test.ts'
 
 /**
  * Returns a condition that is true if a column's value is one of these ids. The statement and its plan are the same for
@@ -12,9 +15,14 @@ import { type RowPrecondition, wherePrecondition } from './precondition.ts'
 export const isOneOf = (engine: Engine, column: string, ids: readonly number[]): RawBuilder<boolean> =>
   engine.isAmong(sql.ref(column), JSON.stringify(ids))
 
-/** Returns whether a row exists, and locks it so that it continues to exist until the transaction ends. */
-export async function existsLocked(tx: Queryable, engine: Engine, table: string, id: number): Promise<boolean> {
-  const query = sql`select id from ${sql.ref(table)} where id = ${idOrNone(id)} ${engine.lockKeys}`
+/** Returns whether a row exists and passes a test, and locks it so that it continues to exist until the transaction ends. */
+export async function existsLocked(
+  tx: Queryable,
+  engine: Engine,
+  { table, id, test }: { table: string; id: number; test: RowTest },
+): Promise<boolean> {
+  const passing = test === passesAll ? sql`` : sql`and ${testSql(test, { isEach: true })}`
+  const query = sql`select id from ${sql.ref(table)} where id = ${idOrNone(id)} ${passing} ${engine.lockKeys}`
   return (await query.execute(tx)).rows.length > 0
 }
 
@@ -61,11 +69,19 @@ export async function lockReferring(tx: Queryable, engine: Engine, rows: Referri
   return (await query.execute(tx)).rows.map(({ id }) => id).sort((left, right) => left - right)
 }
 
-/** Counts the referring rows, up to `limit`. */
-export async function countReferring(tx: Queryable, engine: Engine, rows: Referring, limit: number): Promise<number> {
-  const found = sql`select 1 as one ${referring(engine, rows)} limit ${limitExpression(limit)}`
-  const query = sql<{ count: number }>`select count(*) as count from (${found}) as counted`
-  return Number((await query.execute(tx)).rows[0]?.count)
+/** Counts the referring rows, up to `limit`, and how many of these pass a test. */
+export async function countReferring(
+  tx: Queryable,
+  engine: Engine,
+  rows: Referring & { passing: RowTest },
+  limit: number,
+): Promise<{ all: number; passing: number }> {
+  const passes = sql`case when ${testSql(rows.passing, { isEach: true })} then 1 else 0 end`
+  const found = sql`select ${passes} as passes ${referring(engine, rows)} limit ${limitExpression(limit)}`
+  const query = sql<{ all: number; passing: number | null }>`
+    select count(*) as "all", sum(passes) as passing from (${found}) as found`
+  const [counts] = (await query.execute(tx)).rows
+  return { all: Number(counts?.all), passing: Number(counts?.passing) }
 }
 
 /** Fields, each with the expression that reads its column. */
@@ -82,4 +98,51 @@ export function relatedReader(db: Database, table: string, columns: Columns, fie
   const plain = db.read.withoutPlugins()
   const prepared = db.prepare<Record<string, unknown>>({ compile: () => query.compile(plain) as never })
   return (ids: readonly number[], limit: number) => prepared.all([JSON.stringify(ids), limit])
+}
+
+/** The test that rows must pass; any number of rows that do not pass may be skipped, on behalf of the requester. */
+export interface Passing {
+  test: RowTest
+  requester: ScanRequester
+}
+
+interface RelatedRows {
+  table: string
+  columns: Columns
+  field: string
+  ids: readonly number[]
+  limit: number
+}
+
+/** Reads the rows whose field has one of some ids and that pass a test, in no order. */
+export async function readPassing(db: Database, rows: RelatedRows, { test, requester }: Passing) {
+  const { table, columns, field, ids, limit } = rows
+  const selected = sql.join(columns.map(([name, column]) => sql`${column} as ${sql.ref(name)}`))
+  const isBounded = field === 'id'
+  const query = sql<Record<string, unknown>>`
+    select ${selected} from ${sql.ref(table)}
+    where ${isOneOf(db.engine, snake(field), ids)} and ${testSql(test, { isEach: true })}
+      ${isBounded ? sql`` : sql`and ${db.engine.interruptible(table)}`}
+    limit ${limitExpression(limit)}`
+  const plain = db.read.withoutPlugins()
+  const compiled = query.compile(plain)
+  return isBounded ? (await plain.executeQuery(compiled)).rows : db.scan({ compile: () => compiled }, requester)
+}
+
+/** Reads a row by its id, as it is in a transaction. */
+export type StoredRowReader = (tx: Queryable, id: number) => Promise<Record<string, unknown> | undefined>
+
+/** Returns the function that reads these fields of a row; `codecs` are those of fields stored in another form. */
+export function storedRowReader(of: {
+  table: string
+  fields: readonly string[]
+  codecs: Readonly<Record<string, Codec>>
+}): StoredRowReader {
+  const wide = Object.keys(of.codecs).filter((field) => of.codecs[field]?.isWide)
+  const selected = sql.join(of.fields.map((field) => sql`${readColumn(field, wide)} as ${sql.ref(field)}`))
+  const { decode } = rowCodec(of.codecs)
+  return async (tx, id) => {
+    const query = sql<Record<string, unknown>>`select ${selected} from ${sql.ref(of.table)} where id = ${idOrNone(id)}`
+    return decode((await query.execute(tx.withoutPlugins())).rows[0])
+  }
 }

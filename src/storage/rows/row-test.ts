@@ -34,14 +34,43 @@ export interface ColumnTest {
   values: readonly StoredValue[]
 }
 
+/** The step from a row to the one that it refers to. */
+export interface RelationStep {
+  /** Its name, such as `customer`. */
+  name: string
+  /** The reference. */
+  on: TestedColumn
+  /** The table of the row, and the table that it refers to. */
+  table: string
+  target: string
+}
+
+/** Passes rows that refer to a row which passes a test. */
+export interface RelationTest {
+  along: RelationStep
+  related: RowTest
+}
+
 /**
  * A row condition as data, after validation. For every row, it is either true or false, never unknown; a row without a
  * value passes only `<>` and `absent`. An empty `any` passes no rows; an empty `all` passes every row.
  */
-export type RowTest = { any: readonly RowTest[] } | { all: readonly RowTest[] } | ColumnTest
+export type RowTest = { any: readonly RowTest[] } | { all: readonly RowTest[] } | ColumnTest | RelationTest
 
 export const passesNone: RowTest = { any: [] }
 export const passesAll: RowTest = { all: [] }
+
+/** The test of the row that a row refers to; a row without a reference never passes. */
+export function relatedTest(along: RelationStep, related: RowTest): RowTest {
+  if (related === passesNone) return passesNone
+  return related === passesAll ? { on: along.on, op: 'present', values: [] } : { along, related }
+}
+
+/** True for a test that looks at other rows than the tested one. */
+export function hasRelation(test: RowTest): boolean {
+  if ('along' in test) return true
+  return !('on' in test) && ('any' in test ? test.any : test.all).some(hasRelation)
+}
 
 export interface TestSqlOptions {
   /** The name or alias of the table; none by default. */
@@ -50,15 +79,33 @@ export interface TestSqlOptions {
   bind?: (value: StoredValue | bigint) => unknown
   /** True to prevent the use of column indexes. */
   isHidden?: boolean
+  /** True to look up the related row of each row, which suits few rows; by default the related rows are selected first. */
+  isEach?: boolean
+  /** The number of steps from the tested row. */
+  steps?: number
 }
 
 /** Returns the test as an SQL expression, with the same result on both engines. */
 export function testSql(test: RowTest, options: TestSqlOptions = {}): RawBuilder<boolean> {
   if ('on' in test) return columnSql(test, options)
+  if ('along' in test) return relationSql(test, options)
   const [tests, word] = 'any' in test ? [test.any, ' or '] : [test.all, ' and ']
   if (tests.length === 0) return 'any' in test ? sql`1 = 0` : sql`1 = 1`
   const parts = tests.map((part) => testSql(part, options))
   return sql`(${sql.join(parts, sql.raw(word))})`
+}
+
+/** The tested row needs a name in the statement, because the other table may have columns with the same names. */
+function relationSql({ along, related }: RelationTest, options: TestSqlOptions): RawBuilder<boolean> {
+  const { table = along.table, steps = 0, isEach } = options
+  const name = `related_${steps}`
+  const id = sql.ref(`${name}.id`)
+  const reference = sql.ref(`${table}.${along.on.column}`)
+  const passing = testSql(related, { ...options, isHidden: false, table: name, steps: steps + 1 })
+  const from = sql`from ${sql.table(along.target)} as ${sql.ref(name)}`
+  return isEach
+    ? sql`exists (select 1 ${from} where ${id} = ${reference} and ${passing})`
+    : sql`(${reference} is not null and ${reference} in (select ${id} ${from} where ${passing}))`
 }
 
 function columnSql({ on, op, values }: ColumnTest, options: TestSqlOptions): RawBuilder<boolean> {
@@ -112,33 +159,4 @@ export function endOfPrefix(prefix: string): string | undefined {
   if (last === undefined) return undefined
   const next = last + 1 === firstSurrogate ? afterSurrogates : last + 1
   return String.fromCodePoint(...points, next)
-}
-
-/** Returns whether a row passes; `valueIn` returns a value of the row in the form that the test compares. */
-export function passes(test: RowTest, valueIn: (column: TestedColumn) => StoredValue | null): boolean {
-  if ('any' in test) return test.any.some((part) => passes(part, valueIn))
-  if ('all' in test) return test.all.every((part) => passes(part, valueIn))
-  const { on, op, values } = test
-  const value = valueIn(on)
-  if (value === null) return op === 'absent' || op === '<>'
-  if (op === 'absent' || op === 'present') return op === 'present'
-  const comparable = (one: StoredValue) => (on.isWide ? wideInteger(String(one)) : one)
-  return comparisons[op](comparable(value), values.map(comparable))
-}
-
-type Comparable = StoredValue | bigint
-type Comparison = (value: Comparable, values: readonly Comparable[]) => boolean
-
-/**
- * Ordered comparisons use numbers, or text of digits and ASCII signs, which JavaScript and both databases order alike.
- */
-const comparisons: Record<Exclude<TestOperator, 'absent' | 'present'>, Comparison> = {
-  '=': (value, [other]) => value === other,
-  '<>': (value, [other]) => value !== other,
-  '>': (value, [other]) => value > (other as Comparable),
-  '>=': (value, [other]) => value >= (other as Comparable),
-  '<': (value, [other]) => value < (other as Comparable),
-  '<=': (value, [other]) => value <= (other as Comparable),
-  in: (value, others) => others.includes(value),
-  prefix: (value, [prefix]) => String(value).startsWith(String(prefix)),
 }

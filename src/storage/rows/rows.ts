@@ -2,10 +2,11 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import { idOrNone } from '../ids.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
+import { type RowJudge, rowJudge } from './judged-rows.ts'
 import { type Lists, listsOf } from './list-query.ts'
 import { foldValue, readColumn, snake } from './page-query.ts'
 import { type RowPrecondition, wherePrecondition } from './precondition.ts'
-import { type Columns, isOneOf, relatedReader } from './related-rows.ts'
+import { type Columns, isOneOf, type Passing, readPassing, relatedReader } from './related-rows.ts'
 import { firstRevision, nextRevision } from './revision.ts'
 
 /** A row of a served resource: these columns and the resource's own fields. */
@@ -44,7 +45,7 @@ export interface Changed {
 }
 
 /** The table of a resource, with the operations that HTTP needs. Every change increments the row's revision. */
-export interface Rows extends Lists<Row> {
+export interface Rows extends Lists<Row>, RowJudge<Row> {
   find: (id: number) => Row | undefined | Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
   /** Returns undefined if the row does not exist or does not meet the precondition. */
@@ -57,7 +58,7 @@ export interface Rows extends Lists<Row> {
   ) => Promise<Changed | undefined>
   remove: (tx: Queryable, id: number, precondition: RowPrecondition) => Promise<{ subscribed: boolean } | undefined>
   /** Returns at most `limit` rows with one of these ids in a field, with the fields of a list page, unsorted. */
-  related: (field: string, ids: readonly number[], limit: number) => Row[] | Promise<Row[]>
+  related: (field: string, ids: readonly number[], limit: number, passing?: Passing) => Row[] | Promise<Row[]>
   /** `updateAll` changes and `removeAll` deletes all rows with these ids. */
   updateAll: (tx: Queryable, ids: readonly number[], values: object, now: string) => Promise<Changed[]>
   removeAll: (tx: Queryable, ids: readonly number[]) => Promise<{ id: number; subscribed: boolean }[]>
@@ -98,6 +99,7 @@ export function rowsOf(
       return deleted.map((row) => ({ id: row.id, subscribed: Boolean(row.subscribed) }))
     },
     ...changes,
+    ...rowJudge(table, base, decode),
     related: decodedReader(db, table, pageColumns, decode),
     remove: async (tx, id, precondition) => {
       const matching = wherePrecondition(tx.deleteFrom(name).where('id', '=', idOrNone(id)), precondition)
@@ -150,7 +152,8 @@ function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll'> {
 /** Creates the reader of related rows; the statement for each field is compiled on first use. */
 function decodedReader(db: Database, table: string, columns: Columns, decode: Decode): Rows['related'] {
   const readers = new Map<string, ReturnType<typeof relatedReader>>()
-  return (field, ids, limit) => {
+  return (field, ids, limit, passing) => {
+    if (passing) return decodedPage(readPassing(db, { table, columns, field, ids, limit }, passing) as never, decode)
     const read = readers.get(field) ?? relatedReader(db, table, columns, field)
     readers.set(field, read)
     return decodedPage(read(ids, limit) as Row[] | Promise<Row[]>, decode)

@@ -23,7 +23,7 @@ const errorsOf = (options: object): string => {
 
 describe('the access option', () => {
   it('must be a function or two', () => {
-    const expected = /access must be a function, or \{ read, write \} with two functions/
+    const expected = /access must be a function, \{ read, write \} with two functions, or \{ of: 'relation' \}/
     for (const access of [true, {}, { read: () => true }, { read: () => true, write: { tenant: 'north' } }, null]) {
       assert.match(errorsOf({ access }), expected)
     }

@@ -1,0 +1,48 @@
+import type { Queryable } from '../../storage/database.ts'
+import { type StoredRowReader, storedRowReader } from '../../storage/rows/related-rows.ts'
+import type { Declaration } from '../declaration.ts'
+import { codecsOf } from '../table.ts'
+
+type Facts = Record<string, unknown>
+
+/** A relation to follow, and those of the row that it leads to. */
+interface Step {
+  name: string
+  field: string
+  read: StoredRowReader
+  below: readonly Step[]
+}
+
+/**
+ * Returns the function that adds to a row, under the names of its relations, the rows that access rules can look at, as they
+ * are in the transaction: `null` where there is none. `rowPasses` judges the result. `all` are the collections of the
+ * service.
+ */
+export function rowFacts(declaration: Declaration, all: readonly Declaration[]) {
+  const steps = stepsOf(declaration, all)
+  return (tx: Queryable, row: Readonly<Facts>): Promise<Facts> => withRelated(tx, row, steps)
+}
+
+function stepsOf({ access, references }: Declaration, all: readonly Declaration[]): Step[] {
+  const followed = Object.keys(access?.relations ?? {})
+  return references
+    .filter(({ name }) => followed.includes(name))
+    .map(({ name, field, path }) => {
+      const target = all.find((other) => other.path === path) as Declaration
+      const { table, kinds } = target
+      const fields = ['id', ...Object.keys(kinds), 'createdAt', 'updatedAt', ...(target.access ? ['createdBy'] : [])]
+      const read = storedRowReader({ table, fields, codecs: codecsOf(target) })
+      // The conditions of a rule take one step; only rules that are those of another collection take more.
+      return { name, field, read, below: access && 'of' in access ? stepsOf(target, all) : [] }
+    })
+}
+
+async function withRelated(tx: Queryable, row: Readonly<Facts>, steps: readonly Step[]): Promise<Facts> {
+  const facts = { ...row }
+  for (const { name, field, read, below } of steps) {
+    const id = (row[field] ?? null) as number | null
+    const related = id === null ? undefined : await read(tx, id)
+    facts[name] = related === undefined ? null : await withRelated(tx, related, below)
+  }
+  return facts
+}

@@ -1,0 +1,52 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { callerOf } from '../../http/policies/authenticate.ts'
+import { cachePrivately } from '../../http/policies/caching.ts'
+import { passesAll, type RowTest } from '../../storage/rows/row-test.ts'
+import type { Relation, Served } from '../declaration.ts'
+import {
+  hasRelatedFilters,
+  type RelatedFilter,
+  readRelatedFilters,
+  relatedFiltersOf,
+  relatedFilterTest,
+} from '../queries/related-filters.ts'
+import { requireReadable } from '../relations/readable.ts'
+import { allOf } from './rules.ts'
+
+/** The rows that a request to a list can see. */
+export interface Visible {
+  /** What they must pass: the rules of the list, the filters along relations and the rules of the related rows. */
+  read: RowTest
+  /** The filters alone, by which the cursors of the list are bound to its query. */
+  related: readonly RelatedFilter[]
+}
+
+export const allVisible: Visible = { read: passesAll, related: [] }
+
+/**
+ * Returns the function that determines what a request to a list can see; it returns undefined if all rows. Throws
+ * INVALID_INPUT for invalid filters along relations, and 401 or 403 for those along a relation that the caller cannot read.
+ */
+export function visibleRows({ declaration, accessOf, accessTo }: Served, relations: readonly Relation[]) {
+  const filters = relatedFiltersOf(declaration.table, relations)
+  const withRelated = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    related: readonly RelatedFilter[],
+  ): Promise<Visible> => {
+    let read = accessOf ? (await accessOf(callerOf(request))).read : passesAll
+    for (const filter of related) {
+      const access = accessTo(filter.declaration)
+      if (access) cachePrivately(reply)
+      const readable = access ? (await access(callerOf(request))).read : passesAll
+      read = allOf(read, relatedFilterTest(filter, readable))
+    }
+    return { read, related }
+  }
+  return (request: FastifyRequest, reply: FastifyReply): Promise<Visible> | undefined => {
+    const query = request.query as Record<string, unknown>
+    const related = filters.size > 0 && hasRelatedFilters(query) ? readRelatedFilters(query, filters) : []
+    for (const filter of related) requireReadable(filter.declaration, request)
+    return accessOf || related.length > 0 ? withRelated(request, reply, related) : undefined
+  }
+}

@@ -1,0 +1,43 @@
+import { wideInteger } from './column-codec.ts'
+import type { RelationStep, RowTest, StoredValue, TestedColumn, TestOperator } from './row-test.ts'
+
+/** A row as tests in memory see it. */
+export interface TestedRow {
+  /** Its value in the form in which a test compares it. */
+  valueIn: (column: TestedColumn) => StoredValue | null
+  /** The row that it refers to; null if there is none. */
+  relatedBy: (step: RelationStep) => TestedRow | null
+}
+
+/** True if a row passes. */
+export function passes(test: RowTest, row: TestedRow): boolean {
+  if ('any' in test) return test.any.some((part) => passes(part, row))
+  if ('all' in test) return test.all.every((part) => passes(part, row))
+  if ('along' in test) {
+    const other = row.relatedBy(test.along)
+    return other !== null && passes(test.related, other)
+  }
+  const { on, op, values } = test
+  const value = row.valueIn(on)
+  if (value === null) return op === 'absent' || op === '<>'
+  if (op === 'absent' || op === 'present') return op === 'present'
+  const comparable = (one: StoredValue) => (on.isWide ? wideInteger(String(one)) : one)
+  return comparisons[op](comparable(value), values.map(comparable))
+}
+
+type Comparable = StoredValue | bigint
+type Comparison = (value: Comparable, values: readonly Comparable[]) => boolean
+
+/**
+ * Ordered comparisons use numbers, or text of digits and ASCII signs, which JavaScript and both databases order alike.
+ */
+const comparisons: Record<Exclude<TestOperator, 'absent' | 'present'>, Comparison> = {
+  '=': (value, [other]) => value === other,
+  '<>': (value, [other]) => value !== other,
+  '>': (value, [other]) => value > (other as Comparable),
+  '>=': (value, [other]) => value >= (other as Comparable),
+  '<': (value, [other]) => value < (other as Comparable),
+  '<=': (value, [other]) => value <= (other as Comparable),
+  in: (value, others) => others.includes(value),
+  prefix: (value, [prefix]) => String(value).startsWith(String(prefix)),
+}
