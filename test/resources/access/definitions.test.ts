@@ -39,14 +39,91 @@ describe('the access option', () => {
     assert.equal(errorsOf(withCreator), '')
   })
 
-  it('excludes references, on either side', () => {
-    const plain = collection(notes)
-    const body = Type.Object({ noteId: Ref(plain, { onDelete: 'restrict' }) })
-    const tags = collection({ path: '/tags', noun: 'tag', body, access: () => true })
-    assert.throws(() => service({ resources: [plain, tags] }), /\/tags: the reference noteId and access rules/)
-    const toOwn = Type.Object({ noteId: Ref(own, { onDelete: 'restrict' }) })
-    const labels = collection({ path: '/labels', noun: 'label', body: toOwn })
-    assert.throws(() => service({ resources: [own, labels] }), /here or of \/notes, exclude each other/)
+  it('of another collection names a reference to one with rules, at most three steps away', () => {
+    const plain = collection({ ...notes, path: '/plain', noun: 'plain' })
+    const tag = (to: Parameters<typeof Ref>[0], access: object, path = 'tags') =>
+      collection({
+        path: `/${path}`,
+        noun: path,
+        body: Type.Object({ noteId: Type.Optional(Ref(to)), size: Type.Integer() }),
+        access,
+      } as never)
+    const refusal = (declare: () => unknown) => {
+      try {
+        declare()
+      } catch (error) {
+        assert.ok(error instanceof DefinitionError)
+        return error.message
+      }
+      return ''
+    }
+    const of = { of: 'note' }
+    assert.equal(
+      refusal(() => tag(plain, of)),
+      "/tags: access is that of 'note', but /plain has no access rules: declare them there",
+    )
+    assert.equal(
+      refusal(() => tag(own, { of: 'noteId' })),
+      "/tags: access is that of 'noteId', which is no reference of the body: use note",
+    )
+    assert.match(
+      refusal(() => collection({ ...notes, access: of } as never)),
+      /no reference of the body: add one with Ref/,
+    )
+    assert.match(
+      refusal(() => tag('self', of)),
+      /refers to the same collection: its rules would never end/,
+    )
+    assert.match(
+      refusal(() => tag(own, { ...of, write: () => true })),
+      /access names both of and write/,
+    )
+    const chain = [own]
+    for (const path of ['first', 'second', 'third']) chain.push(tag(chain.at(-1) ?? own, of, path) as never)
+    assert.match(
+      refusal(() => tag(chain.at(-1) ?? own, of)),
+      /after 4 steps: at most 3 can follow each other/,
+    )
+    service({ resources: chain })
+  })
+
+  it('of a service knows the collection that resources lists', () => {
+    const other = collection({ ...notes, access: () => true })
+    const body = Type.Object({ noteId: Ref(own) })
+    const tags = collection({ path: '/tags', noun: 'tag', body, access: { of: 'note' } })
+    assert.throws(
+      () => service({ resources: [other, tags] }),
+      /noteId of \/tags refers to another collection at \/notes than resources lists: use one/,
+    )
+  })
+
+  it('of relations is checked by the compiler', () => {
+    const tag = { path: '/tags', noun: 'tag' } as const
+    const body = Type.Object({
+      noteId: Ref(own),
+      otherId: Type.Optional(Ref(own)),
+      upperId: Type.Optional(Ref('self')),
+    })
+    claimed({ ...tag, body, access: ({ claims }) => ({ note: { tenant: claims.tenant, createdBy: 'user:7' } }) })
+    claimed({ ...tag, body, access: () => ({ any: [{ other: { size: { from: 1 } } }, { upper: { noteId: 1 } }] }) })
+    claimed({ ...tag, body, access: { read: () => ({ note: { any: [{ size: 1 }] } }), write: () => false } })
+    claimed({ ...tag, body, access: { of: 'note' } })
+    // @ts-expect-error No such relation.
+    claimed({ ...tag, body, access: () => ({ notes: { size: 1 } }) })
+    // @ts-expect-error No such field of the related row.
+    claimed({ ...tag, body, access: () => ({ note: { owner: 'north' } }) })
+    // @ts-expect-error A value of another type.
+    claimed({ ...tag, body, access: () => ({ note: { size: 'large' } }) })
+    // @ts-expect-error Not a value of the enumeration.
+    claimed({ ...tag, body, access: () => ({ other: { state: 'lost' } }) })
+    // @ts-expect-error Conditions take one step.
+    claimed({ ...tag, body, access: () => ({ upper: { note: { size: 1 } } }) })
+    // @ts-expect-error A relation is not compared with a value.
+    claimed({ ...tag, body, access: () => ({ note: 7 }) })
+    // @ts-expect-error No such field in a group.
+    claimed({ ...tag, body, access: () => ({ note: { any: [{ owner: 'north' }] } }) })
+    // @ts-expect-error `of` takes the relation, not the field.
+    assert.throws(() => claimed({ ...tag, body, access: { of: 'noteId' } }), DefinitionError)
   })
 
   it('is checked by the compiler', () => {
@@ -133,17 +210,19 @@ forEachEngine((engine) => {
   })
 })
 
-it('docs/resources.md shows rules that compile and run', async () => {
+it('docs/resources.md shows rules that run', async () => {
   const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
-  const [, example = ''] = /## Access rules\n[\s\S]*?```ts\n([\s\S]*?)```/.exec(page) ?? []
-  assert.match(example, /plinth\(/)
-  const { default: definition } = await import(
-    `data:text/javascript,${encodeURIComponent(
-      example.replace("from 'plinth'", `from '${new URL('../../../src/plinth.ts', import.meta.url)}'`),
-    )}`
-  )
-  assert.deepEqual(
-    Object.keys(definition.scopes).filter((scope) => scope.startsWith('invoices')),
-    ['invoices:read', 'invoices:write'],
-  )
+  for (const title of ['## Access rules', '### Access rules along relations']) {
+    const [, example = ''] = page.split(`\n${title}\n`)[1]?.split(/```(?:ts\n)?/) ?? []
+    assert.match(example, /plinth\(/, title)
+    const { default: definition } = await import(
+      `data:text/javascript,${encodeURIComponent(
+        example.replace("from 'plinth'", `from '${new URL('../../../src/plinth.ts', import.meta.url)}'`),
+      )}`
+    )
+    assert.deepEqual(
+      Object.keys(definition.scopes).filter((scope) => scope.startsWith('invoices')),
+      ['invoices:read', 'invoices:write'],
+    )
+  }
 })
