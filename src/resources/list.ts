@@ -16,7 +16,7 @@ import type { Served } from './declaration.ts'
 import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
 import { type CachedPage, pageCache } from './page-cache.ts'
 import { grammarOf } from './queries/grammar.ts'
-import type { Expand } from './relations/reference.ts'
+import type { Expand, ReadableRows } from './relations/reference.ts'
 
 export interface ListParts {
   /** The filters and the path of a list that only has the rows of the resource in its path. */
@@ -29,19 +29,70 @@ type PendingPage = CachedPage | Promise<CachedPage>
 
 /**
  * Returns the handler of a list: it sends pages with a Link header, and skips or repeats no rows while others write. A page
- * whose rows have not changed is sent from the cache, unless it is expanded.
+ * whose rows have not changed is sent from the cache; an expanded page only until something is written.
  */
 export function lister(served: Served, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
-  const { rows, declaration } = served
-  const { within = () => ({ filters: [], path: rules.path }), expand } = parts
+  const { rows } = served
+  const build = pageBuilder(served, rules, serialize, parts)
   const pages = pageCache()
-  const [grammar, visibleTo] = [grammarOf(rules), visibleRows(served, rules.relations ?? [])]
-  const build = (request: FastifyRequest, reply: FastifyReply, { read, related }: Visible): PendingPage => {
+  const visibleTo = visibleRows(served, rules.relations ?? [])
+  const pageFor = (request: FastifyRequest, reply: FastifyReply, visible = allVisible): PendingPage => {
+    const { expand: text } = request.query as Query
+    const expansion = text ? parts.expand?.(text, request, reply) : undefined
+    const find = (readableRelated?: ReadableRows): PendingPage => {
+      const key = cacheKey(request, visible.read, readableRelated)
+      const make = () =>
+        mapResult(build(request, reply, visible, { expansion, readableRelated }), (page) =>
+          expansion && page.generation === null ? page : pages.set(key, page),
+        )
+      const cached = pages.get(key)
+      if (cached === undefined) return make()
+      const generation = rows.generation()
+      if (generation !== null && cached.generation === generation) return cached
+      // The related rows may have changed even if the rows of the page have not.
+      if (expansion) return make()
+      return mapResult(rows.marks(cached.query, requesterFor(request, reply)), (marks) => {
+        if (!sameMarks(marks, cached.marks)) return make()
+        cached.generation = generation
+        return cached
+      })
+    }
+    return expansion?.readable()?.then(find) ?? find()
+  }
+  return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
+    const visible = visibleTo(request, reply)
+    const page = visible ? visible.then((rows) => pageFor(request, reply, rows)) : pageFor(request, reply)
+    if (request.preferences?.count && hasToken(request)) return sendWithCount(rows, page, request, reply)
+    if (page instanceof Promise) return page.then((sent) => send(reply, sent))
+    send(reply, page)
+    return undefined
+  }
+}
+
+/** What a page includes besides its rows. */
+interface Included {
+  expansion: Expand | undefined
+  readableRelated: ReadableRows | undefined
+}
+
+/** Returns the function that reads a page. */
+function pageBuilder(
+  { rows, declaration }: Served,
+  rules: ListRules,
+  serialize: (row: Row) => object,
+  { within = () => ({ filters: [], path: rules.path }) }: ListParts,
+) {
+  const grammar = grammarOf(rules)
+  return (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { read, related }: Visible,
+    { expansion, readableRelated }: Included,
+  ): PendingPage => {
     const query = request.query as Query
     const { filters, path } = within(request)
     const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, { filters, related })
     const listQuery = readable(sent, read, declaration)
-    const expandRows = query.expand ? expand?.(query.expand, request, reply) : undefined
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()
     // One extra row tells whether there is another page.
@@ -56,34 +107,18 @@ export function lister(served: Served, rules: ListRules, serialize: (row: Row) =
         const text = JSON.stringify(withListEnvelope(request, pick(serialized, tree), link))
         return { text, etag: weakTag(text), link, query: pageQuery, marks: rowsRead.map(markOf), generation }
       }
-      if (expandRows === undefined) return pages.set(cacheKey(request, read), pageOf(items.map(serialize)))
-      return expandRows(items).then((more) => pageOf(items.map((row) => ({ ...serialize(row), ...more(row) }))))
+      if (expansion === undefined) return pageOf(items.map(serialize))
+      const more = expansion.membersOf(items, readableRelated)
+      return more.then((membersOf) => pageOf(items.map((row) => ({ ...serialize(row), ...membersOf(row) }))))
     })
-  }
-  const pageFor = (request: FastifyRequest, reply: FastifyReply, visible = allVisible): PendingPage => {
-    const cached = pages.get(cacheKey(request, visible.read))
-    if (cached === undefined) return build(request, reply, visible)
-    const generation = rows.generation()
-    if (generation !== null && cached.generation === generation) return cached
-    return mapResult(rows.marks(cached.query, requesterFor(request, reply)), (marks) => {
-      if (!sameMarks(marks, cached.marks)) return build(request, reply, visible)
-      cached.generation = generation
-      return cached
-    })
-  }
-  return (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> | undefined => {
-    const visible = visibleTo(request, reply)
-    const page = visible ? visible.then((rows) => pageFor(request, reply, rows)) : pageFor(request, reply)
-    if (request.preferences?.count && hasToken(request)) return sendWithCount(rows, page, request, reply)
-    if (page instanceof Promise) return page.then((sent) => send(reply, sent))
-    send(reply, page)
-    return undefined
   }
 }
 
 /** Pages are cached for all callers that can read the same rows. */
-const cacheKey = ({ url }: FastifyRequest, read: RowTest) =>
-  read === passesAll ? url : `${url} ${JSON.stringify(read)}`
+function cacheKey({ url }: FastifyRequest, read: RowTest, readableRelated?: ReadableRows): string {
+  const key = read === passesAll ? url : `${url} ${JSON.stringify(read)}`
+  return readableRelated ? `${key} ${JSON.stringify([...readableRelated])}` : key
+}
 
 const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => requesterOf(request, reply)
 

@@ -21,9 +21,9 @@ export interface PageCache {
   set: (url: string, page: CachedPage) => CachedPage
 }
 
-const maxCharacters = 2_000_000
+const maxCharacters = 4_000_000
 
-/** An LRU cache of about two megabytes of pages. The caller checks validity, by the generation or by the marks. */
+/** An LRU cache of about four megabytes of pages. The caller checks validity, by the generation or by the marks. */
 export function pageCache(): PageCache {
   const pages = new Map<string, CachedPage>()
   let characters = 0

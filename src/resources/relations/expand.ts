@@ -4,12 +4,12 @@ import { callerOf } from '../../http/policies/authenticate.ts'
 import { cachePrivately } from '../../http/policies/caching.ts'
 import { malformedQuery } from '../../http/problems/problem.ts'
 import { requesterOf } from '../../http/requester.ts'
-import { passesAll } from '../../storage/rows/row-test.ts'
+import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
 import type { Row, Rows } from '../../storage/rows/rows.ts'
 import type { AccessOf } from '../access/rules.ts'
 import type { Declaration, Relation } from '../declaration.ts'
 import { requireReadable } from './readable.ts'
-import type { Expand } from './reference.ts'
+import type { Expand, ReadableRows } from './reference.ts'
 
 const maxDepth = 3
 const maxNames = 10
@@ -44,14 +44,15 @@ export interface Expandable {
 interface Expanding extends Expandable {
   request: FastifyRequest
   reply: FastifyReply
+  readable: ReadableRows | undefined
   /** How many more rows the response may add. */
   left: number
 }
 
 /**
  * Parses an `expand` parameter. Throws INVALID_INPUT, which names what is allowed, and 401 or 403 for rows that the caller
- * may not read. The function it returns sends one query per relation, whatever the number of rows, and throws INVALID_INPUT
- * for more rows than a response may add. Rows that the access rules of their collection keep from the caller are missing.
+ * may not read. The result sends one query per relation, whatever the number of rows, and throws INVALID_INPUT for more rows
+ * than a response may add. Rows that the access rules of their collection keep from the caller are missing.
  */
 export function expander(
   declaration: Declaration,
@@ -61,6 +62,7 @@ export function expander(
   const paths = text.split(',').filter((path) => path !== '')
   if (paths.length > maxNames) throw malformedQuery('expand', `must have at most ${maxNames} names`)
   const expansions: Expansion[] = []
+  const included = new Set<Declaration>()
   for (const path of paths) {
     const names = path.trim().split('.')
     if (names.length > maxDepth) throw malformedQuery('expand', `must have at most ${maxDepth} steps in each name`)
@@ -68,13 +70,33 @@ export function expander(
     for (const name of names) {
       const relation = relationOf(of, name, on)
       requireReadable(relation.declaration, request)
+      included.add(relation.declaration)
       const known = at.find((expansion) => expansion.relation === relation)
       const expansion = known ?? { relation, below: [] }
       if (!known) at.push(expansion)
       ;[of, at] = [relation.declaration, expansion.below]
     }
   }
-  return (rows) => membersOf(rows, expansions, { ...on, request, reply, left: maxExpanded })
+  const restricted = [...included].filter((one) => on.accessOf(one) !== undefined)
+  return {
+    readable: () => (restricted.length > 0 ? readableRows(restricted, on, request, reply) : undefined),
+    membersOf: (rows, readable) => membersOf(rows, expansions, { ...on, request, reply, readable, left: maxExpanded }),
+  }
+}
+
+async function readableRows(
+  restricted: readonly Declaration[],
+  { accessOf }: Expandable,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<ReadableRows> {
+  cachePrivately(reply)
+  const readable = new Map<string, RowTest>()
+  for (const declaration of restricted) {
+    const access = await accessOf(declaration)?.(callerOf(request))
+    readable.set(declaration.path, access?.read ?? passesNone)
+  }
+  return readable
 }
 
 function relationOf(of: Declaration, name: string, on: Expandable): Relation {
@@ -97,11 +119,9 @@ async function membersOf(
     const { name, declaration, field, isMany } = relation
     const [own, other] = isMany ? ['id', field] : [field, 'id']
     const ids = [...new Set(rows.map((row) => row[own] ?? null).filter((id) => id !== null))] as number[]
-    const read = async () => {
-      const passing = await passingFor(declaration, expanding)
-      return expanding.rowsOf(declaration).related(other, ids, expanding.left + 1, passing)
-    }
-    const found = ids.length === 0 ? [] : await read()
+    const rowsOf = expanding.rowsOf(declaration)
+    const passing = passingFor(declaration, expanding)
+    const found = ids.length === 0 ? [] : await rowsOf.related(other, ids, expanding.left + 1, passing)
     expanding.left -= found.length
     if (expanding.left < 0) throw tooMany()
     const [item, more] = [expanding.itemOf(declaration), await membersOf(found, below, expanding)]
@@ -114,11 +134,9 @@ async function membersOf(
 }
 
 /** What rows must pass so that the caller can read them; undefined if it can read all. */
-async function passingFor(declaration: Declaration, { accessOf, request, reply }: Expanding) {
-  const access = await accessOf(declaration)?.(callerOf(request))
-  if (access === undefined) return undefined
-  cachePrivately(reply)
-  return access.read === passesAll ? undefined : { test: access.read, requester: requesterOf(request, reply) }
+function passingFor({ path }: Declaration, { readable, request, reply }: Expanding) {
+  const test = readable?.get(path)
+  return test === undefined || test === passesAll ? undefined : { test, requester: requesterOf(request, reply) }
 }
 
 const byId = (left: Row, right: Row) => left.id - right.id

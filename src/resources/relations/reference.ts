@@ -1,6 +1,7 @@
 import type { Caller } from '../../http/policies/authenticate.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
+import type { RowTest } from '../../storage/rows/row-test.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import type { Reach } from '../access/rules.ts'
 
@@ -59,5 +60,16 @@ export type Remove = (
   deletion: Deletion,
 ) => Promise<{ subscribed: boolean } | undefined>
 
-/** Reads the related rows of some rows; returns the members that they add to each: null for a row that is missing. */
-export type Expand = (rows: readonly Row[]) => Promise<(row: Row) => Record<string, unknown>>
+/** What the rows of collections must pass so that the caller can read them, by path; all rows of other collections. */
+export type ReadableRows = ReadonlyMap<string, RowTest>
+
+/** A parsed `expand` parameter. */
+export interface Expand {
+  /** Evaluates the access rules of the collections to include; returns undefined if they have none. */
+  readable: () => Promise<ReadableRows> | undefined
+  /** Reads the related rows of some rows; returns the members that they add to each: null for a row that is missing. */
+  membersOf: (
+    rows: readonly Row[],
+    readable: ReadableRows | undefined,
+  ) => Promise<(row: Row) => Record<string, unknown>>
+}
