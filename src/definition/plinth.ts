@@ -3,6 +3,7 @@ import { type ExtendedUsers, extendUsers } from '../catalog/extended-users.ts'
 import { users as builtInUsers } from '../catalog/users.ts'
 import type { CallerFacts, ClaimsOf } from '../resources/access/rules.ts'
 import { collectionWith } from '../resources/collection.ts'
+import type { DerivedSchemas } from '../resources/computed/options.ts'
 import type { Collection } from '../resources/declaration.ts'
 import type { ResourceOptions } from '../resources/resource-options.ts'
 import { DefinitionError } from '../startup-errors.ts'
@@ -53,8 +54,13 @@ export function plinth<Claims extends object = object, Fields extends TObject = 
   const extended = options.users && extendedBy(options.users)
   const claims = options.claims as ClaimsOf<object> | undefined
   return {
-    collection: <B extends TObject>(declared: ResourceOptions<B, Claims, RoleOf<Role>>): Collection<B> =>
-      collectionWith(declared, { ...(claims && { claims }), users: extended }),
+    collection: <
+      B extends TObject,
+      Computed extends string = never,
+      Derived extends DerivedSchemas = Record<never, never>,
+    >(
+      declared: ResourceOptions<B, Claims, RoleOf<Role>, Computed, Derived>,
+    ): Collection<B> => collectionWith(declared, { ...(claims && { claims }), users: extended }),
     service: (declared: ServiceOptions): Definition => defineService(declared, extended),
     /** The users of the service: `/users` of every version. */
     users: extended?.collection ?? builtInUsers,

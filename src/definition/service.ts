@@ -6,6 +6,8 @@ import { type Scopes, scopesWith } from '../oauth/tokens/scopes.ts'
 import { infoErrors, type ServiceInfo } from '../openapi/info.ts'
 import type { ReportKind } from '../reports/report-types.ts'
 import { eventKindsOf } from '../resources/change-events.ts'
+import { totalErrors } from '../resources/computed/targets.ts'
+import { withTotals } from '../resources/computed/total-columns.ts'
 import { defaultZone, isZone } from '../resources/conditions/today.ts'
 import type { Collection, Declaration } from '../resources/declaration.ts'
 import { relationErrors } from '../resources/relations/relation-rules.ts'
@@ -87,7 +89,7 @@ export function defineService(options: ServiceOptions, users?: ExtendedUsers): D
       ...merged((one) => (one.access ? {} : eventKindsOf(one))),
       ...webhookEvents,
     }),
-    tables: Object.freeze(declarations.map(tableOf)),
+    tables: Object.freeze(declarations.map((one) => withTotals(tableOf(one), one, declarations))),
     ...(users && { users }),
     zone,
   })
@@ -112,6 +114,7 @@ function serviceErrors({ resources, versions, reports, users }: Declared): strin
     ...extensionErrors(resources, users),
     ...resources.filter((one) => one !== users?.collection).flatMap(builtInPathErrors),
     ...relationErrors(declarations),
+    ...totalErrors(declarations),
     ...versionErrors(resources, versions),
     ...reportErrors(declarations, reports),
   ]

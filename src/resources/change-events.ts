@@ -4,6 +4,7 @@ import { type EventKind, isSubscribed, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
 import { newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import type { Row } from '../storage/rows/rows.ts'
+import { presenter } from './computed/present.ts'
 import type { Announce, Declaration, Link } from './declaration.ts'
 import { representation } from './representation.ts'
 
@@ -17,19 +18,23 @@ export const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
 interface EventDeps {
   queue: Queue
   random: RandomBytes
+  /** The time zone of `'today'`. */
+  zone?: string | undefined
 }
 
 /** The scope required to receive a resource's events, which is that for reading it; `any` if reading is public. */
 export const audienceOf = ({ readScope }: Pick<Declaration, 'readScope'>): string => readScope ?? 'any'
 
 /** Returns the function that publishes the events of one resource. */
-export function eventPublisher({ queue, random }: EventDeps, declaration: Declaration): Announce {
+export function eventPublisher({ queue, random, zone }: EventDeps, declaration: Declaration): Announce {
   const audience = audienceOf(declaration)
+  const presented = (row: Row, now: string) =>
+    presenter(declaration, { zone, now: () => Date.parse(now) })?.present(row) ?? row
   return (tx, change, row, { clientId, subject }, now) =>
     recordEvent(tx, queue, {
       ...{ id: newOrderedId('msg', random, now), type: `${declaration.noun}.${change}`, audience, createdAt: now },
       ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null },
-      body: change === 'deleted' ? { id: row.id } : publicFields(row as Row, declaration),
+      body: change === 'deleted' ? { id: row.id } : publicFields(presented(row as Row, now), declaration),
     })
 }
 
@@ -39,7 +44,9 @@ export function publicFields(
   { concealed, links }: Pick<Declaration, 'concealed' | 'links'>,
 ): Record<string, unknown> {
   const { revision: _, sharesSecond: __, ...fields } = row
-  const visible = Object.entries(fields).filter(([name, value]) => value !== null && !concealed.includes(name))
+  const visible = Object.entries(fields).filter(
+    ([name, value]) => (value ?? null) !== null && !concealed.includes(name),
+  )
   const linked: Record<string, Link> | undefined = links?.(row)
   return { ...Object.fromEntries(visible), ...(linked && { _links: linked }) }
 }
@@ -49,7 +56,7 @@ const idSchema = { type: 'object', properties: { id: { type: 'integer' } }, requ
 /** The events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
 export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
   const { noun, concealed } = declaration
-  const names = ['id', ...Object.keys(declaration.body.properties), 'createdAt', 'updatedAt']
+  const names = ['id', ...Object.keys(declaration.shownBody.properties), 'createdAt', 'updatedAt']
   const visible = [...names.filter((name) => !concealed.includes(name)), ...(declaration.links ? ['_links'] : [])]
   const { examples, ...schema } = wholeOf(plain(representation(declaration, visible)) as Schema)
   const [example = exampleOf(schema) ?? { id: 1 }] = (examples ?? []) as object[]

@@ -1,4 +1,5 @@
 import type { TObject } from 'typebox'
+import type { DerivedSchemas } from './computed/options.ts'
 import type { Collection } from './declaration.ts'
 import { defineResource, type ResourceContext } from './define.ts'
 import type { ResourceOptions } from './resource-options.ts'
@@ -9,13 +10,22 @@ import { servedResource } from './serve.ts'
  * Declares a resource: its HTTP operations (list, create, read, replace, patch, remove), events, report and table. Throws
  * `DefinitionError`, which lists every error in the declaration.
  */
-export const collection = <B extends TObject>(options: ResourceOptions<B>): Collection<B> => collectionWith(options)
+export const collection = <
+  B extends TObject,
+  Computed extends string = never,
+  Derived extends DerivedSchemas = Record<never, never>,
+>(
+  options: ResourceOptions<B, object, string, Computed, Derived>,
+): Collection<B> => collectionWith(options)
 
 /** The same for a resource with claims, or with fields that not everyone can write. */
-export function collectionWith<B extends TObject, Claims extends object>(
-  options: ResourceOptions<B, Claims>,
-  context?: ResourceContext,
-): Collection<B> {
+export function collectionWith<
+  B extends TObject,
+  Claims extends object,
+  Role extends string,
+  Computed extends string,
+  Derived extends DerivedSchemas,
+>(options: ResourceOptions<B, Claims, Role, Computed, Derived>, context?: ResourceContext): Collection<B> {
   const declaration = defineResource(options, context)
   return Object.freeze({
     declaration,

@@ -10,6 +10,9 @@ import type { RandomBytes } from '../storage/ids.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import type { AccessOf, CallerFacts, ClaimsOf, DeclaredAccess, Reach } from './access/rules.ts'
 import type { ColumnKind } from './column-types.ts'
+import type { Shown } from './computed/declare.ts'
+import type { DeclaredComputed } from './computed/options.ts'
+import type { ServedComputed } from './computed/served.ts'
 import type { Values } from './constraints/creation.ts'
 import type { Creator } from './constraints/creator.ts'
 import type { DeclaredLock, LockCheck } from './constraints/locked.ts'
@@ -27,7 +30,7 @@ export interface Link {
 }
 
 /** Validated options of `collection()`, with the defaults filled in. */
-export interface Declaration<B extends TObject = TObject> {
+export interface Declaration<B extends TObject = TObject> extends Shown {
   path: `/${string}`
   /** The path without its leading slash. */
   name: string
@@ -45,6 +48,8 @@ export interface Declaration<B extends TObject = TObject> {
   patchable: TObject
   /** The column type of each field. */
   kinds: Readonly<Record<string, ColumnKind>>
+  /** The computed and derived fields. */
+  computed: DeclaredComputed
   publicRead: boolean
   filters: readonly string[]
   ranges: readonly string[]
@@ -158,7 +163,7 @@ export type Announce = (
 ) => Promise<void>
 
 /** Context of a collection's routes. */
-export interface Served extends CollectionOptions {
+export interface Served extends CollectionOptions, ServedComputed {
   declaration: Declaration
   rows: Rows
   prefix: string

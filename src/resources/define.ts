@@ -3,8 +3,9 @@ import { DefinitionError } from '../startup-errors.ts'
 import { declaredAccess } from './access/declared.ts'
 import type { ClaimsOf } from './access/rules.ts'
 import { type ColumnKind, columnType, kindOf } from './column-types.ts'
-import { conditionFields } from './conditions/fields.ts'
-import { creationOf, withCreation, withoutSet } from './constraints/creation.ts'
+import { computedOf, ownConditionFields, shownOf } from './computed/declare.ts'
+import type { DerivedSchemas } from './computed/options.ts'
+import { creationOf, type Values, withCreation, withoutSet } from './constraints/creation.ts'
 import { inputOf } from './constraints/defaults.ts'
 import { replacementOf, withKeptFields } from './constraints/kept-fields.ts'
 import { declaredLock } from './constraints/locked.ts'
@@ -38,10 +39,13 @@ export interface ResourceContext {
 }
 
 /** Validates the options of `collection()` and fills in the defaults. Throws `DefinitionError`, which lists every error. */
-export function defineResource<B extends TObject, Claims extends object>(
-  declared: ResourceOptions<B, Claims>,
-  context: ResourceContext = {},
-): Declaration<B> {
+export function defineResource<
+  B extends TObject,
+  Claims extends object,
+  Role extends string,
+  Computed extends string,
+  Derived extends DerivedSchemas,
+>(declared: ResourceOptions<B, Claims, Role, Computed, Derived>, context: ResourceContext = {}): Declaration<B> {
   const options = declared as unknown as ResourceOptions
   const errors = definitionErrors(options)
   if (errors.length > 0) throw new DefinitionError(errors)
@@ -53,27 +57,25 @@ export function defineResource<B extends TObject, Claims extends object>(
   const name = path.slice(1)
   const properties = Object.entries(body.properties)
   const storable = withStorageRules(withCreation(withRules(withKeptFields(options), rules), set))
-  const input = inputOf(storable)
   const kinds: Record<string, ColumnKind> = Object.fromEntries(
     properties.map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
   )
   const table = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
-  const sorts = sortsOf(options)
-  const { folded, blank } = companionsOf(body, kinds, sorts, [search, filters, sorts, unique, ...tuples])
-  const access = options.access && declaredAccess(options.access, context, { body, kinds, folded, blank, table })
+  const shown = shownOf(storable, kinds, options)
+  const sorts = sortsOf(options, shown.shownBody)
+  const { folded, blank } = companionsOf(body, shown.shownKinds, sorts, [search, filters, sorts, unique, ...tuples])
   return Object.freeze({
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, tuples, links },
     ...{ writeOnly, immutable, concealed, rules, set, defaults, claims: context.claims ?? noClaims },
-    ...((listed ?? concealed.length > 0) && { listed: listed ?? visibleFields(Object.keys(kinds), concealed) }),
+    ...((listed ?? concealed.length > 0) && {
+      listed: listed ?? visibleFields(Object.keys(shown.shownBody.properties), concealed),
+    }),
     ...(hides && { hides }),
-    ...(access && { access }),
-    ...declaredLock(options.locked, access?.fields ?? conditionFields({ body, kinds, folded, blank }, 'letters')),
     ...(context.writers && { writers: context.writers }),
+    ...shown,
+    ...conditionsOf(options, context, { body, kinds, folded, blank, table }),
     body: storable as B,
-    input,
-    patchable: withoutSet(input, set),
-    creation: creationOf(input, set, defaults),
-    replacement: withoutSet(replacementOf(input, [...writeOnly, ...immutable, ...Object.keys(defaults)]), set),
+    ...inputsOf(storable, set, defaults, [...writeOnly, ...immutable, ...Object.keys(defaults)]),
     kinds,
     references: referencesOf(body, { path, noun, table }),
     table,
@@ -83,6 +85,27 @@ export function defineResource<B extends TObject, Claims extends object>(
     scopes: scopesOf(name, publicRead, options.scopes),
     readScope: publicRead ? null : `${name}:read`,
   })
+}
+
+/** What depends on conditions: access rules, locked rows, computed fields. */
+function conditionsOf(options: ResourceOptions, context: ResourceContext, own: Parameters<typeof declaredAccess>[2]) {
+  const fields = ownConditionFields(own, options.access !== undefined)
+  return {
+    ...(options.access && { access: declaredAccess(options.access, context, own) }),
+    ...declaredLock(options.locked, fields),
+    computed: computedOf(options, fields),
+  }
+}
+
+/** The bodies that clients send; a PUT may leave out the fields that it keeps. */
+function inputsOf(body: TObject, set: Values, defaults: Values, kept: readonly string[]) {
+  const input = inputOf(body)
+  return {
+    input,
+    patchable: withoutSet(input, set),
+    creation: creationOf(input, set, defaults),
+    replacement: withoutSet(replacementOf(input, kept), set),
+  }
 }
 
 /** The fields with a companion column, and those whose companion column is never null. */
@@ -97,9 +120,9 @@ function companionsOf(
 }
 
 /** Fields to sort by: those declared, and every required field to filter by. */
-function sortsOf({ body, filters = [], sorts = [] }: ResourceOptions): string[] {
+function sortsOf({ filters = [], sorts = [] }: ResourceOptions, shown: TObject): string[] {
   const fromFilters = filters.filter(
-    (field) => body.required?.includes(field) && canSort(body.properties[field] as TSchema),
+    (field) => shown.required?.includes(field) && canSort(shown.properties[field] as TSchema),
   )
   return [...new Set([...sorts, ...fromFilters])]
 }

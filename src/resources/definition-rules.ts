@@ -2,6 +2,8 @@ import type { TObject, TSchema } from 'typebox'
 import { nearest } from '../http/nearest.ts'
 import { accessErrors } from './access/declared.ts'
 import { kindOf } from './column-types.ts'
+import { computedErrors } from './computed/declaration-rules.ts'
+import { shownOf } from './computed/declare.ts'
 import { creationErrors } from './constraints/creation.ts'
 import { defaultErrors } from './constraints/defaults.ts'
 import { keptFieldErrors } from './constraints/kept-fields.ts'
@@ -36,7 +38,16 @@ const maxPathAndFieldLength = 49
 const optionNames = Object.keys({
   ...{ path: true, noun: true, operations: true, body: true, publicRead: true, filters: true, ranges: true },
   ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true, access: true },
-  ...{ writeOnly: true, immutable: true, rules: true, set: true, defaults: true, locked: true },
+  ...{
+    writeOnly: true,
+    immutable: true,
+    rules: true,
+    set: true,
+    defaults: true,
+    locked: true,
+    computed: true,
+    derived: true,
+  },
 } satisfies Record<keyof ResourceOptions, true>)
 
 /** Returns all errors in the declaration of one resource. */
@@ -49,8 +60,12 @@ export function definitionErrors(options: ResourceOptions): string[] {
   if (typeof body !== 'object' || (body as { type?: unknown })?.type !== 'object' || !body.properties) {
     errors.push('body must be created with Type.Object()')
   } else {
-    errors.push(...fieldErrors(body, path.length), ...listErrors(options), ...queryErrors(options))
-    errors.push(...referenceErrors(body, reservedFields), ...accessErrors(options))
+    const computed = computedErrors(options)
+    // With errors in computed fields, lists are checked against the others.
+    const { shownBody } = shownOf(body, {}, computed.length > 0 ? {} : options)
+    const shown = { ...options, body: shownBody }
+    errors.push(...computed, ...fieldErrors(shownBody, path.length), ...listErrors(shown), ...queryErrors(shown))
+    errors.push(...referenceErrors(shownBody, reservedFields), ...accessErrors(options))
     errors.push(...tupleErrors(body, options.unique ?? []), ...keptFieldErrors(options))
     errors.push(...ruleErrors(body, options.rules ?? []), ...lockErrors(options))
     const stored = { body: withStorageRules(body), unique: uniqueFields(options.unique) }

@@ -15,8 +15,9 @@ import { maxId } from '../storage/ids.ts'
 import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../storage/rows/page-query.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { amended, type ColumnKind, columnType, instantQuery, textParameter } from './column-types.ts'
+import { shownDeclaration } from './computed/declare.ts'
 import { isExactDecimal } from './decimal-fields.ts'
-import type { Relation } from './declaration.ts'
+import type { Relation, Served } from './declaration.ts'
 import { boundsOf } from './queries/bounds.ts'
 import { grammarOf, type QueryGrammar } from './queries/grammar.ts'
 import { readComparisons } from './queries/read-comparisons.ts'
@@ -38,6 +39,12 @@ export interface ListRules {
   /** What `expand` may name, and filters may follow; nothing by default. */
   relations?: readonly Relation[]
 }
+
+/** The rules of a resource's list at a path, which filters and sorts by computed fields too. */
+export const listRulesOf = ({ declaration, relations }: Pick<Served, 'declaration' | 'relations'>, path: string) => ({
+  ...shownDeclaration(declaration),
+  ...{ path, relations },
+})
 
 /** The query of a list, already validated against its schema. */
 export interface Query {

@@ -8,13 +8,12 @@ import { applied } from '../http/policies/prefer.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Mark } from '../storage/rows/list-query.ts'
 import type { Filter, ListQuery } from '../storage/rows/page-query.ts'
-import { passesAll, type RowTest } from '../storage/rows/row-test.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import { readable } from './access/enforce.ts'
 import { allVisible, type Visible, visibleRows } from './access/visible.ts'
 import type { Served } from './declaration.ts'
 import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
-import { type CachedPage, pageCache } from './page-cache.ts'
+import { type CachedPage, cachedPages } from './page-cache.ts'
 import { grammarOf } from './queries/grammar.ts'
 import type { Expand, ReadableRows } from './relations/reference.ts'
 
@@ -32,19 +31,18 @@ type PendingPage = CachedPage | Promise<CachedPage>
  * whose rows have not changed is sent from the cache; an expanded page only until something is written.
  */
 export function lister(served: Served, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
-  const { rows } = served
+  const { rows, declaration } = served
   const build = pageBuilder(served, rules, serialize, parts)
-  const pages = pageCache()
+  const pages = cachedPages(declaration.computed, served)
   const visibleTo = visibleRows(served, rules.relations ?? [])
   const pageFor = (request: FastifyRequest, reply: FastifyReply, visible = allVisible): PendingPage => {
     const { expand: text } = request.query as Query
     const expansion = text ? parts.expand?.(text, request, reply) : undefined
     const find = (readableRelated?: ReadableRows): PendingPage => {
-      const key = cacheKey(request, visible.read, readableRelated)
+      const isCacheable = expansion === undefined || (expansion.isCacheable && rows.generation() !== null)
+      const key = isCacheable ? pages.keyOf(request, visible.read, readableRelated) : null
       const make = () =>
-        mapResult(build(request, reply, visible, { expansion, readableRelated }), (page) =>
-          expansion && page.generation === null ? page : pages.set(key, page),
-        )
+        mapResult(build(request, reply, visible, { expansion, readableRelated }), (page) => pages.set(key, page))
       const cached = pages.get(key)
       if (cached === undefined) return make()
       const generation = rows.generation()
@@ -77,7 +75,7 @@ interface Included {
 
 /** Returns the function that reads a page. */
 function pageBuilder(
-  { rows, declaration }: Served,
+  { rows, declaration, listConditions }: Served,
   rules: ListRules,
   serialize: (row: Row) => object,
   { within = () => ({ filters: [], path: rules.path }) }: ListParts,
@@ -92,7 +90,7 @@ function pageBuilder(
     const query = request.query as Query
     const { filters, path } = within(request)
     const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, { filters, related })
-    const listQuery = readable(sent, read, declaration)
+    const listQuery = readable(listConditions?.resolveQuery(sent) ?? sent, read, declaration)
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()
     // One extra row tells whether there is another page.
@@ -112,12 +110,6 @@ function pageBuilder(
       return more.then((membersOf) => pageOf(items.map((row) => ({ ...serialize(row), ...membersOf(row) }))))
     })
   }
-}
-
-/** Pages are cached for all callers that can read the same rows. */
-function cacheKey({ url }: FastifyRequest, read: RowTest, readableRelated?: ReadableRows): string {
-  const key = read === passesAll ? url : `${url} ${JSON.stringify(read)}`
-  return readableRelated ? `${key} ${JSON.stringify([...readableRelated])}` : key
 }
 
 const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => requesterOf(request, reply)

@@ -1,5 +1,10 @@
 import type { Mark } from '../storage/rows/list-query.ts'
 import type { ListQuery } from '../storage/rows/page-query.ts'
+import { passesAll, type RowTest } from '../storage/rows/row-test.ts'
+import type { DeclaredComputed } from './computed/options.ts'
+import type { Time } from './computed/present.ts'
+import { todayIn } from './conditions/today.ts'
+import type { ReadableRows } from './relations/reference.ts'
 
 /** A list page as it was sent. */
 export interface CachedPage {
@@ -22,6 +27,34 @@ export interface PageCache {
 }
 
 const maxCharacters = 4_000_000
+
+/** The pages of a list, by request and by the rows that the caller can read; null is the key of a page that is not cached. */
+export interface CachedPages {
+  keyOf: (request: { url: string }, read: RowTest, readableRelated?: ReadableRows) => string | null
+  get: (key: string | null) => CachedPage | undefined
+  set: (key: string | null, page: CachedPage) => CachedPage
+}
+
+/**
+ * Caches pages for all callers that can read the same rows; for a day, if a condition depends on it; and not at all if
+ * functions make fields of their items, since these may depend on the time.
+ */
+export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time): CachedPages {
+  const pages = pageCache()
+  const isCacheable = Object.keys(derived).length === 0
+  const today = usesToday ? todayIn(time) : undefined
+  const keyOf: CachedPages['keyOf'] = ({ url }, read, readableRelated) => {
+    if (!isCacheable) return null
+    const key = read === passesAll ? url : `${url} ${JSON.stringify(read)}`
+    const expanded = readableRelated ? `${key} ${JSON.stringify([...readableRelated])}` : key
+    return today ? `${today()} ${expanded}` : expanded
+  }
+  return {
+    keyOf,
+    get: (key) => (key === null ? undefined : pages.get(key)),
+    set: (key, page) => (key === null ? page : pages.set(key, page)),
+  }
+}
 
 /** An LRU cache of about four megabytes of pages. The caller checks validity, by the generation or by the marks. */
 export function pageCache(): PageCache {

@@ -2,6 +2,7 @@ import type { Static, TObject } from 'typebox'
 import type { Caller } from '../http/policies/authenticate.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import type { Access } from './access/rules.ts'
+import type { ComputedOptions, DerivedOptions, DerivedSchemas } from './computed/options.ts'
 import type { Condition, FieldsOf } from './conditions/condition.ts'
 import type { DefaultValues, SetValues } from './constraints/creation.ts'
 import type { CollectionOperation, Link } from './declaration.ts'
@@ -11,7 +12,13 @@ import type { RelatedFields } from './relations/related-fields.ts'
 type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
 
 /** The options of `collection()`: the path of a resource, its fields and rules, and its HTTP operations. */
-export interface ResourceOptions<B extends TObject = TObject, Claims = object, Role extends string = string> {
+export interface ResourceOptions<
+  B extends TObject = TObject,
+  Claims = object,
+  Role extends string = string,
+  Computed extends string = string,
+  Derived extends DerivedSchemas = DerivedSchemas,
+> {
   /** `/notes`; the name in it is also used for the scopes (`notes:read`), the report and the table. */
   path: `/${string}`
   /** The singular in camelCase, used in event types: `note` for `note.created`. */
@@ -26,23 +33,30 @@ export interface ResourceOptions<B extends TObject = TObject, Claims = object, R
   /** Reading needs no scope, and no token either unless the service requires one (setting `publicRead`). */
   publicRead?: boolean
   /** Fields to filter by equality; text is compared without regard to case and Unicode form. */
-  filters?: readonly FieldOf<B>[]
+  filters?: readonly (FieldOf<B> | NoInfer<Computed>)[]
   /** Fields to filter by range: numbers get parameters `minX` and `maxX`, dates and instants `xAfter` and `xBefore`. */
-  ranges?: readonly FieldOf<B>[]
+  ranges?: readonly (FieldOf<B> | NoInfer<Computed>)[]
   /** Text fields that `q` searches. */
   search?: readonly FieldOf<B>[]
   /**
    * Fields to sort by, besides id, createdAt, updatedAt and every required filter. They must be required or text; absent
    * text sorts as an empty string.
    */
-  sorts?: readonly FieldOf<B>[]
+  sorts?: readonly (FieldOf<B> | NoInfer<Computed>)[]
   /**
    * Fields whose values must be unique, alone or together as in `[['tenant', 'email']]`; text is compared without regard to
    * case and Unicode form. An absent value equals no other.
    */
   unique?: readonly (FieldOf<B> | readonly [FieldOf<B>, FieldOf<B>, ...FieldOf<B>[]])[]
   /** The fields of a list item; default: all. */
-  listed?: readonly (FieldOf<B> | 'id' | 'createdAt' | 'updatedAt')[]
+  listed?: readonly (
+    | FieldOf<B>
+    | NoInfer<Computed>
+    | NoInfer<Extract<keyof Derived, string>>
+    | 'id'
+    | 'createdAt'
+    | 'updatedAt'
+  )[]
   /** Fields that only some callers see, and only in single resources; lists, reports and events never contain them. */
   hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: number) => boolean }
   /**
@@ -67,6 +81,13 @@ export interface ResourceOptions<B extends TObject = TObject, Claims = object, R
   defaults?: DefaultValues<B, Claims, Role>
   /** Rules across fields, checked once each field is valid: a body for which one does not hold is 422. */
   rules?: readonly { field: FieldOf<B>; message: string; holds: (body: Static<B>) => boolean }[]
+  /**
+   * Read-only fields that the service computes: conditions on the row, sums and counts of the rows that refer to it. Lists
+   * can be filtered by all of them and sorted by sums and counts.
+   */
+  computed?: ComputedOptions<B, Computed>
+  /** Read-only fields that functions make of a row, for responses and events alone. */
+  derived?: DerivedOptions<B, NoInfer<Computed>, Derived>
   /** Scopes in addition to `read` and `write`, each with the description that users see. */
   scopes?: Readonly<Record<`${string}:${string}`, string>>
   links?: (row: Row) => Record<string, Link>

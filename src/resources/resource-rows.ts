@@ -6,12 +6,14 @@ import { codecsOf } from './table.ts'
 
 /** The rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
-  const { table, kinds, folded, blank, sorts, references, access } = declaration
-  // A resource with links reads all fields, because links may be built from any of them.
-  const isPartial = declaration.listed !== undefined && declaration.links === undefined
+  const { table, kinds, folded, blank, sorts, references, access, computed } = declaration
+  const fields = [...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
+  // Links, conditions and functions may use any field.
+  const isMade = [...Object.keys(computed.whens), ...Object.keys(computed.derived)].length > 0
+  const isPartial = declaration.listed !== undefined && declaration.links === undefined && !isMade
   const read = ['id', 'revision', ...(declaration.listed ?? []), ...sorts, ...references.map(({ field }) => field)]
   return rowsOf(db, {
-    ...{ table, fields: [...Object.keys(kinds), ...(access ? ['createdBy'] : [])], folded, blank },
+    ...{ table, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
     ...(!access && { subscribed: hasSubscriber(declaration) }),
     listed: isPartial ? [...new Set(read)] : undefined,
     codecs: codecsOf(declaration),

@@ -11,7 +11,7 @@ import { patchOf } from './constraints/kept-fields.ts'
 import type { CollectionOperation, Served } from './declaration.ts'
 import { idParams } from './id-params.ts'
 import { lister } from './list.ts'
-import { listQuerySchema } from './list-query.ts'
+import { listQuerySchema, listRulesOf } from './list-query.ts'
 import { capital } from './queries/bounds.ts'
 import { expandParameter } from './relations/expand.ts'
 import { nestedList } from './relations/nested-list.ts'
@@ -95,7 +95,7 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
   list: (served) => {
     const { declaration, prefix, relations, expand } = served
     const { about, ...common } = route(served, 'list', 'GET', `List ${declaration.name.replaceAll('-', ' ')}`)
-    const rules = { ...declaration, path: prefix + declaration.path, relations }
+    const rules = listRulesOf(served, prefix + declaration.path)
     const response = { 200: Type.Array(representation(declaration, declaration.listed, relations)) }
     const handler = lister(served, rules, listItemSerializer(served), relations.length > 0 ? { expand } : {})
     return { ...common, schema: { ...about, querystring: listQuerySchema(rules), response }, handler }
@@ -129,12 +129,17 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
   },
 }
 
+/** True if representations depend on the day, or are made by functions. */
+const isTimed = ({ declaration: { computed } }: Served) =>
+  computed.usesToday || Object.keys(computed.derived).length > 0
+
 /** Responds synchronously if the engine reads synchronously, so that the hottest path awaits no promise. */
 function read(served: Served, request: RowRequest, reply: FastifyReply): Promise<FastifyReply> | undefined {
   const { id } = request.params
   const expanded = served.relations.length > 0 ? expandOf(request) : undefined
   if (expanded !== undefined) return readExpanded(served, request, reply, expanded)
-  const isUnconditional = isUnconditionalRead(request)
+  // What changes with the time is not kept.
+  const isUnconditional = isUnconditionalRead(request) && !isTimed(served)
   const cached = isUnconditional ? served.representations.get(id) : undefined
   if (cached) {
     sendRepresentation(request, reply, cached)

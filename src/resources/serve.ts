@@ -2,6 +2,8 @@ import { decimalReader } from '../http/decimal.ts'
 import { inputValidator } from '../http/policies/body-parsing.ts'
 import { reachOf } from './access/reach.ts'
 import { columnType } from './column-types.ts'
+import { listConditions } from './computed/list-conditions.ts'
+import { presenter } from './computed/present.ts'
 import { creator } from './constraints/creator.ts'
 import { defaultFiller } from './constraints/defaults.ts'
 import type { CollectionOptions, Declaration, Served } from './declaration.ts'
@@ -19,6 +21,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
   const types = Object.entries(kinds).map(([name, kind]) => [name, columnType(kind)] as const)
   const { all = [declaration], served = [declaration] } = options.related ?? {}
   const expandable = expandableOf(options, served, prefix)
+  const shown = presenter(declaration, options)
   const own = removable(declaration, options, all)
   return {
     ...options,
@@ -29,12 +32,15 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     creator: creator(declaration, options),
     check: inputValidator(input, 'body'),
     readDecimals: decimalReader(input),
-    serialize: serializer(declaration, prefix),
+    serialize: serializer(declaration, prefix, shown),
+    presenter: shown,
+    listConditions: listConditions(declaration.computed, options),
     accessOf: expandable.accessOf(declaration),
     accessTo: expandable.accessOf,
     references: referenceCheck(options, declaration, all),
     remove: own.remove,
     lock: own.lock,
+    totals: own.totals,
     meetsLocks: mayMeetLocks(declaration, all),
     referrers: reachOf(own.children.length > 0 ? all.filter(forbidsDeletion) : [], options),
     isReferred: own.children.length > 0,

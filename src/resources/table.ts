@@ -3,6 +3,7 @@ import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/r
 import type { Codec } from '../storage/rows/column-codec.ts'
 import type { DeclaredAccess } from './access/rules.ts'
 import { amended, type ColumnKind, columnType, kindOf } from './column-types.ts'
+import type { Shown } from './computed/declare.ts'
 import { defaultsOf } from './constraints/defaults.ts'
 import { tupleIndexes } from './constraints/unique.ts'
 import type { Reference } from './relations/reference.ts'
@@ -89,7 +90,10 @@ function codecOf(kind: ColumnKind, schema: TSchema): Codec | undefined {
 }
 
 /** The codecs of the fields that have one. */
-export function codecsOf({ kinds, body }: Pick<TableDeclaration, 'kinds' | 'body'>): Record<string, Codec> {
-  const codecs = Object.entries(kinds).map(([name, kind]) => [name, codecOf(kind, body.properties[name] as TSchema)])
+export function codecsOf({ shownKinds, shownBody }: Shown): Record<string, Codec> {
+  const codecs = Object.entries(shownKinds).map(([name, kind]) => [
+    name,
+    codecOf(kind, shownBody.properties[name] as TSchema),
+  ])
   return Object.fromEntries(codecs.filter(([, codec]) => codec !== undefined))
 }

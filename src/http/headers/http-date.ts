@@ -39,3 +39,14 @@ const fullYear = (digits: string): number =>
 
 /** Converts a fixed-width ISO timestamp to an HTTP date (RFC 9110 §5.6.7). */
 export const httpDate = (iso: string) => new Date(iso).toUTCString()
+
+/** Returns an `httpDate` function that caches its last result, because many rows share a timestamp. */
+export function httpDates(): (iso: string) => string {
+  let last = ''
+  let date = ''
+  return (iso) => {
+    if (iso !== last) date = httpDate(iso)
+    last = iso
+    return date
+  }
+}

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { acceptsCoding, plainTag } from '../headers/content-encoding.ts'
 import { matchesTag, parseEntityTags } from '../headers/entity-tags.ts'
-import { httpDate, parseHttpDate } from '../headers/http-date.ts'
+import { httpDates, parseHttpDate } from '../headers/http-date.ts'
 import { Problem } from '../problems/problem.ts'
 import { routeConfig } from '../route-config.ts'
 import { isNarrowed } from './partial-response.ts'
@@ -17,6 +17,8 @@ export interface Versioned {
   sharesSecond?: number
   /** Set for a representation that omits fields that the caller may not read; it then needs its own tag. */
   view?: 'reduced'
+  /** What else identifies the representation of a revision, such as the day; it then has no Last-Modified. */
+  _variant?: string
 }
 
 /** The preconditions of a write (RFC 9110 §13.1), in a form that can be included in the UPDATE statement. */
@@ -49,7 +51,8 @@ export const conditional = fastifyPlugin(
         if (!preconditionsHold(request, etag, resource)) return done(preconditionFailed())
         if (isUnchanged(request, etag, resource)) reply.code(304).header('etag', clientTag(request, etag) ?? etag)
       }
-      if (reply.statusCode !== 304 && resource.updatedAt) reply.header('last-modified', dateOf(resource.updatedAt))
+      if (reply.statusCode !== 304 && resource.updatedAt && resource._variant === undefined)
+        reply.header('last-modified', dateOf(resource.updatedAt))
       done(null, payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
@@ -80,21 +83,11 @@ function withoutContent({ method }: FastifyRequest, reply: FastifyReply): Readab
 }
 
 /** Returns the strong entity tag of a row. */
-export const strongTag = ({ revision, view }: Versioned) => (view ? `"${revision}.${view}"` : `"${revision}"`)
+export const strongTag = ({ revision, view, _variant }: Versioned) =>
+  view || _variant ? `"${[revision, view, _variant].filter((part) => part !== undefined).join('.')}"` : `"${revision}"`
 
 /** Returns the weak tag of a response without a revision: a hash of its content. */
 export const weakTag = (content: string): string => `W/"${hash('sha1', content, 'base64url')}"`
-
-/** Returns an `httpDate` function that caches its last result, because many rows share a timestamp. */
-function httpDates(): (iso: string) => string {
-  let last = ''
-  let date = ''
-  return (iso) => {
-    if (iso !== last) date = httpDate(iso)
-    last = iso
-    return date
-  }
-}
 
 const preconditionFailed = () =>
   new Problem('PRECONDITION_FAILED', 'The resource does not meet the preconditions of the request')
@@ -146,8 +139,8 @@ const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
  * Returns the modification time for evaluating date conditions; NaN if there is no date. Adds one second if an earlier
  * revision has the same date, because a client with the earlier revision would send that date (RFC 9110 §8.8.2.2).
  */
-const modifiedMs = ({ updatedAt, sharesSecond }: Versioned): number =>
-  wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0)
+const modifiedMs = ({ updatedAt, sharesSecond, _variant }: Versioned): number =>
+  _variant === undefined ? wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0) : Number.NaN
 
 /** Returns whether a row meets a precondition. Unless the row is locked, the UPDATE statement must repeat the check. */
 export function meets(resource: Versioned, { matches = 'any', differs = [], unmodifiedSince }: Precondition): boolean {
@@ -157,8 +150,11 @@ export function meets(resource: Versioned, { matches = 'any', differs = [], unmo
   return unmodifiedSince === undefined || modifiedMs(resource) <= Date.parse(unmodifiedSince)
 }
 
+/** The tag of a revision: with its view, the day, a digest of what the time determines, and the content coding. */
+const revisionTag = /^"([1-9][0-9]{0,8})(\.reduced)?(\.[0-9]{4}-[0-9]{2}-[0-9]{2})?(\.[0-9a-f]{16})?(-br|-gzip)?"$/
+
 /** Returns the revision in a tag issued by this service; -1, which no row has, for any other tag. */
-const revisionOf = (tag: string): number => Number(/^"([1-9][0-9]{0,8})(\.reduced)?(-br|-gzip)?"$/.exec(tag)?.[1] ?? -1)
+const revisionOf = (tag: string): number => Number(revisionTag.exec(tag)?.[1] ?? -1)
 
 /**
  * Returns the preconditions of a PUT, PATCH or DELETE, in the order of RFC 9110 §13.2.2: If-Unmodified-Since counts only if

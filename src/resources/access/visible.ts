@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerOf } from '../../http/policies/authenticate.ts'
 import { cachePrivately } from '../../http/policies/caching.ts'
 import { passesAll, type RowTest } from '../../storage/rows/row-test.ts'
+import { listConditions } from '../computed/list-conditions.ts'
 import type { Relation, Served } from '../declaration.ts'
 import {
   hasRelatedFilters,
@@ -27,7 +28,8 @@ export const allVisible: Visible = { read: passesAll, related: [] }
  * Returns the function that determines what a request to a list can see; it returns undefined if all rows. Throws
  * INVALID_INPUT for invalid filters along relations, and 401 or 403 for those along a relation that the caller cannot read.
  */
-export function visibleRows({ declaration, accessOf, accessTo }: Served, relations: readonly Relation[]) {
+export function visibleRows(served: Served, relations: readonly Relation[]) {
+  const { declaration, accessOf, accessTo } = served
   const filters = relatedFiltersOf(declaration.table, relations)
   const withRelated = async (
     request: FastifyRequest,
@@ -39,7 +41,8 @@ export function visibleRows({ declaration, accessOf, accessTo }: Served, relatio
       const access = accessTo(filter.declaration)
       if (access) cachePrivately(reply)
       const readable = access ? (await access(callerOf(request))).read : passesAll
-      read = allOf(read, relatedFilterTest(filter, readable))
+      const { resolve = (test: RowTest) => test } = listConditions(filter.declaration.computed, served) ?? {}
+      read = allOf(read, relatedFilterTest({ ...filter, test: resolve(filter.test) }, readable))
     }
     return { read, related }
   }

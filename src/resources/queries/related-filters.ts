@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox'
 import { type FieldError, Problem } from '../../http/problems/problem.ts'
 import { type RelationStep, type RowTest, relatedTest } from '../../storage/rows/row-test.ts'
+import { shownDeclaration } from '../computed/declare.ts'
 import { relationStep } from '../conditions/fields.ts'
 import type { Declaration, Relation } from '../declaration.ts'
 import { grammarOf, maxQuery, parameterNames, type QueryGrammar } from './grammar.ts'
@@ -30,7 +31,7 @@ export function relatedFiltersOf(table: string, relations: readonly Relation[]):
   return new Map(
     filtered.map(({ name, field, declaration }) => {
       const step = relationStep({ name, field, table, target: declaration.table })
-      return [name, { step, declaration, grammar: grammarOf({ ...declaration, ranges: [] }) }]
+      return [name, { step, declaration, grammar: grammarOf({ ...shownDeclaration(declaration), ranges: [] }) }]
     }),
   )
 }

@@ -5,6 +5,7 @@ import { countReferring, lockReferring } from '../../storage/rows/related-rows.t
 import { passesAll } from '../../storage/rows/row-test.ts'
 import type { Rows } from '../../storage/rows/rows.ts'
 import type { Reach } from '../access/rules.ts'
+import type { TotalsUpdater } from '../computed/updater.ts'
 import type { LockCheck } from '../constraints/locked.ts'
 import type { Announce, Declaration } from '../declaration.ts'
 import type { OnDelete } from './reference.ts'
@@ -17,6 +18,8 @@ export interface Removable {
   announce: Announce
   /** The references to it. */
   children: readonly Child[]
+  /** Undefined if nothing sums or counts its rows. */
+  totals: TotalsUpdater | undefined
   /** Undefined if its rows are never locked. */
   lock: LockCheck | undefined
 }

@@ -78,7 +78,9 @@ export function expander(
     }
   }
   const restricted = [...included].filter((one) => on.accessOf(one) !== undefined)
+  const dependsOnTime = ({ computed }: Declaration) => computed.usesToday || Object.keys(computed.derived).length > 0
   return {
+    isCacheable: ![...included].some(dependsOnTime),
     readable: () => (restricted.length > 0 ? readableRows(restricted, on, request, reply) : undefined),
     membersOf: (rows, readable) => membersOf(rows, expansions, { ...on, request, reply, readable, left: maxExpanded }),
   }

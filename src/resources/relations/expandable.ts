@@ -1,4 +1,5 @@
 import { accessOf } from '../access/enforce.ts'
+import { presenter } from '../computed/present.ts'
 import type { CollectionOptions, Declaration } from '../declaration.ts'
 import { listItemSerializer } from '../representation.ts'
 import { resourceRows } from '../resource-rows.ts'
@@ -16,7 +17,9 @@ export function expandableOf(
     relationsOf: perDeclaration((declaration) => relationsOf(declaration, served)),
     rowsOf: perDeclaration((declaration) => resourceRows(db, declaration)),
     accessOf: perDeclaration((declaration) => accessOf(declaration, options)),
-    itemOf: perDeclaration((declaration) => listItemSerializer({ declaration, prefix })),
+    itemOf: perDeclaration((declaration) =>
+      listItemSerializer({ declaration, prefix, presenter: presenter(declaration, options) }),
+    ),
   }
 }
 

@@ -5,7 +5,7 @@ import type { Row } from '../../storage/rows/rows.ts'
 import type { Relation, Served } from '../declaration.ts'
 import { idParams } from '../id-params.ts'
 import { lister } from '../list.ts'
-import { listQuerySchema } from '../list-query.ts'
+import { listQuerySchema, listRulesOf } from '../list-query.ts'
 import { capital } from '../queries/bounds.ts'
 import { listItemSerializer } from '../representation.ts'
 import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
@@ -19,7 +19,7 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
   const { declaration } = child
   const { path, noun } = parent.declaration
   const url = `${path}/:id/${declaration.name}`
-  const rules = { ...declaration, path: '', relations: child.relations }
+  const rules = listRulesOf(child, '')
   const within = (request: FastifyRequest) => {
     const { id } = (request as RowRequest).params
     const filters = [{ field, op: '=' as const, value: idOrNone(id) }]

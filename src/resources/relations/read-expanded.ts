@@ -16,7 +16,7 @@ export async function readExpanded(served: Served, request: RowRequest, reply: F
   const expand = served.expand(text, request, reply)
   const access = await served.accessOf?.(callerOf(request))
   const row = await readableRow(served, request.params.id, access)
-  const { revision: _, sharesSecond: __, view: ___, ...shown } = served.serialize(row, request)
+  const { revision: _, sharesSecond: __, view: ___, _variant: ____, ...shown } = served.serialize(row, request)
   const membersOf = await expand.membersOf([row], await expand.readable())
   const query = request.query as { fields?: string }
   const whole = { ...shown, ...membersOf(row) }

@@ -65,6 +65,8 @@ export type ReadableRows = ReadonlyMap<string, RowTest>
 
 /** A parsed `expand` parameter. */
 export interface Expand {
+  /** False if the collections to include have fields that depend on the time. */
+  isCacheable: boolean
   /** Evaluates the access rules of the collections to include; returns undefined if they have none. */
   readable: () => Promise<ReadableRows> | undefined
   /** Reads the related rows of some rows; returns the members that they add to each: null for a row that is missing. */

@@ -35,8 +35,8 @@ function orderErrors(declaration: Declaration, at: number, declarations: readonl
 }
 
 function nameErrors(declaration: Declaration, declarations: readonly Declaration[]): string[] {
-  const { path, body, references } = declaration
-  const taken = [...Object.keys(body.properties), ...references.map(({ name }) => name), ...ownMembers]
+  const { path, shownBody, references } = declaration
+  const taken = [...Object.keys(shownBody.properties), ...references.map(({ name }) => name), ...ownMembers]
   const errors = relationsToMany(declaration, declarations)
     .filter(({ name }) => taken.includes(name))
     .map(
@@ -44,7 +44,7 @@ function nameErrors(declaration: Declaration, declarations: readonly Declaration
         `service: ${child.path} refers to ${path}, which has a member '${name}' already: rename it, or choose another path than ${child.path}`,
     )
   const isExpandable = relationsOf(declaration, declarations).length > 0
-  return isExpandable && queryNames(declaration).includes('expand')
+  return isExpandable && queryNames({ ...declaration, body: shownBody }).includes('expand')
     ? [...errors, `service: ${path} defines the query parameter expand, which its relations need: rename the field`]
     : errors
 }

@@ -1,4 +1,5 @@
 import { eventPublisher } from '../change-events.ts'
+import { totalsUpdater } from '../computed/totals.ts'
 import { lockCheck } from '../constraints/locked.ts'
 import type { CollectionOptions, Declaration } from '../declaration.ts'
 import { resourceRows } from '../resource-rows.ts'
@@ -19,6 +20,7 @@ export function removable(
     announce: eventPublisher(options, one),
     children: childrenOf(one, all),
     lock: lockCheck(one, options),
+    totals: totalsUpdater(one, all, options),
   })
   const own = of(declaration)
   const needed = own.children.length > 0 ? all : [declaration]

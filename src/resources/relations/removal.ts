@@ -11,20 +11,23 @@ import {
   refuseLocked,
 } from './dependents.ts'
 import type { Deletion, Remove } from './reference.ts'
+import { isDoomed, lockTotals, simpleRemover } from './removal-totals.ts'
 
 /**
  * Returns the function that deletes rows of a collection: it deletes or releases what refers to them first, each with its
- * event, or throws 409 RESOURCE_IN_USE or RESOURCE_LOCKED. The event of the row itself is left to the caller. `all` holds every collection of
- * the service, in its order.
+ * event, or throws 409 RESOURCE_IN_USE or RESOURCE_LOCKED. The event of the row itself is left to the caller. `all` holds
+ * every collection of the service, in its order.
  */
 export function remover(
   { engine }: Pick<Database, 'engine'>,
   own: Removable,
   all: ReadonlyMap<Declaration, Removable>,
 ): Remove {
-  if (own.children.length === 0) return (tx, id, precondition) => own.rows.remove(tx, id, precondition)
+  if (own.children.length === 0) return simpleRemover(own)
   const { table } = own.declaration
   return async (tx, id, precondition, deletion) => {
+    const settle = await own.totals?.removed(tx, [id], precondition)
+    if (own.totals && settle === undefined) return undefined
     // Locked first: from here on nobody else can refer to the row.
     const row = await lockedRow(tx, { table, fields: ['id'], id, precondition, lock: engine.lockForRemoval })
     if (row === undefined) return undefined
@@ -34,7 +37,10 @@ export function remover(
     const released = await findReleased(removal)
     await refuseLocked(removal, released)
     await release(removal, released, deletion)
-    return removeDoomed(removal, deletion)
+    const settlements = [...(settle ? [settle] : []), ...(await lockTotals(removal))]
+    const result = await removeDoomed(removal, deletion)
+    for (const one of settlements) await one(deletion, (row) => isDoomed(removal, row))
+    return result
   }
 }
 

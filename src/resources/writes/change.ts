@@ -82,10 +82,16 @@ export async function change(served: Served, request: RowRequest, values: Values
   const reach = await served.references?.reachOf(caller)
   const work = async (tx: Queryable) => {
     const update = async () => {
-      const { references, rows, lock } = served
+      const { references, rows, lock, totals } = served
+      const settle = await totals?.changed(tx, id, values, precondition)
+      if (totals && settle === undefined) return undefined
       if (lock && !(await lock.one(tx, id, precondition, 'change'))) return undefined
       if (references && !(await references.changed(tx, { id, precondition }, values, reach))) return undefined
-      return rows.update(tx, id, values, precondition, now)
+      const updated = await rows.update(tx, id, values, precondition, now)
+      const shown = updated && (await settle?.({ caller, now }))
+      // A row may refer to itself.
+      const own = shown?.find((one) => one.table === served.declaration.table && one.id === id)
+      return updated && own ? { ...updated, row: own.row } : updated
     }
     const changed = await guarded(served, tx, { id, values, caller }, update)
     if (changed) await assertStorable(served, tx, access, changed.row)

@@ -75,8 +75,11 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
   return idempotentWrite(request, reply, writeUnit(served), async (tx) => {
     const values = await valuesIn(tx)
     if (access) values.createdBy = access.createdBy
+    const settle = await served.totals?.created(tx, values)
     if (served.references) await served.references.created(tx, values, reach)
+    Object.assign(values, served.declaration.computed.initial)
     const { row, subscribed } = await served.rows.insert(tx, values, now)
+    await settle?.({ caller, now })
     await assertStorable(served, tx, access, row)
     if (subscribed) await served.announce(tx, 'created', row, caller, now)
     if (recorded.length > 0) await served.guard?.record?.(tx, { id: row.id, fields: recorded, values, request })

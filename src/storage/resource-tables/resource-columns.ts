@@ -20,8 +20,21 @@ export interface ResourceColumn {
   default?: string | number
   /** The table whose ids the column references with a foreign key. */
   references?: string
+  /** Set for a sum or count that the service maintains. */
+  total?: TotalSource
   /** The names of the unique multi-column indexes that include this column. */
   together?: readonly string[]
+}
+
+/** The rows that a sum or count covers: those of a table that refer to the row. */
+export interface TotalSource {
+  table: string
+  /** The column that refers to the row. */
+  reference: string
+  /** The column that is summed; null for a count. */
+  column: string | null
+  /** The largest absolute value. */
+  limit: string
 }
 
 /** Fields that must be unique in combination. */

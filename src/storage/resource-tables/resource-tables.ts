@@ -4,6 +4,7 @@ import type { Engine } from '../engine.ts'
 import { caseFold } from '../rows/page-query.ts'
 import { nextRevision } from '../rows/revision.ts'
 import { createTableStatements } from './ddl.ts'
+import { fillTotals } from './fill-totals.ts'
 import { diffReferences } from './reference-diff.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import {
@@ -58,8 +59,10 @@ export async function reconcile(
     executed.push(...(await apply(tx, engine, table, changes, now)), ...(await fillBlanks(tx, table)))
     await saveRecord(tx, table.name, declared)
   }
+  const filled = mismatches.length > 0 ? { executed: [], mismatches: [] } : await fillTotals(tx, tables, now)
+  mismatches.push(...filled.mismatches)
   if (mismatches.length > 0) throw new TableMismatch(mismatches.join('\n'))
-  return executed
+  return [...executed, ...filled.executed]
 }
 
 const noChanges: TableChanges = { statements: [], defaults: [], fills: [], mismatches: [] }

@@ -17,6 +17,7 @@ export function passes(test: RowTest, row: TestedRow): boolean {
     const other = row.relatedBy(test.along)
     return other !== null && passes(test.related, other)
   }
+  if ('not' in test) return !passes(test.not, row)
   const { on, op, values } = test
   const value = row.valueIn(on)
   if (value === null) return op === 'absent' || op === '<>'

@@ -55,7 +55,12 @@ export interface RelationTest {
  * A row condition as data, after validation. For every row, it is either true or false, never unknown; a row without a
  * value passes only `<>` and `absent`. An empty `any` passes no rows; an empty `all` passes every row.
  */
-export type RowTest = { any: readonly RowTest[] } | { all: readonly RowTest[] } | ColumnTest | RelationTest
+export type RowTest =
+  | { any: readonly RowTest[] }
+  | { all: readonly RowTest[] }
+  | { not: RowTest }
+  | ColumnTest
+  | RelationTest
 
 export const passesNone: RowTest = { any: [] }
 export const passesAll: RowTest = { all: [] }
@@ -69,6 +74,7 @@ export function relatedTest(along: RelationStep, related: RowTest): RowTest {
 /** True for a test that looks at other rows than the tested one. */
 export function hasRelation(test: RowTest): boolean {
   if ('along' in test) return true
+  if ('not' in test) return hasRelation(test.not)
   return !('on' in test) && ('any' in test ? test.any : test.all).some(hasRelation)
 }
 
@@ -89,6 +95,8 @@ export interface TestSqlOptions {
 export function testSql(test: RowTest, options: TestSqlOptions = {}): RawBuilder<boolean> {
   if ('on' in test) return columnSql(test, options)
   if ('along' in test) return relationSql(test, options)
+  // A comparison with null is unknown, and so would be its negation.
+  if ('not' in test) return sql`(case when ${testSql(test.not, options)} then 0 else 1 end = 1)`
   const [tests, word] = 'any' in test ? [test.any, ' or '] : [test.all, ' and ']
   if (tests.length === 0) return 'any' in test ? sql`1 = 0` : sql`1 = 1`
   const parts = tests.map((part) => testSql(part, options))

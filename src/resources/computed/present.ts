@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+import { types } from 'node:util'
+import type { Row } from '../../storage/rows/rows.ts'
+import { conditionTest, rowPasses } from '../conditions/conditions.ts'
+import { todayIn } from '../conditions/today.ts'
+import type { DeclaredComputed } from './options.ts'
+
+/** The time, and the time zone of `'today'`; default: UTC. */
+export interface Time {
+  now: () => number
+  zone?: string | undefined
+}
+
+/** Rows as representations show them, with the fields that are not stored. */
+export interface Presenter {
+  present: (row: Row) => Row
+  /** What besides the revision identifies the representation of a row: the day, and what functions made of the time. */
+  variantOf: (presented: Row) => string | undefined
+}
+
+/** The presenter of a resource; undefined if rows show what is stored. Throws if a function of `derived` throws. */
+export function presenter({ path, computed }: { path: string; computed: DeclaredComputed }, time: Time) {
+  const whens = Object.entries(computed.whens)
+  const derived = Object.entries(computed.derived)
+  if (whens.length + derived.length === 0) return undefined
+  const today = todayIn(time)
+  const clock = () => new Date(time.now())
+  const timed = derived.filter(([, { usesClock }]) => usesClock).map(([name]) => name)
+  return {
+    present: (row) => {
+      const shown: Row = { ...row }
+      for (const [name, { condition, fields }] of whens) {
+        shown[name] = rowPasses(conditionTest(condition, { fields, today }), row, { fields })
+      }
+      const seen = derived.length > 0 ? { ...shown } : shown
+      for (const [name, { from }] of derived) shown[name] = made(`${path}: derived.${name}`, () => from(seen, clock))
+      return shown
+    },
+    variantOf: (shown) => {
+      const day = computed.usesToday ? [today()] : []
+      const digest = timed.length > 0 ? [digestOf(timed.map((name) => shown[name] ?? null))] : []
+      return day.length + digest.length > 0 ? [...day, ...digest].join('.') : undefined
+    },
+  } satisfies Presenter
+}
+
+function made(place: string, from: () => unknown): unknown {
+  let value: unknown
+  try {
+    value = from()
+  } catch (cause) {
+    throw new Error(`${place} threw an error`, { cause })
+  }
+  if (types.isPromise(value)) throw new Error(`${place} returned a promise: it must return the value itself`)
+  return value
+}
+
+const digestOf = (values: unknown) => createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 16)

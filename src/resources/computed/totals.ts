@@ -1,0 +1,146 @@
+import { Problem } from '../../http/problems/problem.ts'
+import type { Queryable } from '../../storage/database.ts'
+import { wideInteger } from '../../storage/rows/column-codec.ts'
+import { integerRows } from '../../storage/rows/integer-rows.ts'
+import type { Rows } from '../../storage/rows/rows.ts'
+import { eventPublisher } from '../change-events.ts'
+import type { Announce, CollectionOptions, Declaration } from '../declaration.ts'
+import { resourceRows } from '../resource-rows.ts'
+import { totalOf } from './declare.ts'
+import type { DeclaredTotal } from './options.ts'
+import { limitOf, type TotalsTarget, totalsOver } from './targets.ts'
+import type { Settle, TotalsUpdater } from './updater.ts'
+
+type Values = Readonly<Record<string, unknown>>
+
+/** A resource whose rows show totals. */
+interface Target extends TotalsTarget {
+  rows: Rows
+  announce: Announce
+}
+
+/** What a write adds to the totals of rows: by target, by id, and by the name of the total. */
+type Tally = Map<Target, Map<number, Map<DeclaredTotal, bigint>>>
+
+type Options = Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'zone'>
+
+/** The updater for the rows of a resource; undefined if nothing sums or counts them. */
+export function totalsUpdater(
+  declaration: Declaration,
+  all: readonly Declaration[],
+  options: Options,
+): TotalsUpdater | undefined {
+  const over = totalsOver(declaration, all)
+  if (over.length === 0) return undefined
+  const targets = over.map((target): Target => {
+    const { declaration: other } = target
+    return { ...target, rows: resourceRows(options.db, other), announce: eventPublisher(options, other) }
+  })
+  const { engine } = options.db
+  const { table } = declaration
+  const fields = [...new Set(targets.flatMap(fieldsOf))]
+  // Always in the same order, before the rows themselves, as deletions do.
+  const lockShown = async (tx: Queryable, written: readonly Values[]) => {
+    for (const target of targets) {
+      const ids = written.map((values) => idIn(values, target)).filter((id) => id !== null)
+      const shown = { table: target.declaration.table, ids: [...new Set(ids)], fields: [], lock: engine.lockRows }
+      await integerRows(tx, engine, shown)
+    }
+  }
+  const settle = (tx: Queryable, before: readonly Values[], after: readonly Values[]): Settle => {
+    const tally: Tally = new Map()
+    for (const values of before) count(tally, targets, values, -1n)
+    for (const values of after) count(tally, targets, values, 1n)
+    return (by, isGone = () => false) => store(tx, tally, by, isGone, engine)
+  }
+  const seen = (tx: Queryable, ids: readonly number[]) => integerRows(tx, engine, { table, ids, fields })
+  return {
+    created: async (tx, values) => {
+      await lockShown(tx, [values])
+      return settle(tx, [], [values])
+    },
+    changed: async (tx, id, values, precondition) => {
+      await lockShown(tx, [...(await seen(tx, [id])), values])
+      const lock = engine.lockRows
+      const [before] = await integerRows(tx, engine, { table, ids: [id], fields, lock, precondition })
+      if (before === undefined) return undefined
+      // The reference may have changed before the row was locked.
+      await lockShown(tx, [before])
+      return settle(tx, [before], [{ ...before, ...present(values) }])
+    },
+    removed: async (tx, ids, precondition) => {
+      await lockShown(tx, await seen(tx, ids))
+      const before = await integerRows(tx, engine, { table, ids, fields, lock: engine.lockForRemoval, precondition })
+      if (before.length === 0) return undefined
+      await lockShown(tx, before)
+      return settle(tx, before, [])
+    },
+  }
+}
+
+/** The fields of a row on which the totals of a target depend. */
+const fieldsOf = ({ reference, totals }: TotalsTarget): string[] => [
+  reference,
+  ...totals.flatMap(({ field }) => (field === null ? [] : [field])),
+]
+
+/** The members of a change; a PUT leaves out what it keeps. */
+const present = (values: Values) =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
+
+/** The id of the row that shows the totals; null if there is none. */
+function idIn(values: Values, { reference }: TotalsTarget): number | null {
+  const id = values[reference] ?? null
+  return id === null ? null : Number(id)
+}
+
+function count(tally: Tally, targets: readonly Target[], values: Values, sign: 1n | -1n): void {
+  for (const target of targets) {
+    const id = idIn(values, target)
+    if (id === null) continue
+    const byId = tally.get(target) ?? new Map<number, Map<DeclaredTotal, bigint>>()
+    const added = byId.get(id) ?? new Map<DeclaredTotal, bigint>()
+    for (const total of target.totals) {
+      const amount = total.field === null ? 1n : wideInteger(String(values[total.field] ?? 0))
+      added.set(total, (added.get(total) ?? 0n) + sign * amount)
+    }
+    tally.set(target, byId.set(id, added))
+  }
+}
+
+/** Adds a tally to the stored totals. */
+async function store(
+  tx: Queryable,
+  tally: Tally,
+  { caller, now }: Parameters<Settle>[0],
+  isGone: NonNullable<Parameters<Settle>[1]>,
+  engine: Options['db']['engine'],
+) {
+  const stored: Awaited<ReturnType<Settle>> = []
+  for (const [target, byId] of tally) {
+    const { table } = target.declaration
+    const ids = [...byId.keys()].filter((id) => !isGone({ table, id }))
+    const fields = target.totals.map(({ name }) => name)
+    for (const shown of await integerRows(tx, engine, { table, ids, fields })) {
+      const sums = target.totals.map((total) => {
+        const sum = BigInt(shown[total.name] ?? 0) + (byId.get(shown.id)?.get(total) ?? 0n)
+        return [total.name, fitting(target, total, shown.id, sum)]
+      })
+      const changed = await target.rows.update(tx, shown.id, Object.fromEntries(sums), {}, now)
+      if (changed === undefined) continue
+      if (changed.subscribed) await target.announce(tx, 'updated', changed.row, caller, now)
+      stored.push({ table, id: shown.id, row: changed.row })
+    }
+  }
+  return stored
+}
+
+/** The total as rows show it. Throws 422 if it has too many digits. */
+function fitting({ declaration, reference }: Target, { name, field, schema }: DeclaredTotal, id: number, sum: bigint) {
+  const limit = limitOf(schema)
+  if (sum <= limit && sum >= -limit) return totalOf(schema, sum)
+  const message = `makes ${name} of the ${declaration.noun} ${id} larger than ${totalOf(schema, limit)}`
+  throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', {
+    errors: [{ field: field ?? reference, message }],
+  })
+}

@@ -1,0 +1,36 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import type { Engine } from '../engine.ts'
+import { snake } from './page-query.ts'
+import { type RowPrecondition, wherePrecondition } from './precondition.ts'
+import { isOneOf } from './related-rows.ts'
+
+interface Selected {
+  table: string
+  ids: readonly number[]
+  /** Fields that are stored as integers. */
+  fields: readonly string[]
+  /** How the rows are locked; by default not at all. */
+  lock?: RawBuilder<unknown>
+  precondition?: RowPrecondition
+}
+
+/** The id and some fields of a row, as the digits of the stored integers. */
+export type IntegerRow = { id: number } & Record<string, string | null | number>
+
+/** Reads, and may lock, integer fields of rows in the order of their ids. */
+export async function integerRows(
+  tx: Queryable,
+  engine: Engine,
+  { table, ids, fields, lock = sql``, precondition = {} }: Selected,
+): Promise<IntegerRow[]> {
+  if (ids.length === 0) return []
+  const columns = fields.map((field) => sql<string | null>`cast(${sql.ref(snake(field))} as text)`.as(field))
+  // Typed as `products`, whose bookkeeping columns every resource table has.
+  const query = tx
+    .selectFrom(table as 'products')
+    .select(['id', ...columns])
+    .where(isOneOf(engine, 'id', ids))
+    .orderBy('id')
+  return (await wherePrecondition(query, precondition).modifyEnd(lock).execute()) as IntegerRow[]
+}

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { appOn, type TestApp } from '../../support/app.ts'
+import { forEachEngine } from '../../support/engines.ts'
+import { definition, scopes } from './service.ts'
+
+const day = 86_400_000
+
+forEachEngine((engine) => {
+  describe('a computed condition', () => {
+    const service = appOn(engine, { definition })
+    const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
+    const create = async (payload: object) => {
+      const answer = await send({ method: 'POST', url: '/invoices', payload: { title: 'A', ...payload } })
+      assert.equal(answer.statusCode, 201, answer.body)
+      return answer.json()
+    }
+    const idsOf = async (query: string) => {
+      const answer = await send({ url: `/invoices?${query}` })
+      assert.equal(answer.statusCode, 200, answer.body)
+      return answer.json().map(({ id }: { id: number }) => id)
+    }
+
+    it('is a member of every representation and cannot be written', async () => {
+      const late = await create({ status: 'sent', due: '2026-02-28', overdue: false })
+      assert.deepEqual([late.overdue, late.open], [true, true])
+      const url = `/invoices/${late.id}`
+      assert.equal((await send({ url })).json().overdue, true)
+      const put = await send({ method: 'PUT', url, payload: { ...late, status: 'paid' } })
+      assert.deepEqual([put.json().overdue, put.json().open], [false, false])
+      const [listed] = (await send({ url: `/invoices?status=paid&fields=overdue,total` })).json()
+      assert.deepEqual(listed, { overdue: false, total: '0.00' })
+    })
+
+    it('filters lists, alone, negated and with others', async () => {
+      const title = { title: 'Filtered' }
+      const late = (await create({ ...title, status: 'sent', due: '2026-02-01' })).id
+      const undated = (await create({ ...title, status: 'sent' })).id
+      const draft = (await create({ ...title, status: 'draft', due: '2026-02-01' })).id
+      const all = [late, undated, draft]
+      const found = async (query: string) => (await idsOf(query)).filter((id: number) => all.includes(id))
+      assert.deepEqual(await found('overdue=true'), [late])
+      assert.deepEqual(await found('overdue=false'), [undated, draft])
+      assert.deepEqual(await found('overdue[not]=true'), [undated, draft])
+      assert.deepEqual(await found('overdue[in]=true,false'), all)
+      assert.deepEqual(await found('overdue=false&status=sent'), [undated])
+      assert.deepEqual(await found('or=overdue:true,status:draft&sort=-id'), [draft, late])
+      const counted = await send({ url: '/invoices?overdue=true', headers: { prefer: 'count=exact' } })
+      assert.equal(Number(counted.headers['x-total-count']), counted.json().length)
+      assert.equal((await send({ url: '/invoices?overdue=yes' })).statusCode, 400)
+      assert.equal((await send({ url: '/invoices?open=true' })).statusCode, 400)
+      assert.equal((await send({ url: '/invoices?sort=overdue' })).statusCode, 400)
+    })
+
+    it('continues with a cursor', async () => {
+      const first = await send({ url: '/v2/invoices?overdue=false&limit=1' })
+      const next = await send({ url: first.json().next })
+      assert.equal(next.statusCode, 200, next.body)
+      assert.ok(next.json().items[0].id > first.json().items[0].id)
+    })
+
+    it('changes with the day, and with it the validators and cached pages', async () => {
+      const { id } = await create({ title: 'Tomorrow', status: 'sent', due: '2026-03-01' })
+      const url = `/invoices/${id}`
+      const today = await send({ url })
+      const list = await send({ url: '/invoices?limit=100' })
+      assert.deepEqual([today.json().overdue, today.headers.etag], [false, '"1.2026-03-01"'])
+      assert.equal(today.headers['last-modified'], undefined)
+      const headers = { 'if-none-match': String(today.headers.etag) }
+      assert.equal((await send({ url, headers })).statusCode, 304)
+      assert.equal((await send({ url, headers: { 'if-match': '"1.2026-03-01"' } })).statusCode, 200)
+      service.clock.now += day
+      try {
+        const tomorrow = await send({ url, headers })
+        assert.deepEqual([tomorrow.statusCode, tomorrow.json().overdue], [200, true])
+        assert.equal(tomorrow.headers.etag, '"1.2026-03-02"')
+        const later = await send({
+          url: '/invoices?limit=100',
+          headers: { 'if-none-match': String(list.headers.etag) },
+        })
+        assert.equal(later.statusCode, 200)
+        assert.equal(later.json().find((row: { id: number }) => row.id === id).overdue, true)
+        assert.ok((await idsOf('overdue=true')).includes(id))
+        assert.equal((await send({ url, headers: { 'if-match': '"1.2026-03-01"' } })).statusCode, 412)
+        // A change compares the revision, which the day does not alter.
+        const changed = await send({
+          ...{ method: 'PATCH', url, payload: { title: 'B' } },
+          headers: { 'if-match': '"1.2026-03-01"' },
+        })
+        assert.deepEqual([changed.statusCode, changed.headers.etag], [200, '"2.2026-03-02"'])
+        const outdated = await send({ method: 'DELETE', url, headers: { 'if-match': '"1.2026-03-02"' } })
+        assert.equal(outdated.statusCode, 412)
+        const since = await send({ url, headers: { 'if-modified-since': new Date(service.clock.now).toUTCString() } })
+        assert.equal(since.statusCode, 200)
+      } finally {
+        service.clock.now -= day
+      }
+    })
+
+    it('is in the OpenAPI document, read-only and as a parameter', async () => {
+      const { paths, components } = (await send({ url: '/openapi.json' })).json()
+      const parameters = JSON.stringify(paths['/invoices'].get.parameters)
+      assert.match(parameters, /parameters\/Overdue"/)
+      assert.doesNotMatch(parameters, /parameters\/Open/)
+      const schemas = Object.values(components.schemas) as { properties?: Record<string, Record<string, unknown>> }[]
+      const shown = schemas.flatMap(({ properties }) => (properties?.overdue ? [properties] : []))
+      assert.ok(shown.length > 0)
+      for (const { overdue, total } of shown) {
+        assert.deepEqual([overdue?.type, overdue?.readOnly, total?.readOnly], ['boolean', true, true])
+        assert.match(String(overdue?.description), /^True when \{"status":"sent","due":\{"before":"today"\}\}$/)
+      }
+      const body = JSON.stringify(paths['/invoices'].post.requestBody)
+      assert.doesNotMatch(body, /overdue/)
+    })
+  })
+})
