@@ -3,7 +3,6 @@ import type { TObject } from 'typebox'
 import type { Caller } from '../http/policies/authenticate.ts'
 import type { inputValidator } from '../http/policies/body-parsing.ts'
 import type { Versioned } from '../http/policies/conditional.ts'
-import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
@@ -20,6 +19,7 @@ import type { Rule } from './constraints/rules.ts'
 import type { Writers } from './constraints/writers.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
 import type { Representations } from './representation-cache.ts'
+import type { Guard } from './writes/guard.ts'
 
 export type CollectionOperation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
 
@@ -86,31 +86,6 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   /** The scope required for reading; null if reading is public. */
   readScope: string | null
   links?: (row: Row) => Record<string, Link>
-}
-
-/** A change of one row, for a guard to check; `values` is null for a deletion. */
-export interface GuardedChange {
-  id: number
-  values: Readonly<Record<string, unknown>> | null
-  caller: Caller
-}
-
-/** Fields of a row that were changed, and the request that did. */
-export interface RecordedChange {
-  id: number
-  fields: readonly string[]
-  values: Readonly<Record<string, unknown>>
-  request: FastifyRequest
-}
-
-/** Checks changes of rows against other tables, in the transaction of each change. */
-export interface Guard {
-  /** Problems with which a deletion may fail, besides 403. */
-  removalProblems: readonly ProblemCode[]
-  /** Runs a change, which returns undefined if no row matched. Throws a `Problem` if the change is not allowed. */
-  change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
-  /** Records a change of `Writers.recorded` fields, at the end of its transaction. */
-  record?: (tx: Queryable, change: RecordedChange) => Promise<void>
 }
 
 export interface CollectionOptions {

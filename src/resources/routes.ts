@@ -8,7 +8,7 @@ import type { Versioned } from '../http/policies/conditional.ts'
 import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { patchOf } from './constraints/kept-fields.ts'
-import type { CollectionOperation, Served } from './declaration.ts'
+import type { CollectionOperation, Declaration, Served } from './declaration.ts'
 import { idParams } from './id-params.ts'
 import { lister } from './list.ts'
 import { listQuerySchema, listRulesOf } from './list-query.ts'
@@ -37,7 +37,7 @@ function route(served: Served, operation: CollectionOperation, method: string, t
     config: {
       scope,
       ...(isChange && writers?.orScope && { orScope: writers.orScope }),
-      cache: isRead ? (isPublic && publicRead ? 'public' : 'private') : 'none',
+      cache: isRead ? (isPublic && publicRead && !changesWithTime(declaration) ? 'public' : 'private') : 'none',
       fields: isRead,
       problems: isRead ? readProblems(isPublic, relations) : writeProblems(served, operation),
     },
@@ -129,7 +129,11 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
   },
 }
 
-/** True if representations depend on the day, or are made by functions. */
+/** True if representations may change while rows do not: no cache may keep them without asking. */
+const changesWithTime = ({ computed }: Declaration) =>
+  computed.usesToday || Object.values(computed.derived).some(({ usesClock }) => usesClock)
+
+/** True if the service keeps no representations: they depend on the day, or are made by functions. */
 const isTimed = ({ declaration: { computed } }: Served) =>
   computed.usesToday || Object.keys(computed.derived).length > 0
 

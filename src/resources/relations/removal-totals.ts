@@ -1,16 +1,35 @@
+import type { Queryable } from '../../storage/database.ts'
+import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { RowId, Settle } from '../computed/updater.ts'
 import type { Removable, Removal } from './dependents.ts'
 import type { Remove } from './reference.ts'
 
 /** Returns the function that deletes rows of a collection to which no other refers. */
-export function simpleRemover({ rows, totals }: Removable): Remove {
-  if (totals === undefined) return (tx, id, precondition) => rows.remove(tx, id, precondition)
+export function simpleRemover(own: Removable): Remove {
+  const { rows, totals, lock } = own
+  if (totals === undefined && lock === undefined) return (tx, id, precondition) => rows.remove(tx, id, precondition)
   return async (tx, id, precondition, deletion) => {
-    const settle = await totals.removed(tx, [id], precondition)
+    const settle = await prepareRemoval(own, tx, id, precondition)
     const removed = settle && (await rows.remove(tx, id, precondition))
     if (removed) await settle(deletion)
     return removed
   }
+}
+
+/**
+ * Locks the rows that show totals over a row, then the row itself. Throws RESOURCE_LOCKED if its state refuses the deletion;
+ * undefined if there is no row that meets the precondition.
+ */
+export async function prepareRemoval(
+  { totals, lock }: Removable,
+  tx: Queryable,
+  id: number,
+  precondition: RowPrecondition,
+): Promise<Settle | undefined> {
+  const settle = totals ? await totals.removed(tx, [id], precondition) : async () => []
+  if (settle === undefined) return undefined
+  if (lock && !(await lock.one(tx, id, precondition, 'remove'))) return undefined
+  return settle
 }
 
 /** Prepares the totals over the rows that are deleted with a row. */

@@ -11,7 +11,7 @@ import {
   refuseLocked,
 } from './dependents.ts'
 import type { Deletion, Remove } from './reference.ts'
-import { isDoomed, lockTotals, simpleRemover } from './removal-totals.ts'
+import { isDoomed, lockTotals, prepareRemoval, simpleRemover } from './removal-totals.ts'
 
 /**
  * Returns the function that deletes rows of a collection: it deletes or releases what refers to them first, each with its
@@ -26,8 +26,8 @@ export function remover(
   if (own.children.length === 0) return simpleRemover(own)
   const { table } = own.declaration
   return async (tx, id, precondition, deletion) => {
-    const settle = await own.totals?.removed(tx, [id], precondition)
-    if (own.totals && settle === undefined) return undefined
+    const settle = await prepareRemoval(own, tx, id, precondition)
+    if (settle === undefined) return undefined
     // Locked first: from here on nobody else can refer to the row.
     const row = await lockedRow(tx, { table, fields: ['id'], id, precondition, lock: engine.lockForRemoval })
     if (row === undefined) return undefined
@@ -37,7 +37,7 @@ export function remover(
     const released = await findReleased(removal)
     await refuseLocked(removal, released)
     await release(removal, released, deletion)
-    const settlements = [...(settle ? [settle] : []), ...(await lockTotals(removal))]
+    const settlements = [settle, ...(await lockTotals(removal))]
     const result = await removeDoomed(removal, deletion)
     for (const one of settlements) await one(deletion, (row) => isDoomed(removal, row))
     return result

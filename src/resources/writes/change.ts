@@ -12,7 +12,8 @@ import { checkImmutable } from '../constraints/kept-fields.ts'
 import { checkRules } from '../constraints/rules.ts'
 import { duplicateProblem } from '../constraints/unique.ts'
 import { checkChange } from '../constraints/writers.ts'
-import type { GuardedChange, Served } from '../declaration.ts'
+import type { Served } from '../declaration.ts'
+import type { GuardedChange } from './guard.ts'
 
 export type RowRequest = FastifyRequest<{ Params: { id: number } }>
 export type BodyRequest = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>

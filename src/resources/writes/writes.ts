@@ -138,10 +138,7 @@ export async function removeRow(served: Served, request: RowRequest): Promise<vo
   const deletion = { caller, now, reach: await served.referrers?.(caller) }
   const removed = await served.db.write(async (tx) => {
     const removal = { id, values: null, caller }
-    const deleted = await guarded(served, tx, removal, async () => {
-      if (served.lock && !(await served.lock.one(tx, id, precondition, 'remove'))) return undefined
-      return served.remove(tx, id, precondition, deletion)
-    })
+    const deleted = await guarded(served, tx, removal, () => served.remove(tx, id, precondition, deletion))
     if (deleted?.subscribed) await served.announce(tx, 'deleted', { id }, caller, now)
     return deleted !== undefined
   })

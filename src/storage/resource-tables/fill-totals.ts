@@ -18,7 +18,7 @@ export async function fillTotals(tx: Queryable, tables: readonly ResourceTable[]
   const filled: Filled = { executed: [], mismatches: [] }
   for (const table of tables) {
     for (const column of table.columns) {
-      if (column.total === undefined) continue
+      if (column.total === undefined || !(await isOutdated(tx, table.name, column, column.total))) continue
       const tooLarge = await countTooLarge(tx, column.total)
       if (tooLarge > 0) {
         const what = `would be larger than ${column.total.limit} in its smallest unit in ${rowCount(tooLarge)}`
@@ -45,16 +45,25 @@ async function countTooLarge(tx: Queryable, source: TotalSource): Promise<number
   return Number((await query.execute(tx)).rows[0]?.rows)
 }
 
+/** The total of a row; the source is named by an alias, because a table may sum its own rows. */
+const totalOf = (table: string, source: TotalSource) => sql`(
+  select ${amountOf(source)} from ${sql.ref(source.table)} as source
+  where source.${sql.ref(source.reference)} = ${sql.ref(table)}.id
+)`
+
+const differs = (table: string, column: string, source: TotalSource) =>
+  sql<boolean>`${sql.ref(`${table}.${column}`)} is distinct from ${totalOf(table, source)}`
+
+async function isOutdated(tx: Queryable, table: string, { name }: ResourceColumn, source: TotalSource) {
+  const query = sql`select id from ${sql.ref(table)} where ${differs(table, name, source)} limit 1`
+  return (await query.execute(tx)).rows.length > 0
+}
+
 async function fill(tx: Queryable, table: string, { name }: ResourceColumn, source: TotalSource, now: string) {
-  // Named by its alias, because a table may sum its own rows.
-  const total = sql`(
-    select ${amountOf(source)} from ${sql.ref(source.table)} as source
-    where source.${sql.ref(source.reference)} = ${sql.ref(table)}.id
-  )`
   // Cast to a table whose type has the columns that every resource table has.
   const query = tx
     .updateTable(table as 'products')
-    .set({ [name]: total, ...nextRevision(table, now) } as object)
-    .where(sql<boolean>`${sql.ref(`${table}.${name}`)} is distinct from ${total}`)
+    .set({ [name]: totalOf(table, source), ...nextRevision(table, now) } as object)
+    .where(differs(table, name, source))
   return Number((await query.executeTakeFirst()).numUpdatedRows)
 }

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
+import { reportKinds } from '../../../src/mount-versions.ts'
 import { createClient } from '../../../src/oauth/clients/clients.ts'
+import { type ReportKind, readOf } from '../../../src/reports/report-types.ts'
 import { sealer } from '../../../src/storage/encryption.ts'
+import { openSnapshot } from '../../../src/storage/open.ts'
 import { appOn, type TestApp, token } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 import { definition, scopes } from './service.ts'
@@ -142,6 +145,23 @@ forEachEngine((engine) => {
         ['7002.00'],
       )
       assert.equal((await send({ url: '/invoices?total=x' })).statusCode, 400)
+    })
+
+    it('is in the report, which filters by it', async () => {
+      const id = await invoice()
+      await line(id, '8123.45')
+      const kind = reportKinds(definition).find(({ name }) => name === 'invoices') as ReportKind
+      const snapshot = await openSnapshot(service.db.url)
+      const query = readOf(
+        service.db,
+        kind,
+        { filter: { total: '8123.45' } },
+        { clientId: '', subject: '', isAdmin: false },
+      )
+      const [row] = (await Array.fromAsync(snapshot.pages(query)).finally(snapshot.close)).flat()
+      const names = kind.columns.map(({ name }) => name)
+      assert.deepEqual([row?.[names.indexOf('total')], row?.[names.indexOf('lineCount')]], ['8123.45', 1])
+      assert.ok(!names.includes('overdue'))
     })
 
     it('concurrent writes to one row lose nothing', async () => {

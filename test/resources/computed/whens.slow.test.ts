@@ -52,6 +52,16 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices?sort=overdue' })).statusCode, 400)
     })
 
+    it('selects the rows that show it, whatever their values', async () => {
+      const days = ['2026-02-28', '2026-03-01', '2026-03-02', undefined]
+      for (const status of ['draft', 'sent', 'paid']) for (const due of days) await create({ status, due })
+      const rows: { id: number; overdue: boolean }[] = (await send({ url: '/invoices?limit=100' })).json()
+      for (const value of [true, false]) {
+        const expected = rows.filter(({ overdue }) => overdue === value).map(({ id }) => id)
+        assert.deepEqual(await idsOf(`overdue=${value}&limit=100`), expected)
+      }
+    })
+
     it('continues with a cursor', async () => {
       const first = await send({ url: '/v2/invoices?overdue=false&limit=1' })
       const next = await send({ url: first.json().next })

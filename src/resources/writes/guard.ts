@@ -1,0 +1,29 @@
+import type { FastifyRequest } from 'fastify'
+import type { Caller } from '../../http/policies/authenticate.ts'
+import type { ProblemCode } from '../../http/problems/problem.ts'
+import type { Queryable } from '../../storage/database.ts'
+
+/** A change of one row, for a guard to check; `values` is null for a deletion. */
+export interface GuardedChange {
+  id: number
+  values: Readonly<Record<string, unknown>> | null
+  caller: Caller
+}
+
+/** Fields of a row that were changed, and the request that did. */
+export interface RecordedChange {
+  id: number
+  fields: readonly string[]
+  values: Readonly<Record<string, unknown>>
+  request: FastifyRequest
+}
+
+/** Checks changes of rows against other tables, in the transaction of each change. */
+export interface Guard {
+  /** Problems with which a deletion may fail, besides 403. */
+  removalProblems: readonly ProblemCode[]
+  /** Runs a change, which returns undefined if no row matched. Throws a `Problem` if the change is not allowed. */
+  change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
+  /** Records a change of `Writers.recorded` fields, at the end of its transaction. */
+  record?: (tx: Queryable, change: RecordedChange) => Promise<void>
+}

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import * as plinth from '../../../src/plinth.ts'
+
+const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
+const names = Object.keys(plinth)
+
+/** Runs the first example of a section, which may leave out the imports and the service. */
+const run = async (section: string) => {
+  const [, code = ''] = new RegExp(`## ${section}\\n[\\s\\S]*?\`\`\`ts\\n([\\s\\S]*?)\`\`\``).exec(page) ?? []
+  const whole = code.includes('export default') ? code : `${code}\nexport default service({ resources: [invoices] })`
+  const imports = `import { ${names.join(', ')} } from '${new URL('../../../src/plinth.ts', import.meta.url)}'`
+  const program = `${imports}\n${whole.replace(/import .*\n/, '')}`
+  return (await import(`data:text/javascript,${encodeURIComponent(program)}`)).default as plinth.Definition
+}
+
+describe('examples in docs/resources.md', () => {
+  it('Computed fields', async () => {
+    const { tables, zone } = await run('Computed fields')
+    const columns = tables[0]?.columns.map(({ name }) => name)
+    assert.deepEqual([columns, zone], [['title', 'status', 'due', 'total', 'line_count'], 'Europe/Berlin'])
+  })
+
+  it('Locked rows', async () => {
+    const [invoices] = (await run('Locked rows')).collections
+    assert.deepEqual(invoices?.declaration.locked?.condition, { status: 'paid' })
+  })
+
+  it('Gap-free numbers', async () => {
+    const [invoices] = (await run('Gap-free numbers')).collections
+    assert.equal(typeof invoices?.declaration.defaults.reference, 'function')
+  })
+})
