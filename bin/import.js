@@ -16,6 +16,7 @@ export const {
   Price,
   products,
   Ref,
+  report,
   service,
   Text,
   Title,

@@ -16,7 +16,8 @@ import { usageRoute } from './rate-limits/usage.ts'
 import { activity, deliveries } from './reports/built-in-types.ts'
 import { maxDownloadsInAll } from './reports/files/store.ts'
 import { tableReport } from './reports/generate/table-report.ts'
-import type { ReportKind } from './reports/report-types.ts'
+import { typedReport } from './reports/generate/typed-report.ts'
+import type { ServedReport } from './reports/report-types.ts'
 import type { ReportsOptions } from './reports/route-parts.ts'
 import { reports } from './reports/routes.ts'
 import { defaultDownloadsPerAccount, slotLimiter } from './reports/slots.ts'
@@ -24,6 +25,7 @@ import { taskStates } from './reports/tasks.ts'
 import { defaultWaitersPerAccount, type Later, watchTasks } from './reports/wait-for-change.ts'
 import { callerFacts } from './resources/access/caller-facts.ts'
 import type { Collection, CollectionOptions } from './resources/declaration.ts'
+import { declaredReport } from './resources/reports/report.ts'
 import { reportOf } from './resources/representation.ts'
 import type { Queryable } from './storage/database.ts'
 import { readVersionCalls } from './versioning/call-counts.ts'
@@ -126,8 +128,9 @@ export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<V
   collections.map(({ declaration: { path, publicRead: isPublic } }) => ({ path, isPublic: isPublic && publicRead }))
 
 /** Returns all report types: one per resource, those in the definition, and two about the service itself. */
-export function reportKinds({ collections, reports: declared }: Definition): ReportKind[] {
+export function reportKinds({ collections, reports: declared, typedReports, zone }: Definition): ServedReport[] {
   const reported = collections.filter(({ declaration }) => declaration.access === undefined)
   const ofTables = reported.map(({ declaration }) => tableReport(reportOf(declaration)))
-  return [...ofTables, ...declared, activity, deliveries]
+  const typed = typedReports.map((one) => typedReport(declaredReport(one, zone)))
+  return [...ofTables, ...declared, ...typed, activity, deliveries]
 }

@@ -19,6 +19,8 @@ export { Decimal, type DecimalOptions, Money } from './resources/decimal-fields.
 export type { Collection, CollectionOperation, Link } from './resources/declaration.ts'
 export { Day, Email, Instant, Name, Price, Text, Title, Url } from './resources/field-types.ts'
 export { Ref, type RefOptions, type TRef } from './resources/relations/ref.ts'
+export type { ReportOptions } from './resources/reports/options.ts'
+export { type Report, report } from './resources/reports/report.ts'
 export type { ResourceOptions } from './resources/resource-options.ts'
 export { DefinitionError } from './startup-errors.ts'
 export type { Row } from './storage/rows/rows.ts'

@@ -10,7 +10,7 @@ import { expireReports } from './reports/expire.ts'
 import type { ResultStore } from './reports/files/store.ts'
 import { generate } from './reports/generate/generate.ts'
 import type { Produce } from './reports/generate/worker-thread.ts'
-import type { ReportKind } from './reports/report-types.ts'
+import type { ServedReport } from './reports/report-types.ts'
 import { sweepClock } from './storage/clock.ts'
 import type { Database } from './storage/database.ts'
 import type { Sealer } from './storage/encryption.ts'
@@ -36,7 +36,7 @@ export interface WorkerOptions {
   queue: Queue
   results: ResultStore
   sealer: Sealer
-  kinds: readonly ReportKind[]
+  kinds: readonly ServedReport[]
   produce: Produce
   pdfFont: string | null
   resultSeconds: number

@@ -11,10 +11,13 @@ import { withTotals } from '../resources/computed/total-columns.ts'
 import { defaultZone, isZone } from '../resources/conditions/today.ts'
 import type { Collection, Declaration } from '../resources/declaration.ts'
 import { relationErrors } from '../resources/relations/relation-rules.ts'
+import { isReport, type Report } from '../resources/reports/report.ts'
 import { tableOf } from '../resources/table.ts'
 import { DefinitionError } from '../startup-errors.ts'
 import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
 import { type EventKinds, reportEvents, webhookEvents } from '../webhooks/event-types.ts'
+import { duplicates } from './duplicates.ts'
+import { reportErrors } from './report-rules.ts'
 import { extensionErrors, withUsers, withUsersIn } from './users-rules.ts'
 import {
   type DeclaredVersions,
@@ -34,6 +37,8 @@ export interface Definition {
   versions: Readonly<Record<string, Version>>
   /** Report types in addition to one per resource. */
   reports: readonly ReportKind[]
+  /** Report types created by `report()`. */
+  typedReports: readonly Report[]
   /** Every scope of the service. */
   scopes: Scopes
   /** Every event type that the service emits. */
@@ -50,8 +55,8 @@ export interface ServiceOptions extends Partial<ServiceInfo> {
   resources: readonly Collection[]
   /** The resources of each version, such as `{ v1: [notes], v2: [notes, tags] }`; default: all resources in v1 and v2. */
   versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
-  /** Report types in addition to one per resource. */
-  reports?: readonly ReportKind[]
+  /** Report types in addition to one per resource: those of `report()`, and others with SQL of their own. */
+  reports?: readonly (ReportKind | Report)[]
   /** The time zone in which conditions compare a day with `'today'`, such as `Europe/Berlin`; default: UTC. */
   zone?: string
 }
@@ -82,7 +87,8 @@ export function defineService(options: ServiceOptions, users?: ExtendedUsers): D
     versions: Object.freeze(
       Object.fromEntries(Object.entries(versions).map(([name, version]) => [name, versionOf(name, version)])),
     ),
-    reports: Object.freeze([...reports]),
+    reports: Object.freeze(reports.filter((one): one is ReportKind => !isReport(one))),
+    typedReports: Object.freeze(reports.filter(isReport)),
     scopes: scopesWith(merged(({ scopes }) => scopes)),
     events: Object.freeze({
       ...reportEvents,
@@ -123,10 +129,6 @@ function serviceErrors({ resources, versions, reports, users }: Declared): strin
 const isCollection = (value: unknown): value is Collection =>
   typeof (value as Partial<Collection> | null)?.plugin === 'function' && Object.isFrozen(value)
 
-const duplicates = (names: readonly string[]): string[] => [
-  ...new Set(names.filter((name, at) => names.indexOf(name) !== at)),
-]
-
 /** Resources whose tables the first migration creates. A resource declared at the same path uses the existing table. */
 const builtInResources = [users, products, books]
 
@@ -153,20 +155,4 @@ function mismatchingFields(declaration: Declaration, builtIn: Declaration): stri
     return column?.required === true && column.kind === kind && (column.folded || !folded)
   }
   return requiredColumns.filter((column) => !fits(column)).map(({ name }) => name)
-}
-
-/** The report types that every service has. */
-const serviceReports = ['activity', 'deliveries']
-
-function reportErrors(declarations: readonly Declaration[], reports: readonly ReportKind[]): string[] {
-  const names = [...serviceReports, ...declarations.map(({ name }) => name), ...reports.map(({ name }) => name)]
-  return [
-    ...duplicates(names).map((name) => `service: the report type ${name} is declared twice`),
-    ...reports
-      .filter(({ name }) => !/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name))
-      .map(
-        ({ name }) =>
-          `service: the report type '${name}' must have a lower-case name such as 'sales' or 'sales-by-day'`,
-      ),
-  ]
 }

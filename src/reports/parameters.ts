@@ -4,12 +4,14 @@ import { instantOf, isDay } from '../http/headers/instant.ts'
 import { documentedAs } from '../http/partial-schema.ts'
 import type { FieldError } from '../http/problems/problem.ts'
 import { Line } from '../http/text-rules.ts'
+import { declaredErrors, readDeclared } from './declared-report.ts'
 import {
   type FilterValue,
   parseFilterDecimal,
   type ReportFilter,
   type ReportKind,
   type ReportQuery,
+  type ServedReport,
 } from './report-types.ts'
 
 const Text = Line(0, 300)
@@ -30,9 +32,15 @@ export const ReportParameters = Type.Object({
 
 /** Validates a report's parameters against its type; returns the parsed query and all errors. */
 export function checkParameters(
-  kind: ReportKind,
+  kind: ServedReport,
   parameters: Static<typeof ReportParameters> = {},
 ): { query: ReportQuery; errors: FieldError[] } {
+  if (kind.typed) {
+    const result = readDeclared(kind.typed, parameters)
+    return 'value' in result
+      ? { query: result.value, errors: [] }
+      : { query: {}, errors: declaredErrors(result.failures) }
+  }
   const errors: FieldError[] = []
   const reject = (field: string, message: string) => void errors.push({ field: `parameters.${field}`, message })
   const [from, to] = [parameters.from, parameters.to].map((bound, at) =>
@@ -128,7 +136,8 @@ const nameList = (names: string[], description: string) => ({
 })
 
 /** Returns the JSON Schema of the parameters that a report type accepts. */
-export function parametersSchema({ columns, filters = [], sorts = {}, time }: ReportKind): object {
+export function parametersSchema({ columns, filters = [], sorts = {}, time, typed }: ServedReport): object {
+  if (typed) return typed.parameters
   const format = time?.type === 'date' ? 'date' : 'date-time'
   const bounds = {
     from: { type: 'string', format, description: 'Start of the time range (inclusive); a day means its start (UTC)' },

@@ -5,7 +5,10 @@ import { accountOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
 import { wideInteger } from '../storage/rows/column-codec.ts'
 import { caseFold } from '../storage/rows/page-query.ts'
+import { passesNone, type RowTest, type StoredValue, testSql } from '../storage/rows/row-test.ts'
+import { aggregateRead, countGroups } from '../storage/snapshots/aggregate-read.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../storage/snapshots/long-read.ts'
+import { type DeclaredReport, type DeclaredValues, groupsOf } from './declared-report.ts'
 import type { ReportColumn } from './formats/format.ts'
 
 /** A condition that a report request may contain; `column` is an SQL expression. */
@@ -47,9 +50,15 @@ export interface ReportKind {
   owned?: { client: string; subject?: string; adminSeesAll: boolean }
 }
 
+/** A report type as it is served. */
+export interface ServedReport extends ReportKind {
+  /** Set for reports whose author declares the parameters; such reports have no others. */
+  typed?: DeclaredReport
+}
+
 export type FilterValue = string | number | boolean
 
-/** A report's parameters, validated against its type. */
+/** A report's parameters, validated against its type; those of a report that declares its own have other members. */
 export interface ReportQuery {
   from?: string
   to?: string
@@ -63,6 +72,8 @@ export interface ReportRequester {
   clientId: string
   subject: string
   isAdmin: boolean
+  /** The rows that a report with declared parameters includes. */
+  matching?: RowTest | undefined
 }
 
 /** Returns a report's columns, in the requested order. */
@@ -72,30 +83,41 @@ export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): Rep
 }
 
 /** Returns a report's rows as a long read. */
-export const readOf = (db: Database, kind: ReportKind, query: ReportQuery, viewer: ReportRequester): LongRead =>
-  longRead(db, queryOf(kind, query, viewer))
+export function readOf(db: Database, kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongRead {
+  const groups = groupedBy(db, kind)
+  if (groups === undefined) return longRead(db, queryOf(kind, query, viewer))
+  const where = [...conditions(kind, query, viewer), db.engine.interruptible(groups.table)]
+  return aggregateRead(db, { ...groups, where })
+}
+
+/** Returns the groups of a report; undefined if its rows are those of a table. */
+function groupedBy(db: Database, { from, typed }: ServedReport) {
+  return typed?.grouped && { ...groupsOf(db, from, typed.grouped), table: typed.table }
+}
+
+/** The rows that a request for a typed report selects. Throws if the author's condition fails. */
+export const matchingRows = ({ typed }: ServedReport, query: ReportQuery, now: () => number): RowTest | undefined =>
+  typed?.matching(query as DeclaredValues, now)
 
 /** Counts a report's rows, up to `max`; if few rows match its filters, the query reads all rows. */
 export async function countUpTo(
   db: Database,
-  kind: ReportKind,
+  kind: ServedReport,
   query: ReportQuery,
   viewer: ReportRequester,
   max: number,
 ) {
-  const { from, where } = queryOf(kind, query, viewer)
+  const grouped = groupedBy(db, kind)
+  if (grouped?.groups.length === 0) return 1
   const [, table] = /^"?(\w+)"?(?= join |$)/.exec(kind.from) ?? []
-  const conditions = [...(where as RawBuilder<unknown>[]), ...(table ? [db.engine.interruptible(table)] : [])]
-  const met = conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
-  const counting = sql<{
-    rows: number
-  }>`select count(*) as rows from (select 1 from ${from} ${met} limit ${max}) as found`
+  const where = [...conditions(kind, query, viewer), ...(table ? [db.engine.interruptible(table)] : [])]
+  const counting = countGroups({ from: sql.raw(kind.from), where, groups: grouped?.groups ?? [] }, max)
   const account = accountOf(viewer)
   const [counted] = await db.scan<{ rows: number }>({ compile: () => counting.compile(db.read) }, { account })
   return Number(counted?.rows)
 }
 
-function queryOf(kind: ReportKind, query: ReportQuery, viewer: ReportRequester): LongReadOptions {
+function queryOf(kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongReadOptions {
   const columns = columnsOf(kind, query)
   const order = [
     ...(query.sort ?? []).map((entry) => {
@@ -118,8 +140,9 @@ function queryOf(kind: ReportKind, query: ReportQuery, viewer: ReportRequester):
   }
 }
 
-function conditions(kind: ReportKind, query: ReportQuery, viewer: ReportRequester): RawBuilder<unknown>[] {
-  const { time, owned } = kind
+function conditions(kind: ServedReport, query: ReportQuery, viewer: ReportRequester): RawBuilder<unknown>[] {
+  const { time, owned, typed } = kind
+  if (typed) return [testSql(viewer.matching ?? passesNone, { table: typed.table, bind: reportValue })]
   const met: RawBuilder<unknown>[] = []
   if (owned && !(owned.adminSeesAll && viewer.isAdmin)) {
     met.push(sql`${sql.raw(owned.client)} = ${viewer.clientId}`)
@@ -141,12 +164,15 @@ function operandOf({ name, folded, decimal }: ReportFilter, value: FilterValue):
   if (decimal) {
     const parsed = parseFilterDecimal(value, decimal)
     if ('error' in parsed) throw new Problem('VALIDATION_ERROR', `The filter ${name} ${parsed.error}`)
-    // As text, because on PostgreSQL a report's values are passed as settings, whose only numeric type is double.
-    return sql`cast(${String(wideInteger(parsed.value))} as bigint)`
+    return reportValue(wideInteger(parsed.value)) as RawBuilder<unknown>
   }
   // Booleans are stored as 1 or 0.
   return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
 }
+
+/** A compared value: 64-bit integers as text, because on PostgreSQL a report's values are settings, otherwise only doubles. */
+const reportValue = (value: StoredValue | bigint): unknown =>
+  typeof value === 'bigint' ? sql`cast(${String(value)} as bigint)` : value
 
 /** Parses a filter's decimal, which may be a string or a number. */
 export const parseFilterDecimal = (value: FilterValue, form: DecimalForm): ReturnType<typeof parseDecimal> =>

@@ -7,7 +7,7 @@ import type { Database } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Task } from '../storage/tables/tables.ts'
 import type { ResultStore } from './files/store.ts'
-import type { ReportKind } from './report-types.ts'
+import type { ServedReport } from './report-types.ts'
 import type { TaskParams } from './schemas.ts'
 import type { SlotLimiter } from './slots.ts'
 import { findTask, type TaskStore } from './tasks.ts'
@@ -18,7 +18,7 @@ export interface ReportsOptions {
   db: Database
   queue: Queue
   results: ResultStore
-  kinds: readonly ReportKind[]
+  kinds: readonly ServedReport[]
   now: () => number
   random: RandomBytes
   /** How long a task is retained after it ends, in seconds. */

@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { addLink } from '../http/headers/vary.ts'
 import { callerOf } from '../http/policies/authenticate.ts'
-import { validatedBy } from '../http/policies/body-parsing.ts'
 import { checkPostPreconditions, preconditionOf } from '../http/policies/conditional.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { requesterOf } from '../http/requester.ts'
@@ -15,10 +14,10 @@ import { formats } from './formats/formats.ts'
 import { listTasks, TaskListQuery } from './list.ts'
 import { parametersSchema } from './parameters.ts'
 import { about, ownTask, type ReportsOptions } from './route-parts.ts'
-import { type ReportRequest, ReportType, reportRequest, TaskParams, TaskQuery, TaskView } from './schemas.ts'
+import { documentedRequest, type ReportRequest, ReportType, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import { downloadRoute, eventsRoute } from './stream-routes.ts'
 import { createTask, isFinished, pollSeconds, queryOf, statusPath, taskView } from './tasks.ts'
-import { reportErrors, validateReportRequest } from './validate.ts'
+import { requestValidator, validateReportRequest } from './validate.ts'
 import { waitForChange } from './wait-for-change.ts'
 
 type App = Parameters<FastifyPluginAsyncTypebox>[0]
@@ -40,9 +39,9 @@ const refusals = ['CALLBACK_URL_BLOCKED', 'RATE_LIMIT_EXCEEDED'] as const
 
 function createRoutes(app: App, options: ReportsOptions): void {
   const response = { 202: TaskView }
-  const schema = about('createReport', 'Request a report', { body: requestOf(options), response })
+  const schema = about('createReport', 'Request a report', { body: documentedRequest(options.kinds), response })
   const config = { ...writing, minimal: true, limit: 'reports', problems: refusals } as const
-  const validatorCompiler = validatedBy((body: ReportRequest) => reportErrors(options, body))
+  const validatorCompiler = requestValidator(options)
   app.post('/api/reports', { schema, config, validatorCompiler }, (request, reply) =>
     accept(app, options, request.body, request, reply),
   )
@@ -56,8 +55,6 @@ function createRoutes(app: App, options: ReportsOptions): void {
     return accept(app, options, body, request, reply, retryOf)
   })
 }
-
-const requestOf = ({ kinds }: ReportsOptions) => reportRequest(kinds.map(({ name }) => name))
 
 /** Creates the requested task and its job, and commits both before responding. */
 async function accept(

@@ -1,17 +1,33 @@
-import { type Static, Type } from 'typebox'
+import { type Static, type TUnsafe, Type } from 'typebox'
 import { Fields } from '../http/pagination.ts'
-import { documentedRules, partialSchema } from '../http/partial-schema.ts'
+import { documentedAs, documentedRules, partialSchema } from '../http/partial-schema.ts'
 import { formats } from './formats/formats.ts'
 import { ReportParameters } from './parameters.ts'
+import type { ServedReport } from './report-types.ts'
 
 const Instant = Type.String({ format: 'date-time' })
 const formatNames = [...formats.keys()]
 const taskId = 'tsk_9mZ4qXb1TzqkPj0y7vWc2A'
 const path = `/api/reports/${taskId}`
 
-/** Returns the schema of a report request's body for the given report types. */
-export const reportRequest = (types: readonly string[]) =>
-  Type.Object(
+/** Returns the schema of a report request's body. */
+export const reportRequest = (kinds: readonly ServedReport[]) => requestWith(kinds, ReportParameters)
+
+/** The same with the parameters that typed reports declare, which `requestValidator` validates. */
+export function documentedRequest(kinds: readonly ServedReport[]) {
+  const declared = kinds.flatMap(({ name, typed }) =>
+    typed ? [{ ...typed.parameters, description: `The parameters of the report type ${name}` }] : [],
+  )
+  if (declared.length === 0) return reportRequest(kinds)
+  const parameters = Type.Unsafe<Static<typeof ReportParameters>>({
+    ...{ type: 'object', ...documentedAs({ anyOf: [ReportParameters, ...declared] }) },
+  })
+  return requestWith(kinds, parameters)
+}
+
+const requestWith = (kinds: readonly ServedReport[], parameters: typeof ReportParameters | ParametersSchema) => {
+  const types = kinds.map(({ name }) => name)
+  return Type.Object(
     {
       reportType: Type.String({
         description: 'A report type of /api/report-types',
@@ -26,10 +42,13 @@ export const reportRequest = (types: readonly string[]) =>
           examples: ['https://client.example/hooks/reports'],
         }),
       ),
-      parameters: Type.Optional(ReportParameters),
+      parameters: Type.Optional(parameters as ParametersSchema),
     },
     { examples: [{ reportType: types[0], format: 'csv' }] },
   )
+}
+
+type ParametersSchema = TUnsafe<Static<typeof ReportParameters>>
 
 const Link = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 

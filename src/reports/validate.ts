@@ -1,13 +1,15 @@
 import type { Caller } from '../http/policies/authenticate.ts'
 import { lacksScope } from '../http/policies/authorize.ts'
+import { validatedBy } from '../http/policies/body-parsing.ts'
 import { type FieldError, Problem } from '../http/problems/problem.ts'
 import { urlErrors } from '../http/text-rules.ts'
 import { newId } from '../storage/ids.ts'
+import { readDeclared } from './declared-report.ts'
 import { formats } from './formats/formats.ts'
 import { checkParameters } from './parameters.ts'
-import { countUpTo, type ReportKind, type ReportQuery } from './report-types.ts'
+import { countUpTo, matchingRows, type ReportQuery, type ReportRequester, type ServedReport } from './report-types.ts'
 import type { ReportsOptions } from './route-parts.ts'
-import type { ReportRequest } from './schemas.ts'
+import { type ReportRequest, reportRequest } from './schemas.ts'
 import type { NewTask } from './tasks.ts'
 
 /** The context in which a report request is validated. */
@@ -29,7 +31,8 @@ export async function validateReportRequest(
   const { owner, versionPrefix, retryOf } = context
   const { kind, query } = understood(options, body)
   if (kind.scope && !owner.scopes.has(kind.scope)) throw lacksScope(kind.scope)
-  await refuseTooManyRows(options, kind, query, format, owner)
+  const matching = matchingRows(kind, query, options.now)
+  await refuseTooManyRows(options, kind, query, format, { ...requesterOf(owner), matching })
   if (webhookUrl !== null) await refuseBlocked(options, webhookUrl)
   const parameters = Object.keys(query).length > 0 ? { parameters: query } : {}
   const id = newId('tsk', options.random)
@@ -43,35 +46,64 @@ function understood(options: ReportsOptions, body: ReportRequest) {
   return { kind, query: checkParameters(kind, body.parameters).query }
 }
 
-const kindOf = ({ kinds }: ReportsOptions, { reportType }: ReportRequest) =>
+const kindOf = ({ kinds }: ReportsOptions, { reportType }: Pick<ReportRequest, 'reportType'>) =>
   kinds.find(({ name }) => name === reportType)
 
 /** Returns violations of rules that the schema does not express. */
 export function reportErrors(options: ReportsOptions, body: ReportRequest): FieldError[] {
-  const { reportType, format, webhookUrl, parameters } = body
-  const types = options.kinds.map(({ name }) => name)
   const kind = kindOf(options, body)
+  return [...taskErrors(options, body), ...(kind ? checkParameters(kind, body.parameters).errors : [])]
+}
+
+/** Returns those outside the parameters. */
+function taskErrors({ kinds }: ReportsOptions, { reportType, format, webhookUrl }: ReportRequest): FieldError[] {
+  const types = kinds.map(({ name }) => name)
   return [
     ...unlessOneOf('reportType', reportType, types),
     ...unlessOneOf('format', format, [...formats.keys()]),
     ...(webhookUrl === undefined ? [] : urlErrors('webhookUrl', webhookUrl)),
-    ...(kind ? checkParameters(kind, parameters).errors : []),
   ]
 }
+
+/**
+ * Compiles the validation of a request's body. The parameters of a typed report are validated against its declaration, and all
+ * errors are reported together.
+ */
+export const requestValidator =
+  (options: ReportsOptions) =>
+  ({ httpPart = 'body' }: { httpPart?: string | undefined }) => {
+    const part = { schema: reportRequest(options.kinds), httpPart }
+    const check = validatedBy((body: ReportRequest) => reportErrors(options, body))(part)
+    const checkTask = validatedBy((body: ReportRequest) => taskErrors(options, body))(part)
+    return (body: unknown): ReturnType<typeof check> => {
+      const { reportType, parameters, ...rest } = Object(body)
+      const { typed } = kindOf(options, { reportType: String(reportType).trim() }) ?? {}
+      if (httpPart !== 'body' || typed === undefined) return check(body)
+      const task = checkTask({ reportType, ...rest })
+      const declared = readDeclared(typed, parameters)
+      if ('value' in task && 'value' in declared)
+        return { value: { ...Object(task.value), parameters: declared.value } }
+      return { error: [...('error' in task ? task.error : []), ...('failures' in declared ? declared.failures : [])] }
+    }
+  }
 
 const unlessOneOf = (field: string, value: string, allowed: string[]): FieldError[] =>
   allowed.includes(value) ? [] : [{ field, message: `must be one of: ${allowed.join(', ')}` }]
 
+const requesterOf = ({ clientId, subject, scopes }: Caller): ReportRequester => ({
+  ...{ clientId, subject, isAdmin: scopes.has('admin') },
+})
+
 async function refuseTooManyRows(
   { db }: ReportsOptions,
-  kind: ReportKind,
+  kind: ServedReport,
   query: ReportQuery,
   format: string,
-  { clientId, subject, scopes }: Caller,
+  requester: ReportRequester,
 ): Promise<void> {
   const maxRows = formats.get(format)?.maxRows
   if (maxRows === undefined) return
-  const rows = await countUpTo(db, kind, query, { clientId, subject, isAdmin: scopes.has('admin') }, maxRows + 1)
+  const rows = await countUpTo(db, kind, query, requester, maxRows + 1)
   if (rows <= maxRows) return
   const message = `has at most ${maxRows.toLocaleString('en')} rows, and this report has more: narrow it, or choose another format`
   throw new Problem('VALIDATION_ERROR', 'The report is too large for its format', {

@@ -69,6 +69,13 @@ export interface Engine {
   csvRecord: (
     cells: readonly { cell: RawBuilder<unknown>; type: CellType }[],
   ) => { record: RawBuilder<unknown>; checked: RawBuilder<unknown> } | undefined
+  /** Text that is sorted bytewise, as in JavaScript for ASCII; `term` is an expression. */
+  bytewise: (term: RawBuilder<unknown>) => RawBuilder<unknown>
+  /**
+   * The sum of an integer column, exact at any size, as text with a decimal point before the last `scale` digits; zero for no
+   * values. Available in snapshots only.
+   */
+  exactSum: (column: RawBuilder<unknown>, scale: number) => RawBuilder<unknown>
   /**
    * Locking clauses that follow a select; the locks last until the transaction ends. `lockFreeRows` skips rows that
    * other transactions have locked.

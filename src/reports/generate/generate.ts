@@ -1,10 +1,12 @@
 import { Problem } from '../../http/problems/problem.ts'
 import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
 import { iso } from '../../storage/ids.ts'
+import type { RowTest } from '../../storage/rows/row-test.ts'
 import type { Task } from '../../storage/tables/tables.ts'
 import type { ResultStore } from '../files/store.ts'
 import { formats } from '../formats/formats.ts'
-import { columnsOf, type ReportKind, readOf } from '../report-types.ts'
+import { checkParameters } from '../parameters.ts'
+import { columnsOf, matchingRows, type ReportQuery, readOf, type ServedReport } from '../report-types.ts'
 import { begin, finish, isCurrent, maxAttempts, progressOf, requeue, type Transitions } from '../task-states.ts'
 import { queryOf } from '../tasks.ts'
 import type { RenderJob } from './render.ts'
@@ -12,7 +14,7 @@ import type { Produce } from './worker-thread.ts'
 
 export interface GenerateOptions extends Transitions {
   results: ResultStore
-  kinds: readonly ReportKind[]
+  kinds: readonly ServedReport[]
   produce: Produce
   /** How long a result is retained after it is generated, in seconds. */
   resultSeconds: number
@@ -84,10 +86,25 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
     throw new Problem('INTERNAL_ERROR', 'The report type or format is no longer offered')
   }
   const query = queryOf(task)
+  const matching = matchingNow(kind, query, now)
   return {
     ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: iso(now()) },
     columns: columnsOf(kind, query).map(({ name, type }) => ({ name, type })),
-    read: readOf(db, kind, query, { clientId, subject, isAdmin: asAdmin === 1 }),
+    read: readOf(db, kind, query, { clientId, subject, isAdmin: asAdmin === 1, matching }),
+  }
+}
+
+/** Selects the rows of a typed report by its present declaration. Throws a Problem, since a retry would fail again. */
+function matchingNow(kind: ServedReport, requested: ReportQuery, now: () => number): RowTest | undefined {
+  if (kind.typed === undefined) return undefined
+  const { query, errors } = checkParameters(kind, requested)
+  if (errors.length > 0) {
+    throw new Problem('VALIDATION_ERROR', `The report ${kind.name} now has other parameters: request it again`)
+  }
+  try {
+    return matchingRows(kind, query, now)
+  } catch (error) {
+    throw new Problem('INTERNAL_ERROR', `The condition of the report ${kind.name} failed`, { cause: error })
   }
 }
 

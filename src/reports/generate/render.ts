@@ -1,4 +1,5 @@
 import { Problem } from '../../http/problems/problem.ts'
+import { SumOutOfRange } from '../../storage/snapshots/aggregate-read.ts'
 import type { LongRead } from '../../storage/snapshots/long-read.ts'
 import type { CsvBlock, Snapshot } from '../../storage/snapshots/snapshot.ts'
 import type { FinishedResult, ResultStore } from '../files/store.ts'
@@ -56,7 +57,7 @@ export async function renderReport(
     return { rowCount, ...(await writer.finish()) }
   } catch (error) {
     await writer.discard()
-    throw error
+    throw error instanceof SumOutOfRange ? outOfRange(error) : error
   }
 }
 
@@ -64,6 +65,11 @@ function refuseTooLarge(rowCount: number, max: number): void {
   if (rowCount > max)
     throw tooLarge(`${rowCount.toLocaleString('en')} rows, more than the maximum of ${max.toLocaleString('en')}`)
 }
+
+const outOfRange = (cause: SumOutOfRange) =>
+  new Problem('VALIDATION_ERROR', 'A sum is too large for its column: narrow the report, or declare decimals', {
+    cause,
+  })
 
 const tooLarge = (what: string) => new Problem('VALIDATION_ERROR', `The report is too large: it has ${what}`)
 

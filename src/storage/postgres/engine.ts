@@ -63,6 +63,12 @@ export const postgres: Engine = {
   jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
   csvFields,
   csvRecord: () => undefined,
+  bytewise: (term) => sql`${term} collate "C"`,
+  // The sum of 64-bit integers is a numeric, which has no limit here; the product has the scale of its factor.
+  exactSum: (column, scale) => {
+    const unit = scale === 0 ? '1' : `0.${'1'.padStart(scale, '0')}`
+    return sql`cast(coalesce(sum(${column}), 0) * ${sql.raw(unit)} as text)`
+  },
   lockRows: sql`for no key update`,
   lockFreeRows: sql`for no key update skip locked`,
   lockKeys: sql`for key share`,

@@ -1,4 +1,6 @@
 import pg from 'pg'
+import { type CellType, errorField } from '../engine.ts'
+import { readAggregates, SumOutOfRange } from '../snapshots/aggregate-read.ts'
 import type { LongRead, Statement } from '../snapshots/long-read.ts'
 import type { CsvBlock, Snapshot } from '../snapshots/snapshot.ts'
 import { copyCsv, copyRows } from './copy-rows.ts'
@@ -44,8 +46,20 @@ async function explain(client: pg.Client, { whole, count, csv }: LongRead): Prom
   }
 }
 
-async function* pages(client: pg.Client, { whole, types }: LongRead): AsyncIterable<unknown[][]> {
-  yield* copyRows(client, `copy (${await withSettings(client, whole)}) to stdout`, types)
+async function* pages(client: pg.Client, read: LongRead): AsyncIterable<unknown[][]> {
+  const { whole, types } = read
+  const rows = copyRows(client, `copy (${await withSettings(client, whole)}) to stdout`, types)
+  yield* read.isAggregated ? groups(rows, types) : rows
+}
+
+const numericOutOfRange = '22003'
+
+async function* groups(rows: AsyncIterable<unknown[][]>, types: readonly CellType[]): AsyncIterable<unknown[][]> {
+  try {
+    for await (const page of rows) yield readAggregates(page, types)
+  } catch (error) {
+    throw errorField(error, 'code') === numericOutOfRange ? new SumOutOfRange() : error
+  }
 }
 
 async function* csvBlocks(client: pg.Client, csv: Statement): AsyncIterable<CsvBlock> {

@@ -21,7 +21,8 @@ export const decimalCodec = (scale: number): Codec => ({
 /** Returns the integer that stores a decimal. */
 export const wideInteger = (decimal: string): bigint => BigInt(decimal.replace('.', ''))
 
-function withPoint(integer: string, scale: number): string {
+/** Returns an integer as text with a decimal point before its last `scale` digits. */
+export function withPoint(integer: string, scale: number): string {
   if (scale === 0) return integer
   const [sign, digits] = integer.startsWith('-') ? ['-', integer.slice(1)] : ['', integer]
   const padded = digits.padStart(scale + 1, '0')

@@ -14,6 +14,8 @@ export interface Statement {
  */
 export interface LongRead {
   whole: Statement
+  /** Set if the rows are groups: then both engines use the single statement. */
+  isAggregated?: true
   firstPage: Statement
   nextPage: Statement
   count: Statement

@@ -1,6 +1,8 @@
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { readAggregates } from '../snapshots/aggregate-read.ts'
 import type { LongRead, Statement } from '../snapshots/long-read.ts'
 import type { CsvBlock, Snapshot } from '../snapshots/snapshot.ts'
+import { defineExactSum } from './exact-sum.ts'
 
 const lockWaitMs = 5_000
 
@@ -10,6 +12,9 @@ type Prepare = (statement: Statement) => (keys?: readonly unknown[]) => unknown[
 export function sqliteSnapshot(path: string): Snapshot {
   const db = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
   db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off; begin')
+  // Ends with the thread (`engine.interruptible`).
+  db.function('scan_goes_on', () => 1)
+  defineExactSum(db)
   const prepare: Prepare = ({ sql, values }) => {
     const statement = db.prepare(sql)
     statement.setReturnArrays(true)
@@ -22,6 +27,7 @@ export function sqliteSnapshot(path: string): Snapshot {
     },
     count: async ({ count }) => Number(prepare(count)()[0]?.[0]),
     pages: async function* (read: LongRead) {
+      if (read.isAggregated) return yield* groups(db, read)
       const next = pageReader(prepare, read)
       let keys: unknown[] | undefined
       for (let count = read.pageRows; count === read.pageRows; ) {
@@ -34,6 +40,22 @@ export function sqliteSnapshot(path: string): Snapshot {
     csv: (read) => read.csvPages && csvPages(prepare, read, read.csvPages),
     close: async () => db.close(),
   }
+}
+
+/** Yields groups while the statement runs, in pages that are no larger than those of other reads. */
+function* groups(db: DatabaseSync, { whole, types, pageRows }: LongRead): Iterable<unknown[][]> {
+  const statement = db.prepare(whole.sql)
+  statement.setReturnArrays(true)
+  const booleans = types.flatMap((type, at) => (type === 'boolean' ? [at] : []))
+  let page: unknown[][] = []
+  for (const row of statement.iterate(...bound(whole.values, []))) {
+    readBooleans(row as unknown as unknown[], booleans)
+    page.push(row as unknown as unknown[])
+    if (page.length < pageRows) continue
+    yield readAggregates(page, types)
+    page = []
+  }
+  if (page.length > 0) yield readAggregates(page, types)
 }
 
 /** Returns a function that reads the first page or the page after a key, and returns its rows and the key of the last row. */

@@ -1,0 +1,72 @@
+import type { FastifySchemaValidationError } from 'fastify'
+import { type RawBuilder, sql } from 'kysely'
+import { fromValidation } from '../http/problems/framework-errors.ts'
+import type { FieldError } from '../http/problems/problem.ts'
+import type { Database } from '../storage/database.ts'
+import { decimalText } from '../storage/rows/column-codec.ts'
+import type { RowTest } from '../storage/rows/row-test.ts'
+import type { AggregateReadOptions } from '../storage/snapshots/aggregate-read.ts'
+import type { ReportColumn } from './formats/format.ts'
+
+/** The parameters of a request, as its report type declares them. */
+export type DeclaredValues = Readonly<Record<string, unknown>>
+
+/** A column of grouped rows: what rows are grouped by, or an aggregate. `sql` is the grouped or the aggregated term. */
+export interface GroupedColumn extends ReportColumn {
+  sql: string
+  role: 'group' | 'sum' | 'min' | 'max' | 'count'
+}
+
+/** What an author declares with `report()`, as data and functions that know nothing about resources. */
+export interface DeclaredReport {
+  name: string
+  title?: string
+  scope: string | null
+  table: string
+  /** The JSON Schema of the parameters. */
+  parameters: object
+  /** Validates the parameters of a request and fills in their defaults. */
+  read: (parameters: unknown) => { value: DeclaredValues } | { failures: FastifySchemaValidationError[] }
+  /** The rows that the report includes. Throws if the author's condition fails. */
+  matching: (values: DeclaredValues, now: () => number) => RowTest
+  /** The columns of the rows themselves; absent if they are grouped or aggregated. */
+  columns?: readonly ReportColumn[]
+  grouped?: readonly GroupedColumn[]
+}
+
+/** Validates a request's parameters; the failures are those of a body that contains them as `parameters`. */
+export function readDeclared({ read }: DeclaredReport, parameters: unknown = {}): ReturnType<DeclaredReport['read']> {
+  const result = read(parameters)
+  if ('value' in result) return result
+  const failures = result.failures.map((failure) => ({
+    ...failure,
+    instancePath: `/parameters${failure.instancePath}`,
+  }))
+  return { failures }
+}
+
+/** The same failures as field errors. */
+export const declaredErrors = (failures: FastifySchemaValidationError[]): FieldError[] =>
+  fromValidation(failures, 'body').errors ?? []
+
+/** Returns the groups of a report, with the terms of each column. */
+export function groupsOf(
+  { engine }: Pick<Database, 'engine'>,
+  from: string,
+  columns: readonly GroupedColumn[],
+): Omit<AggregateReadOptions, 'where'> {
+  const groups = columns.filter(({ role }) => role === 'group')
+  return {
+    from: sql.raw(from),
+    cells: columns.map((column) => ({ term: cellOf(engine, column), type: column.type })),
+    groups: groups.map(({ sql: term, type }) => ({ term: sql.raw(term), isText: type === 'string' })),
+  }
+}
+
+function cellOf(engine: Database['engine'], { role, sql: text, type, decimal }: GroupedColumn): RawBuilder<unknown> {
+  if (role === 'count') return sql`count(*)`
+  if (role === 'sum' && type === 'number') return sql`coalesce(sum(${sql.raw(text)}), 0)`
+  if (role === 'sum') return engine.exactSum(sql.raw(text), decimal?.scale ?? 0)
+  const term = role === 'group' ? text : `${role}(${text})`
+  return sql.raw(decimal ? decimalText(term, decimal.scale) : term)
+}

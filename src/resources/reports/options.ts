@@ -1,0 +1,42 @@
+import type { Static, TObject } from 'typebox'
+import type { Condition, FieldsOf } from '../conditions/condition.ts'
+import type { DatePart } from './report-columns.ts'
+
+/** The fields of type `V` among those of a resource. */
+type NamesOf<Fields, V> = {
+  [Name in keyof Fields]-?: NonNullable<Fields[Name]> extends V ? Extract<Name, string> : never
+}[keyof Fields]
+
+/** Fields whose values are plain text, such as days, instants and decimals, and not an enumeration. */
+type TextNames<Fields> = {
+  [Name in keyof Fields]-?: string extends Fields[Name] ? Extract<Name, string> : never
+}[keyof Fields]
+
+/** Exactly one of the members. */
+type OneOf<Names extends string, V> = {
+  [Name in Names]: { [Member in Name]: V } & { [Other in Exclude<Names, Name>]?: never }
+}[Names]
+
+/** Groups rows by the value of a field, or by a part of a day or an instant in UTC: `{ month: 'due' }` is `2026-11`. */
+export type GroupOption<Fields> = NamesOf<Fields, string | number | boolean> | OneOf<DatePart, TextNames<Fields>>
+
+/** Aggregates the rows of a group: their number, or a sum, minimum or maximum. */
+export type ShowOption<Fields> =
+  | 'count'
+  | OneOf<'sum' | 'min' | 'max', NamesOf<Fields, number> | TextNames<Required<Fields>>>
+
+/** The options of `report()`. */
+export interface ReportOptions<B extends TObject = TObject, P extends TObject = TObject> {
+  /** The report type, such as `revenue` or `revenue-by-month`. */
+  name: string
+  /** The heading of documents; default: the name. */
+  title?: string
+  /** The parameters of a request, created with `Type.Object()`; default: none. */
+  parameters?: P
+  /** Selects the rows; default: all. Must be a pure function of the parameters; `true` selects all rows. */
+  where?: (parameters: Static<P>) => boolean | Condition<FieldsOf<B>>
+  /** The columns that rows are grouped by, in the order of the rows. */
+  group?: Readonly<Record<string, GroupOption<FieldsOf<B>>>>
+  /** The aggregates of each group or, without `group`, of all rows. */
+  show?: Readonly<Record<string, ShowOption<FieldsOf<B>>>>
+}

@@ -1,0 +1,83 @@
+import { type TObject, Type } from 'typebox'
+import { DefinitionError } from '../../startup-errors.ts'
+import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
+import { conditionTest } from '../conditions/conditions.ts'
+import { type ConditionFields, conditionFields } from '../conditions/fields.ts'
+import { todayIn } from '../conditions/today.ts'
+import type { Collection, Declaration } from '../declaration.ts'
+import { reportOf } from '../representation.ts'
+import type { ReportOptions } from './options.ts'
+import { declaredParameters } from './parameters.ts'
+import type { GroupedColumn } from './report-columns.ts'
+import { optionErrors, readColumns } from './report-rules.ts'
+
+/** Not exported, so that a report created by another installed copy of this package is rejected. */
+const brand = Symbol('created by report()')
+
+/** A report on the rows of a resource, with declared parameters. */
+export interface Report {
+  readonly [brand]: true
+  name: string
+  /** The resource whose rows it reads. */
+  of: Declaration
+  title?: string
+  /** The columns of groups; none if the report has the rows themselves. */
+  columns: readonly GroupedColumn[]
+  /** Validates parameters; `parameters` is their JSON Schema. */
+  input: ReturnType<typeof declaredParameters>
+  /** Evaluated with validated parameters. */
+  where: (parameters: never) => unknown
+}
+
+// Without `parameters`, requests have none; `object` would allow any name.
+// biome-ignore lint/complexity/noBannedTypes: the properties of an empty object schema
+type NoParameters = TObject<{}>
+
+/**
+ * Declares a report on the rows of a resource: its parameters, the rows that it selects, and how it groups and aggregates
+ * them. Throws `DefinitionError`, which lists every error in the declaration.
+ */
+export function report<B extends TObject, P extends TObject = NoParameters>(
+  of: Collection<B>,
+  options: ReportOptions<B, P>,
+): Report {
+  const declaration = of?.declaration as Declaration | undefined
+  const { name, title, parameters = Type.Object({}), where = () => true, ...grouping } = Object(options)
+  const place = `report '${String(name)}'`
+  if (declaration === undefined) throw new DefinitionError([`${place}: the first argument must be a collection`])
+  const { columns, errors } = readColumns(grouping, { fields: fieldsOf(declaration), concealed: declaration.concealed })
+  const all = [...optionErrors(Object(options)), ...errors]
+  if (all.length > 0) throw new DefinitionError(all.map((error) => `${place}: ${error}`))
+  return Object.freeze({
+    ...{ [brand]: true as const, name, of: declaration, ...(title !== undefined && { title }) },
+    ...{ columns: Object.freeze(columns), input: declaredParameters(parameters), where },
+  })
+}
+
+/** Returns true for values created by `report` in this installation of the package. */
+export const isReport = (value: unknown): value is Report =>
+  typeof value === 'object' && value !== null && brand in value
+
+/** The fields that conditions and columns can name. */
+const fieldsOf = (declaration: Declaration): ConditionFields =>
+  declaration.access?.fields ?? conditionFields(declaration, 'letters')
+
+/** A report as data and functions for the report service. `zone` is the time zone of `'today'`. */
+export function declaredReport(one: Report, zone: string) {
+  const { name, title, of, columns, input, where } = one
+  const fields = fieldsOf(of)
+  const matching = (parameters: Readonly<Record<string, unknown>>, now: () => number): RowTest => {
+    try {
+      const result = where(structuredClone(parameters) as never)
+      if (typeof result === 'boolean') return result ? passesAll : passesNone
+      return conditionTest(result, { fields, today: todayIn({ zone, now }) })
+    } catch (error) {
+      throw new Error(`The condition of the report ${name} failed`, { cause: error })
+    }
+  }
+  const { table, readScope: scope } = of
+  return {
+    ...{ name, scope, table, ...input, matching, ...(title !== undefined && { title }) },
+    ...(columns.length > 0 ? { grouped: columns } : { columns: reportOf(of).columns }),
+  }
+}

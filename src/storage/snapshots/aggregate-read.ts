@@ -1,0 +1,81 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database } from '../database.ts'
+import type { CellType } from '../engine.ts'
+import type { LongRead, LongReadOptions } from './long-read.ts'
+
+/** A term that rows are grouped by. Groups are ordered by all terms, text bytewise and null last. */
+export interface GroupTerm {
+  term: RawBuilder<unknown>
+  isText: boolean
+}
+
+/** Groups of rows; without `groups`, all rows together are one. The cells are terms of `groups`, or aggregates. */
+export interface AggregateReadOptions extends Omit<LongReadOptions, 'order'> {
+  groups: readonly GroupTerm[]
+}
+
+/**
+ * A sum that the columns of reports cannot contain: beyond ±(2⁵³ − 1) for integers, beyond the largest double for numbers.
+ */
+export class SumOutOfRange extends Error {
+  override name = 'SumOutOfRange'
+}
+
+const pageRows = 250
+
+/**
+ * Compiles a read of groups. It has a single statement, since each keyset page would aggregate all rows again; the databases
+ * sort and group on disk what exceeds their memory.
+ */
+export function aggregateRead(
+  { read, engine }: Pick<Database, 'read' | 'engine'>,
+  options: AggregateReadOptions,
+): LongRead {
+  const { cells, groups } = options
+  const plain = read.withoutPlugins()
+  const statement = (text: RawBuilder<unknown>) => {
+    const { sql, parameters } = text.compile(plain)
+    return { sql, values: parameters }
+  }
+  const order = groups.flatMap(({ term, isText }) => [sql`${term} is null`, isText ? engine.bytewise(term) : term])
+  const sorted = order.length > 0 ? sql`order by ${sql.join(order)}` : sql``
+  const selected = sql`select ${sql.join(cells.map(({ term }) => term))}`
+  const whole = statement(sql`${selected} ${groupedRows(options)} ${sorted}`)
+  return {
+    whole,
+    isAggregated: true,
+    firstPage: whole,
+    nextPage: whole,
+    count: statement(groups.length > 0 ? countGroups(options) : sql`select 1`),
+    types: cells.map(({ type }) => type),
+    keyAt: [],
+    pageRows,
+  }
+}
+
+/** Counts groups, at most `max` if given. */
+export const countGroups = (
+  options: Pick<AggregateReadOptions, 'from' | 'where' | 'groups'>,
+  max?: number,
+): RawBuilder<{ rows: number }> =>
+  sql`select count(*) as rows from (select 1 ${groupedRows(options)} ${max === undefined ? sql`` : sql`limit ${max}`}) as found`
+
+/** The part of a statement from `from` to `group by`. */
+function groupedRows({ from, where, groups }: Pick<AggregateReadOptions, 'from' | 'where' | 'groups'>) {
+  const condition = where.length > 0 ? sql` where ${sql.join(where, sql` and `)}` : sql``
+  const grouping = groups.length > 0 ? sql` group by ${sql.join(groups.map(({ term }) => term))}` : sql``
+  return sql`from ${from}${condition}${grouping}`
+}
+
+/** Converts integers, which engines may return as text to keep every digit. Throws `SumOutOfRange`. */
+export function readAggregates(rows: unknown[][], types: readonly CellType[]): unknown[][] {
+  for (const row of rows) {
+    for (const [at, type] of types.entries()) {
+      if (row[at] === null || (type !== 'integer' && type !== 'number')) continue
+      const value = Number(row[at])
+      if (type === 'integer' ? !Number.isSafeInteger(value) : !Number.isFinite(value)) throw new SumOutOfRange()
+      row[at] = value
+    }
+  }
+  return rows
+}
