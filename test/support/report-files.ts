@@ -28,7 +28,10 @@ export async function attempt(
   { service, definition, scopes }: ReportService,
   taskId: string,
   { produce, token }: Options = {},
-): Promise<{ task: { status: string; rowCount?: number; error?: { errorCode: string; message: string } }; errors: unknown[] }> {
+): Promise<{
+  task: { status: string; rowCount?: number; error?: { errorCode: string; message: string } }
+  errors: unknown[]
+}> {
   const { db, results, clock } = service
   const errors: unknown[] = []
   const queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }

@@ -13,7 +13,14 @@ import { definition, scopes } from './service.ts'
 
 const rows: Record<string, unknown>[] = [
   { status: 'paid', due: '2026-11-30', currency: 'EUR', total: '0.10', seats: 2, weight: 0.25, isOpen: true },
-  { status: 'paid', due: '2026-11-01', currency: 'EUR', total: '0.20', weight: -0.5, sentAt: '2026-11-01T01:30:00+02:00' },
+  {
+    status: 'paid',
+    due: '2026-11-01',
+    currency: 'EUR',
+    total: '0.20',
+    weight: -0.5,
+    sentAt: '2026-11-01T01:30:00+02:00',
+  },
   { status: 'paid', due: '2026-11-02', currency: 'USD', total: '-7.00', seats: 3, sentAt: '2026-12-31T23:59:59.999Z' },
   { status: 'paid', due: '2026-10-31', total: '9999999999999999.99', note: 'é' },
   { status: 'paid', due: '2026-10-31', total: '9999999999999999.99', note: 'Z', isOpen: false },
@@ -129,11 +136,16 @@ forEachEngine((engine) => {
 
     it('has the same rows in every format', async () => {
       const of = (format: string) => reportFile(at, 'revenue', all, { format })
-      const lines = revenueOfAll.map(({ month, currency = '', total, count }) => `${month},${currency},${total},${count}`)
+      const lines = revenueOfAll.map(
+        ({ month, currency = '', total, count }) => `${month},${currency},${total},${count}`,
+      )
       assert.equal(String(await of('csv')), ['month,currency,total,count', ...lines, ''].join('\r\n'))
       assert.equal(String(await of('ndjson')), revenueOfAll.map((row) => `${JSON.stringify(row)}\n`).join(''))
       const sheet = String(unzip(await of('xlsx')).get('xl/worksheets/sheet1.xml'))
-      assert.match(sheet, /<t xml:space="preserve">2026-11<\/t><\/is><\/c><c t="inlineStr"><is><t xml:space="preserve">EUR/)
+      assert.match(
+        sheet,
+        /<t xml:space="preserve">2026-11<\/t><\/is><\/c><c t="inlineStr"><is><t xml:space="preserve">EUR/,
+      )
       assert.match(sheet, /<c s="7"><v>0.30<\/v><\/c><c><v>2<\/v><\/c>/)
       assert.match(sheet, /<t>19999999999999999.98<\/t>/)
       assert.equal((await of('pdf')).subarray(0, 5).toString(), '%PDF-')
@@ -170,16 +182,19 @@ forEachEngine((engine) => {
     })
 
     it('422 with every parameter that breaks a rule or is unknown', async () => {
-      assert.deepEqual(await errorsOf('revenue', { from: '2026-02-30', to: '2026', form: 1, fields: ['month'] }, 'doc'), {
-        status: 422,
-        errors: [
-          'format must be one of: json, csv, ndjson, xlsx, pdf',
-          'parameters.fields is unknown: use one of from, to',
-          'parameters.form is unknown: did you mean from?',
-          'parameters.from must match format "date"',
-          'parameters.to must match format "date"',
-        ],
-      })
+      assert.deepEqual(
+        await errorsOf('revenue', { from: '2026-02-30', to: '2026', form: 1, fields: ['month'] }, 'doc'),
+        {
+          status: 422,
+          errors: [
+            'format must be one of: json, csv, ndjson, xlsx, pdf',
+            'parameters.fields is unknown: use one of from, to',
+            'parameters.form is unknown: did you mean from?',
+            'parameters.from must match format "date"',
+            'parameters.to must match format "date"',
+          ],
+        },
+      )
       assert.deepEqual(await errorsOf('parts', { from: '2026-01-01' }), {
         ...{ status: 422, errors: ['parameters.from is unknown: this report has no parameters'] },
       })
