@@ -17,6 +17,7 @@ interface RunOptions extends SessionOptions {
   fields?: string
   sort?: string
   filter?: ReportFilters
+  param?: Record<string, unknown>
 }
 
 /** Requests a report, shows its progress, and saves the result. */
@@ -24,8 +25,10 @@ export const run = (config: Config, reportType: string, options: RunOptions): Pr
   withSession(config, options, (call) => createReport(call, reportType, options))
 
 async function createReport(call: Call, reportType: string, options: RunOptions): Promise<void> {
-  const { format, out, from, to, fields, sort, filter } = options
-  const parameters = Object.entries({ from, to, fields, sort, filter }).filter(([, value]) => value !== undefined)
+  const { format, out, from, to, fields, sort, filter, param } = options
+  const parameters = Object.entries({ from, to, fields, sort, filter, ...param }).filter(
+    ([, value]) => value !== undefined,
+  )
   const { taskId } = await requestReport(call, { reportType, format, parameters: Object.fromEntries(parameters) })
   const file = out ?? `report-${reportType}-${taskId.replace(/[^\w-]/g, '')}.${format}`
   const { step } = screen(process.stdout, process.env)

@@ -20,6 +20,11 @@ export function reportCommand(configuration: () => Config): Command {
     .option('--fields <names>', 'only these columns, separated by commas')
     .option('--sort <names>', 'sort order, such as name or -createdAt,name')
     .option('--filter <name=value...>', 'only rows with this value', filterOf)
+    .option(
+      '--param <name=value...>',
+      'parameter of a typed report; name:=value for JSON, such as seats:=3',
+      parameterOf,
+    )
     .action(async (type, options) => (await actions()).run(configuration(), type, options))
   asClient(report.command('list'))
     .description('List your reports, newest first')
@@ -39,4 +44,15 @@ function filterOf(text: string, before: ReportFilters = {}): ReportFilters {
   if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value.')
   const isBound = /^(min|max)[A-Z]/.test(name) && value !== '' && Number.isFinite(Number(value))
   return { ...before, [name]: isBound ? Number(value) : value }
+}
+
+/** Parses a parameter such as `status=paid` or `seats:=3`, whose value is JSON, and adds it to the earlier ones. */
+function parameterOf(text: string, before: Record<string, unknown> = {}): Record<string, unknown> {
+  const [, name, isJson, value] = /^([^=:]+)(:?)=(.*)$/s.exec(text) ?? []
+  if (name === undefined || value === undefined) throw new InvalidArgumentError('It must be name=value or name:=JSON.')
+  try {
+    return { ...before, [name]: isJson ? JSON.parse(value) : value }
+  } catch {
+    throw new InvalidArgumentError(`${value} is not JSON.`)
+  }
 }

@@ -62,6 +62,9 @@ describe('plinth report', () => {
     for (const [args, message] of [
       [['run', 'weather'], /422: Some fields break a rule \(reportType must be one of: users, /],
       [['run', 'books', '--filter', 'genre'], /It must be name=value/],
+      [['run', 'books', '--param', 'genre'], /It must be name=value or name:=JSON/],
+      [['run', 'books', '--param', 'seats:=three'], /three is not JSON/],
+      [['run', 'books', '--param', 'from=2026-01-01', 'seats:=3'], /422: .*parameters\.seats is unknown/],
       [['cancel', 'tsk_AAAAAAAAAAAAAAAAAAAAAA'], /404: There is no such task/],
       [['list', '--client-secret', 'wrong'], /returned 401/],
       [['list', '--base-url', 'https://localhost:1'], /^plinth: Cannot connect to https:\/\/localhost:1: /],
