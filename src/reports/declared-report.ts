@@ -34,7 +34,7 @@ export interface DeclaredReport {
   grouped?: readonly GroupedColumn[]
 }
 
-/** Validates a request's parameters; the failures are those of a body that contains them as `parameters`. */
+/** Validates a request's parameters. The paths of the failures begin with `/parameters`. */
 export function readDeclared({ read }: DeclaredReport, parameters: unknown = {}): ReturnType<DeclaredReport['read']> {
   const result = read(parameters)
   if ('value' in result) return result
@@ -45,11 +45,11 @@ export function readDeclared({ read }: DeclaredReport, parameters: unknown = {})
   return { failures }
 }
 
-/** The same failures as field errors. */
+/** Converts the failures to field errors. */
 export const declaredErrors = (failures: FastifySchemaValidationError[]): FieldError[] =>
   fromValidation(failures, 'body').errors ?? []
 
-/** Returns the groups of a report, with the terms of each column. */
+/** Returns how a report groups its rows, and the SQL of its cells. */
 export function groupsOf(
   { engine }: Pick<Database, 'engine'>,
   from: string,

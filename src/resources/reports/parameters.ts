@@ -8,7 +8,7 @@ import { withStorageRules } from '../table.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** The parameters of a report: their JSON Schema, and the function that validates them and fills in their defaults. */
+/** Returns the JSON Schema of a report's parameters, and the function that validates them and fills in their defaults. */
 export function declaredParameters(declared: TObject) {
   const storable = withStorageRules(declared)
   const input = inputOf(storable)

@@ -22,6 +22,7 @@ export interface GroupedColumn {
 /** A column, or why the field cannot be one. */
 type Read = { column: GroupedColumn } | { error: string }
 
+/** Counts the rows of a group. */
 export const countColumn = (name: string): GroupedColumn => ({ name, type: 'integer', sql: '*', role: 'count' })
 
 /** Groups rows by the value of a field. */

@@ -62,7 +62,7 @@ export const isReport = (value: unknown): value is Report =>
 const fieldsOf = (declaration: Declaration): ConditionFields =>
   declaration.access?.fields ?? conditionFields(declaration, 'letters')
 
-/** A report as data and functions for the report service. `zone` is the time zone of `'today'`. */
+/** Returns what the report service needs of a report. `zone` is the time zone of `'today'`. */
 export function declaredReport(one: Report, zone: string) {
   const { name, title, of, columns, input, where } = one
   const fields = fieldsOf(of)

@@ -205,6 +205,13 @@ forEachEngine((engine) => {
       ])
     })
 
+    it('202 with handling=strict for declared parameters', async () => {
+      const payload = { reportType: 'revenue', format: 'csv', parameters: november }
+      const headers = { prefer: 'handling=strict' }
+      const response = await service.send({ method: 'POST', url: '/api/reports', payload, headers, scopes })
+      assert.equal(response.statusCode, 202, response.body)
+    })
+
     it('keeps the parameters of other reports', async () => {
       assert.equal((await request('invoices', { fields: ['id'], sort: '-id' })).statusCode, 202)
       const { status, errors } = await errorsOf('invoices', { from: 'x', of: 1 })
