@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { auditRecorder } from './audit/chain.ts'
 import { auditRoutes } from './audit/routes.ts'
-import { extendedUserReader, userRows } from './catalog/user-rows.ts'
+import { userRows } from './catalog/user-rows.ts'
 import { users } from './catalog/users.ts'
 import type { Definition } from './definition/service.ts'
 import type { Caller } from './http/policies/authenticate.ts'
@@ -23,10 +23,10 @@ import { reports } from './reports/routes.ts'
 import { defaultDownloadsPerAccount, slotLimiter } from './reports/slots.ts'
 import { taskStates } from './reports/tasks.ts'
 import { defaultWaitersPerAccount, type Later, watchTasks } from './reports/wait-for-change.ts'
-import { callerFacts } from './resources/access/caller-facts.ts'
-import type { Collection, CollectionOptions } from './resources/declaration.ts'
+import type { Collection, CollectionOptions, Declaration } from './resources/declaration.ts'
 import { declaredReport } from './resources/reports/report.ts'
 import { reportOf } from './resources/representation.ts'
+import { rowAccess } from './row-access.ts'
 import type { Queryable } from './storage/database.ts'
 import { readVersionCalls } from './versioning/call-counts.ts'
 import { versionList } from './versioning/routes.ts'
@@ -34,11 +34,11 @@ import type { VersionStatus } from './versioning/version-of-path.ts'
 import { webhooks } from './webhooks/routes.ts'
 import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 
-/** The options shared by all API versions; the event types come from the definition. */
+/** The options shared by all API versions; event types and access rules come from the definition. */
 export type VersionOptions = Omit<CollectionOptions, 'factsOf'> &
-  ReportsOptions &
+  Omit<ReportsOptions, 'access'> &
   Omit<InvitationRouteOptions, 'roles'> &
-  Omit<WebhooksOptions, 'events'> &
+  Omit<WebhooksOptions, 'events' | 'access'> &
   Omit<AdminOptions, 'scopes'> & {
     later: Later
     /** All versions with their lifecycle status. */
@@ -58,8 +58,8 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const checkCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
   const versions = options.lives.map(({ version }) => version)
   const calls = () => readVersionCalls(options.db, versions)
-  const { ofAccounts, served: usersCollection, readUser, roles } = usersOf(definition, options)
-  const factsOf = callerFacts({ ...options, readUser })
+  const { ofAccounts, served: usersCollection, roles } = usersOf(definition, options)
+  const { factsOf, eventAccess, reportAccess } = rowAccess(definition, options)
   const all = definition.collections.map(({ declaration }) => declaration)
   const guardOf = (one: Collection) => (one === usersCollection ? ofAccounts : undefined)
   for (const { version, status } of options.lives) {
@@ -78,8 +78,8 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
             prefix,
           })
         }
-        await at.register(reports, { ...options, checkCallback, watch, downloads, prefix })
-        await at.register(webhooks, { ...options, events: definition.events, prefix })
+        await at.register(reports, { ...options, access: reportAccess, checkCallback, watch, downloads, prefix })
+        await at.register(webhooks, { ...options, events: definition.events, access: eventAccess, prefix })
         await at.register(invitationRoute, { ...options, roles, prefix })
         for (const routes of [clientRoutes, apiKeyRoutes]) {
           await at.register(routes, { ...options, scopes: definition.scopes, prefix })
@@ -92,15 +92,14 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   }
 }
 
-/** How users are guarded, read and given roles: with the fields and roles of the definition, if it adds any. */
+/** How users are guarded and given roles: with the fields and roles of the definition, if it adds any. */
 function usersOf({ users: extended }: Definition, options: VersionOptions) {
   const { db, sealer, now } = options
-  if (extended === undefined) return { ofAccounts: accountGuard(db), served: users, readUser: undefined, roles: null }
+  if (extended === undefined) return { ofAccounts: accountGuard(db), served: users, roles: null }
   const { change } = userRows(options, extended.collection.declaration)
   return {
     ofAccounts: extendedAccountGuard(db, auditRecorder(sealer, now)),
     served: extended.collection,
-    readUser: extendedUserReader(db, extended),
     roles: {
       names: extended.roles,
       give: (tx: Queryable, id: number, role: string, caller: Caller) => change({ tx, caller }, id, { role }),
@@ -129,8 +128,11 @@ export const firstCallsOf = ({ collections }: Definition, { publicRead }: Pick<V
 
 /** Returns all report types: one per resource, those in the definition, and two about the service itself. */
 export function reportKinds({ collections, reports: declared, typedReports, zone }: Definition): ServedReport[] {
-  const reported = collections.filter(({ declaration }) => declaration.access === undefined)
-  const ofTables = reported.map(({ declaration }) => tableReport(reportOf(declaration)))
-  const typed = typedReports.map((one) => typedReport(declaredReport(one, zone)))
+  const ofTables = collections.map(({ declaration }) => restricted(declaration, tableReport(reportOf(declaration))))
+  const typed = typedReports.map((one) => restricted(one.of, typedReport(declaredReport(one, zone))))
   return [...ofTables, ...declared, ...typed, activity, deliveries]
 }
+
+/** Restricts a report to the rows that the access rules of its resource let the requester read, if it has any. */
+const restricted = ({ name, table, access }: Declaration, kind: ServedReport): ServedReport =>
+  access ? { ...kind, restricted: { resource: name, table } } : kind

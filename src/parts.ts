@@ -11,6 +11,7 @@ import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
 import { openResults } from './reports/files/open.ts'
 import { inThread } from './reports/generate/worker-thread.ts'
+import { rowAccess } from './row-access.ts'
 import { pooledRandom } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
 import type { Stores } from './stores.ts'
@@ -52,6 +53,7 @@ export async function openParts(config: Config, definition: Definition, opening:
   const keys = await webhookKeys(db, sealer)
   const sending = webhookSending(config.webhooks, log, now)
   const rules = limitRules(config.rateLimits)
+  const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
   return {
     limits: rules && { rules, monotonic, counters: closeLater(await openLimits(config, now, opening)) },
     counter: closeLater(requestCounter({ db, now, onError })),
@@ -61,6 +63,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     results,
     queue: await openQueue({ db, now, random: Math.random, onError }),
     kinds: reportKinds(definition),
+    ...{ eventAccess, reportAccess },
     produce: inThread({ databaseUrl: db.url, resultsUrl }),
     sender: closeLater(sender({ policy, timeoutMs: sending.callMs, now })),
     ...sending,

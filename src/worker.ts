@@ -3,6 +3,7 @@ import { sweepExpired } from './oauth/provider/adapter.ts'
 import { sweepInvitations } from './oauth/users/invitations.ts'
 import { sweepLoginTries } from './oauth/users/login-throttle.ts'
 import { freeJobs } from './queue/embedded.ts'
+import type { EventAccess } from './queue/events.ts'
 import type { Queue } from './queue/queue.ts'
 import { expireQuotaUses } from './rate-limits/stores/quotas.ts'
 import { expireLimitWindows } from './rate-limits/stores/windows.ts'
@@ -10,7 +11,7 @@ import { expireReports } from './reports/expire.ts'
 import type { ResultStore } from './reports/files/store.ts'
 import { generate } from './reports/generate/generate.ts'
 import type { Produce } from './reports/generate/worker-thread.ts'
-import type { ServedReport } from './reports/report-types.ts'
+import type { ReportAccess, ServedReport } from './reports/report-types.ts'
 import { sweepClock } from './storage/clock.ts'
 import type { Database } from './storage/database.ts'
 import type { Sealer } from './storage/encryption.ts'
@@ -37,6 +38,9 @@ export interface WorkerOptions {
   results: ResultStore
   sealer: Sealer
   kinds: readonly ServedReport[]
+  /** The access rules of the resources, for their events and reports. */
+  eventAccess: EventAccess
+  reportAccess: ReportAccess
   produce: Produce
   pdfFont: string | null
   resultSeconds: number
@@ -70,15 +74,16 @@ export interface WorkerOptions {
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
   const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, monotonic, jitter } = options
-  const { maxWaiting, onCalled, onDropped } = options
-  const reports = { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random, onError }
+  const { maxWaiting, onCalled, onDropped, eventAccess: access, reportAccess } = options
+  const jobs = { db, queue, now, random, onError }
+  const reports = { ...jobs, results, kinds, access: reportAccess, produce, pdfFont, resultSeconds }
   const signing = { db, sealer, keys, version, now, random }
   const recording = { queue, limits: lanes, schedule, jitter }
   const load = { concurrency, leaseMs: callMs + leaseMarginMs }
-  const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, onError, onCalled })
+  const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, access, onError, onCalled })
   queue.work('report.generate', generate(reports))
   const bound = waitingBound({ db, queue, now, random, maxWaiting, onDropped })
-  queue.work('event.fan-out', { together: fanOut({ db, now, random, bound, onAdded: deliveries.wake }) })
+  queue.work('event.fan-out', { together: fanOut({ ...jobs, access, bound, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: enqueueManual({ db, onAdded: deliveries.wake }) })
   queue.work('webhook.settle', settleRest({ db, now }))
   queue.work('webhook.replay', replaySelected({ db, now, onAdded: deliveries.wake }))

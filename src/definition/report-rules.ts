@@ -25,9 +25,7 @@ export function reportErrors(
 }
 
 function resourceErrors({ name, of }: Report, declarations: readonly Declaration[]): string[] {
-  if (!declarations.includes(of)) {
-    return [`service: the report '${name}' reads ${of.path}, which resources must include`]
-  }
-  if (of.access === undefined) return []
-  return [`service: the report '${name}' reads ${of.path}, whose access rules exclude reports: remove one of both`]
+  return declarations.includes(of)
+    ? []
+    : [`service: the report '${name}' reads ${of.path}, which resources must include`]
 }

@@ -92,7 +92,7 @@ export function defineService(options: ServiceOptions, users?: ExtendedUsers): D
     scopes: scopesWith(merged(({ scopes }) => scopes)),
     events: Object.freeze({
       ...reportEvents,
-      ...merged((one) => (one.access ? {} : eventKindsOf(one))),
+      ...merged(eventKindsOf),
       ...webhookEvents,
     }),
     tables: Object.freeze(declarations.map((one) => withTotals(tableOf(one), one, declarations))),

@@ -34,9 +34,32 @@ export interface NewEvent {
   exceptWebhook?: string
   /** Stored once as JSON text; the same bytes are signed and sent on each attempt. */
   body: object
+  /** The facts that access rules compare, if the resource has any; never sent. */
+  facts?: object | undefined
   /** A callback URL from the request that caused the event. */
   callbackUrl: string | null
   createdAt: string
+}
+
+/** The owner of a webhook, with the scopes of the token that registered it. */
+export interface EventReceiver {
+  ownerClient: string
+  ownerSubject: string
+  scopes: string | null
+}
+
+/**
+ * Whether a webhook's owner may now read the row that an event is about; true for events without access rules. Rejects if a
+ * rule fails.
+ */
+export type MayReceive = (receiver: EventReceiver, event: { type: string; facts: string | null }) => Promise<boolean>
+
+/** The access rules of resources, applied to their events. */
+export interface EventAccess {
+  /** True if rules may limit who receives events of this type. */
+  appliesTo: (type: string) => boolean
+  /** Returns the judgement of one batch, which evaluates the rules of a resource once for each receiver. */
+  judge: () => MayReceive
 }
 
 /**
@@ -46,13 +69,16 @@ export interface NewEvent {
 export async function recordEvent(tx: Queryable, queue: Queue, event: NewEvent): Promise<void> {
   await tx
     .insertInto('events')
-    .values({ ...event, body: JSON.stringify(event.body) })
+    .values({ ...event, body: JSON.stringify(event.body), facts: event.facts ? JSON.stringify(event.facts) : null })
     .execute()
   await queue.enqueue(tx, 'event.fan-out', { eventId: event.id })
 }
 
+/** Returns the noun of an event type, such as `report`. */
+export const nounOf = (type: string): string => type.slice(0, type.indexOf('.'))
+
 /** Returns the wildcard for all events with the same noun, such as `report.*`. */
-export const familyOf = (type: string): string => `${type.slice(0, type.indexOf('.'))}.*`
+export const familyOf = (type: string): string => `${nounOf(type)}.*`
 
 /** Returns all `event` values that subscribe to this type. */
 export const patternsOf = (type: string): string[] => [type, familyOf(type), '*']

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type DecimalForm, decimalTextOf, parseDecimal } from '../http/decimal.ts'
+import type { Caller } from '../http/policies/authenticate.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { accountOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
@@ -54,6 +55,16 @@ export interface ReportKind {
 export interface ServedReport extends ReportKind {
   /** Set for reports whose author declares the parameters; such reports have no others. */
   typed?: DeclaredReport
+  /** Set if the access rules of a resource decide which of its rows a requester gets. */
+  restricted?: { resource: string; table: string }
+}
+
+/** The access rules of resources, for the reports on them. */
+export interface ReportAccess {
+  /** The rows that a caller may read. Rejects if a rule fails. */
+  readable: (resource: string, caller: Caller) => Promise<RowTest>
+  /** The requester of a task, with the scopes that remain of those that its token had. */
+  callerNow: (requester: { ownerClient: string; ownerSubject: string; scopes: string | null }) => Promise<Caller>
 }
 
 export type FilterValue = string | number | boolean
@@ -74,6 +85,19 @@ export interface ReportRequester {
   isAdmin: boolean
   /** The rows that a report with declared parameters includes. */
   matching?: RowTest | undefined
+  /** The rows that a restricted report may contain. */
+  readable?: RowTest | undefined
+}
+
+/** A caller as the requester of a report. Rejects if an access rule fails. */
+export async function requesterFor(
+  { restricted }: ServedReport,
+  access: ReportAccess | undefined,
+  caller: Caller,
+): Promise<ReportRequester> {
+  const { clientId, subject, scopes } = caller
+  const readable = restricted ? await access?.readable(restricted.resource, caller) : undefined
+  return { clientId, subject, isAdmin: scopes.has('admin'), readable }
 }
 
 /** Returns a report's columns, in the requested order. */
@@ -141,9 +165,10 @@ function queryOf(kind: ServedReport, query: ReportQuery, viewer: ReportRequester
 }
 
 function conditions(kind: ServedReport, query: ReportQuery, viewer: ReportRequester): RawBuilder<unknown>[] {
-  const { time, owned, typed } = kind
-  if (typed) return [testSql(viewer.matching ?? passesNone, { table: typed.table, bind: reportValue })]
+  const { time, owned, typed, restricted } = kind
   const met: RawBuilder<unknown>[] = []
+  if (restricted) met.push(testSql(viewer.readable ?? passesNone, { table: restricted.table, bind: reportValue }))
+  if (typed) return [...met, testSql(viewer.matching ?? passesNone, { table: typed.table, bind: reportValue })]
   if (owned && !(owned.adminSeesAll && viewer.isAdmin)) {
     met.push(sql`${sql.raw(owned.client)} = ${viewer.clientId}`)
     if (owned.subject) met.push(sql`${sql.raw(owned.subject)} = ${viewer.subject}`)

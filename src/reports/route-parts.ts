@@ -7,7 +7,7 @@ import type { Database } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
 import type { Task } from '../storage/tables/tables.ts'
 import type { ResultStore } from './files/store.ts'
-import type { ServedReport } from './report-types.ts'
+import type { ReportAccess, ServedReport } from './report-types.ts'
 import type { TaskParams } from './schemas.ts'
 import type { SlotLimiter } from './slots.ts'
 import { findTask, type TaskStore } from './tasks.ts'
@@ -19,6 +19,8 @@ export interface ReportsOptions {
   queue: Queue
   results: ResultStore
   kinds: readonly ServedReport[]
+  /** The access rules of resources; without them, nobody gets rows of restricted reports. */
+  access?: ReportAccess
   now: () => number
   random: RandomBytes
   /** How long a task is retained after it ends, in seconds. */
@@ -42,9 +44,16 @@ export const about = <T extends Schemas>(operationId: string, summary: string, s
 })
 
 /** Returns the task identified by the path. Throws RESOURCE_NOT_FOUND unless the caller may see it. */
-export async function ownTask(store: TaskStore, request: FastifyRequest): Promise<Task> {
+export async function ownTask(
+  store: TaskStore & Pick<ReportsOptions, 'kinds'>,
+  request: FastifyRequest,
+): Promise<Task> {
   const { taskId } = request.params as Static<typeof TaskParams>
   const task = await findTask(store, taskId, callerOf(request))
-  if (!task) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such task')
+  if (!task || isOutdated(store, task)) throw new Problem('RESOURCE_NOT_FOUND', 'There is no such task')
   return task
 }
+
+/** True if access rules apply to the report that did not when it was requested: its result may have rows that they hide. */
+const isOutdated = ({ kinds }: Pick<ReportsOptions, 'kinds'>, { reportType, scopes }: Task): boolean =>
+  scopes === null && kinds.some(({ name, restricted }) => name === reportType && restricted !== undefined)

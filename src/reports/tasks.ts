@@ -19,6 +19,8 @@ export interface NewTask {
   webhookUrl: string | null
   versionPrefix: string
   retryOf?: string
+  /** The requester's scopes, if access rules apply to the report. */
+  scopes?: string
 }
 
 /** Adds a pending task and its job in the caller's transaction. Throws the same errors as `nextPosition`. */
@@ -53,7 +55,7 @@ export const lastEndOver = ({ now, taskSeconds }: Omit<TaskStore, 'db'>): string
 
 const idForm = /^tsk_[A-Za-z0-9_-]{22}$/
 
-/** Returns the task if the caller owns it or has the scope `admin`; otherwise undefined. */
+/** Returns the task if the caller owns it, or has the scope `admin` and no access rules apply; otherwise undefined. */
 export async function findTask(store: TaskStore, id: string, caller: Caller): Promise<Task | undefined> {
   if (!idForm.test(id)) return undefined
   const task = await readTask(store, id)
@@ -67,8 +69,8 @@ export async function readTask(store: TaskStore, id: string): Promise<Task | und
   return isOver ? undefined : task
 }
 
-const maySee = ({ ownerClient, ownerSubject }: Task, { clientId, subject, scopes }: Caller): boolean =>
-  scopes.has('admin') || (ownerClient === clientId && ownerSubject === subject)
+const maySee = ({ ownerClient, ownerSubject, scopes }: Task, { clientId, subject, ...caller }: Caller): boolean =>
+  (scopes === null && caller.scopes.has('admin')) || (ownerClient === clientId && ownerSubject === subject)
 
 /** Returns the states of the tasks with these ids, omitting tasks that do not exist. */
 export const taskStates = (db: Database) => async (ids: string[]) => {

@@ -7,7 +7,7 @@ import { newId } from '../storage/ids.ts'
 import { readDeclared } from './declared-report.ts'
 import { formats } from './formats/formats.ts'
 import { checkParameters } from './parameters.ts'
-import { countUpTo, matchingRows, type ReportQuery, type ReportRequester, type ServedReport } from './report-types.ts'
+import { countUpTo, matchingRows, type ReportQuery, requesterFor, type ServedReport } from './report-types.ts'
 import type { ReportsOptions } from './route-parts.ts'
 import { type ReportRequest, reportRequest } from './schemas.ts'
 import type { NewTask } from './tasks.ts'
@@ -31,12 +31,12 @@ export async function validateReportRequest(
   const { owner, versionPrefix, retryOf } = context
   const { kind, query } = understood(options, body)
   if (kind.scope && !owner.scopes.has(kind.scope)) throw lacksScope(kind.scope)
-  const matching = matchingRows(kind, query, options.now)
-  await refuseTooManyRows(options, kind, query, format, { ...requesterOf(owner), matching })
+  await refuseTooManyRows(options, kind, query, format, owner)
   if (webhookUrl !== null) await refuseBlocked(options, webhookUrl)
   const parameters = Object.keys(query).length > 0 ? { parameters: query } : {}
   const id = newId('tsk', options.random)
-  return { id, reportType, format, webhookUrl, versionPrefix, ...parameters, ...(retryOf && { retryOf }) }
+  const scopes = kind.restricted && { scopes: [...owner.scopes].join(' ') }
+  return { id, reportType, format, webhookUrl, versionPrefix, ...parameters, ...(retryOf && { retryOf }), ...scopes }
 }
 
 function understood(options: ReportsOptions, body: ReportRequest) {
@@ -90,19 +90,17 @@ export const requestValidator =
 const unlessOneOf = (field: string, value: string, allowed: string[]): FieldError[] =>
   allowed.includes(value) ? [] : [{ field, message: `must be one of: ${allowed.join(', ')}` }]
 
-const requesterOf = ({ clientId, subject, scopes }: Caller): ReportRequester => ({
-  ...{ clientId, subject, isAdmin: scopes.has('admin') },
-})
-
 async function refuseTooManyRows(
-  { db }: ReportsOptions,
+  { db, access, now }: ReportsOptions,
   kind: ServedReport,
   query: ReportQuery,
   format: string,
-  requester: ReportRequester,
+  owner: Caller,
 ): Promise<void> {
+  const matching = matchingRows(kind, query, now)
   const maxRows = formats.get(format)?.maxRows
   if (maxRows === undefined) return
+  const requester = { ...(await requesterFor(kind, access, owner)), matching }
   const rows = await countUpTo(db, kind, query, requester, maxRows + 1)
   if (rows <= maxRows) return
   const message = `has at most ${maxRows.toLocaleString('en')} rows, and this report has more: narrow it, or choose another format`

@@ -2,6 +2,7 @@ import { exampleOf } from '../openapi/examples.ts'
 import { plain, type Schema, wholeOf } from '../openapi/schemas.ts'
 import { type EventKind, isSubscribed, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
+import type { Queryable } from '../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { presenter } from './computed/present.ts'
@@ -25,16 +26,24 @@ interface EventDeps {
 /** The scope required to receive a resource's events, which is that for reading it; `any` if reading is public. */
 export const audienceOf = ({ readScope }: Pick<Declaration, 'readScope'>): string => readScope ?? 'any'
 
-/** Returns the function that publishes the events of one resource. */
-export function eventPublisher({ queue, random, zone }: EventDeps, declaration: Declaration): Announce {
+/** Returns what access rules compare of a row. */
+export type FactsOf = (tx: Queryable, row: Readonly<Record<string, unknown>>) => Promise<Record<string, unknown>>
+
+/** Returns the function that publishes the events of one resource; those with access rules keep the facts of the row. */
+export function eventPublisher(
+  { queue, random, zone }: EventDeps,
+  declaration: Declaration,
+  factsOf: FactsOf = async (_, row) => ({ ...row }),
+): Announce {
   const audience = audienceOf(declaration)
   const presented = (row: Row, now: string) =>
     presenter(declaration, { zone, now: () => Date.parse(now) })?.present(row) ?? row
-  return (tx, change, row, { clientId, subject }, now) =>
+  return async (tx, change, row, { clientId, subject }, now) =>
     recordEvent(tx, queue, {
       ...{ id: newOrderedId('msg', random, now), type: `${declaration.noun}.${change}`, audience, createdAt: now },
       ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null },
       body: change === 'deleted' ? { id: row.id } : publicFields(presented(row as Row, now), declaration),
+      facts: declaration.access && (await factsOf(tx, { ...row })),
     })
 }
 
@@ -56,7 +65,8 @@ const idSchema = { type: 'object', properties: { id: { type: 'integer' } }, requ
 /** The events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
 export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
   const { noun, concealed } = declaration
-  const names = ['id', ...Object.keys(declaration.shownBody.properties), 'createdAt', 'updatedAt']
+  const own = ['id', ...Object.keys(declaration.shownBody.properties), 'createdAt', 'updatedAt']
+  const names = declaration.access ? [...own, 'createdBy'] : own
   const visible = [...names.filter((name) => !concealed.includes(name)), ...(declaration.links ? ['_links'] : [])]
   const { examples, ...schema } = wholeOf(plain(representation(declaration, visible)) as Schema)
   const [example = exampleOf(schema) ?? { id: 1 }] = (examples ?? []) as object[]

@@ -68,7 +68,7 @@ export function defineResource<
     ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, tuples, links },
     ...{ writeOnly, immutable, concealed, rules, set, defaults, claims: context.claims ?? noClaims },
     ...((listed ?? concealed.length > 0) && {
-      listed: listed ?? visibleFields(Object.keys(shown.shownBody.properties), concealed),
+      listed: listed ?? visibleFields(Object.keys(shown.shownBody.properties), concealed, options.access),
     }),
     ...(hides && { hides }),
     ...(context.writers && { writers: context.writers }),
@@ -128,11 +128,10 @@ function sortsOf({ filters = [], sorts = [] }: ResourceOptions, shown: TObject):
 }
 
 /** List items never contain fields hidden from some callers, because lists do not check who is calling. */
-const visibleFields = (fields: string[], concealed: readonly string[]): string[] => [
+const visibleFields = (fields: string[], concealed: readonly string[], access: unknown): string[] => [
   'id',
   ...fields.filter((field) => !concealed.includes(field)),
-  'createdAt',
-  'updatedAt',
+  ...['createdAt', 'updatedAt', ...(access ? ['createdBy'] : [])],
 ]
 
 function scopesOf(name: string, publicRead: boolean, more: Readonly<Record<string, string>> = {}) {

@@ -124,7 +124,7 @@ export function listItemSerializer({
 
 /** The report of a resource: the columns of its table, sums and counts included, except those that are concealed. */
 export function reportOf(declaration: Declaration) {
-  const { name, table, shownBody, shownKinds, computed, concealed, readScope } = declaration
+  const { name, table, shownBody, shownKinds, computed, concealed, readScope, access } = declaration
   const { filters, ranges, folded, sorts } = declaration
   const visible = Object.entries(shownKinds).filter(
     ([field]) => !concealed.includes(field) && !Object.hasOwn(computed.whens, field),
@@ -133,9 +133,10 @@ export function reportOf(declaration: Declaration) {
     const decimal = decimalFormOf(shownBody.properties[field] as TSchema)
     return { name: field, type: columnTypes[kind].cell, ...(decimal && { decimal }) }
   })
+  const creator = { name: 'createdBy', type: 'string' as const }
   const instants = ['createdAt', 'updatedAt'].map((field) => ({ name: field, type: 'instant' as const }))
   return {
     ...{ name, table, scope: readScope, filters, ranges, folded, sorts },
-    columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants],
+    columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants, ...(access ? [creator] : [])],
   }
 }

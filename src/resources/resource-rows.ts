@@ -14,7 +14,9 @@ export function resourceRows(db: Database, declaration: Declaration): Rows {
   const read = ['id', 'revision', ...(declaration.listed ?? []), ...sorts, ...references.map(({ field }) => field)]
   return rowsOf(db, {
     ...{ table, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
-    ...(!access && { subscribed: hasSubscriber(declaration) }),
+    subscribed: hasSubscriber(declaration),
+    // The rules judge a deleted row as it was.
+    returnsDeleted: access !== undefined,
     listed: isPartial ? [...new Set(read)] : undefined,
     codecs: codecsOf(declaration),
   })

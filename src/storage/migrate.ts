@@ -23,6 +23,7 @@ import { access } from './migrations/0019-access.ts'
 import { reportExpiry } from './migrations/0020-report-expiry.ts'
 import { counters } from './migrations/0021-counters.ts'
 import { clientLabels } from './migrations/0022-client-labels.ts'
+import { eventsOfRows } from './migrations/0023-events-of-rows.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
 import { reconcile } from './resource-tables/resource-tables.ts'
 
@@ -52,6 +53,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0020-report-expiry', reportExpiry],
   ['0021-counters', counters],
   ['0022-client-labels', clientLabels],
+  ['0023-events-of-rows', eventsOfRows],
 ]
 
 /** Thrown to roll back the transaction of a dry run. */

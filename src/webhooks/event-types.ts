@@ -1,5 +1,5 @@
 import type { EventKind } from '../queue/events.ts'
-import { familyOf } from '../queue/events.ts'
+import { familyOf, patternsOf } from '../queue/events.ts'
 
 /** All of a service's event types, by name. */
 export type EventKinds = Readonly<Record<string, EventKind>>
@@ -86,12 +86,16 @@ export const eventPatterns = (kinds: EventKinds): string[] => [
   '*',
 ]
 
+/** Returns the event types that a pattern selects. */
+export const typesOf = (kinds: EventKinds, pattern: string): string[] =>
+  Object.keys(kinds).filter((name) => patternsOf(name).includes(pattern))
+
 /**
  * Returns the scopes required to subscribe to a pattern. `*` requires none, because it delivers only events that the
  * webhook's owner may read.
  */
 export function scopesOfPattern(kinds: EventKinds, pattern: string): string[] {
-  const matching = Object.entries(kinds).filter(([name]) => name === pattern || familyOf(name) === pattern)
-  const audiences = matching.flatMap(([, { audience }]) => (audience === null || audience === 'any' ? [] : [audience]))
+  const matching = pattern === '*' ? [] : typesOf(kinds, pattern).map((name) => kinds[name] as EventKind)
+  const audiences = matching.flatMap(({ audience }) => (audience === null || audience === 'any' ? [] : [audience]))
   return [...new Set(audiences)]
 }

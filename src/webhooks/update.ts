@@ -3,15 +3,20 @@ import { applyMergePatch } from '../http/merge-patch.ts'
 import type { Caller } from '../http/policies/authenticate.ts'
 import type { Precondition } from '../http/policies/conditional.ts'
 import { Problem } from '../http/problems/problem.ts'
+import type { EventAccess } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Queryable } from '../storage/database.ts'
 import { nextRevision } from '../storage/rows/revision.ts'
 import type { Webhook } from '../storage/tables/tables.ts'
 import { settle } from './deliveries/settle.ts'
+import { typesOf } from './event-types.ts'
 import { resetEndpointQueues } from './queue/endpoint-queue.ts'
 import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from './registrations.ts'
 import { checkHeaders, checkReadAccess, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
 import { headersAad } from './secrets.ts'
+
+/** The event types, and who may receive those of resources with access rules. */
+type Receiving = Pick<Rules, 'events'> & { access: EventAccess }
 
 /** Initial health of a webhook that was enabled again or has a new address. */
 const resetHealth = { statusReason: null, failingSince: null, failingTold: null }
@@ -22,7 +27,7 @@ const resetHealth = { statusReason: null, failingSince: null, failingTold: null 
  * token may not read.
  */
 export function change(
-  options: Store & Pick<Rules, 'events'> & { queue: Queue },
+  options: Store & Receiving & { queue: Queue },
   caller: Caller,
   id: string,
   patch: RegistrationPatch,
@@ -53,7 +58,7 @@ const isFresh = (before: Webhook, after: Webhook): boolean =>
 
 /** Returns the columns that a patch changes. */
 function valuesOf(
-  { sealer, events }: Store & Pick<Rules, 'events'>,
+  { sealer, events, access }: Store & Receiving,
   before: Webhook,
   patch: RegistrationPatch,
   caller: Caller,
@@ -71,17 +76,21 @@ function valuesOf(
   }
   if (isFresh(before, { ...before, ...values })) Object.assign(values, resetHealth)
   if (!isOther && (event === undefined || event === before.event)) return values
-  return { ...values, scopes: scopesAfter(before, event ?? before.event, caller, events) }
+  return { ...values, scopes: scopesAfter(before, event ?? before.event, caller, { events, access }) }
 }
 
 /**
  * Returns a webhook's scopes after its event or address changed: those of the token that made the change, as for a new
- * registration. An administrator cannot add scopes to another owner's webhook.
+ * registration. An administrator cannot add scopes to another owner's webhook, nor redirect what only the owner may read.
  */
-function scopesAfter(before: Webhook, event: string, caller: Caller, events: Rules['events']): string {
+function scopesAfter(before: Webhook, event: string, caller: Caller, { events, access }: Receiving): string {
   const { ownerClient, ownerSubject } = ownerOf(caller)
   checkReadAccess(event, caller, events)
   if (ownerClient === before.ownerClient && ownerSubject === before.ownerSubject) return [...caller.scopes].join(' ')
+  if (typesOf(events, event).some(access.appliesTo)) {
+    const reason = 'this webhook receives events of resources with access rules'
+    throw new Problem('PERMISSION_DENIED', `Only the owner can change the event or the address: ${reason}`)
+  }
   const remaining = new Set((before.scopes ?? '').split(' ').filter((scope) => caller.scopes.has(scope)))
   if (missingScope(event, remaining, events) !== undefined) {
     throw new Problem('PERMISSION_DENIED', 'The owner of this webhook does not have the scope that the event requires')

@@ -1,4 +1,5 @@
 import type { AddressPolicy, LookupAll } from '../http/ssrf-guard.ts'
+import type { EventAccess } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { EventKinds } from './event-types.ts'
 import type { Store } from './registrations.ts'
@@ -8,6 +9,8 @@ export interface WebhooksOptions extends Store {
   queue: Queue
   /** The event types that webhooks can subscribe to. */
   events: EventKinds
+  /** Who may receive the events of resources with access rules. */
+  access: EventAccess
   /** Which addresses may be registered. */
   policy: AddressPolicy
   lookup?: LookupAll

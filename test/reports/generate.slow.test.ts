@@ -147,7 +147,7 @@ forEachEngine((engine) => {
           ...{ attempts: 1, rowCount: products, sizeBytes: file.length, sha256, resultKey: `${id}-1` },
           ...{ errorCode: null, errorMessage: null, versionPrefix: '/v1', createdAt: iso(start) },
           ...{ revision: 3, sharesSecond: 1 },
-          ...{ retryOf: null, asAdmin: 0, turn: task.turn },
+          ...{ retryOf: null, asAdmin: 0, scopes: null, turn: task.turn },
           ...{
             updatedAt: iso(clock),
             startedAt: iso(clock),
@@ -163,7 +163,13 @@ forEachEngine((engine) => {
         {
           ...{ id: 'msg_', type: 'report.completed', ownerClient: 'cli_a', ownerSubject: 'cli_a' },
           body: `{"taskId":"${id}","status":"completed","resultUrl":"/v1/api/reports/${id}/download"}`,
-          ...{ callbackUrl: 'https://example.test/hook', audience: null, exceptWebhook: null, createdAt: iso(clock) },
+          ...{
+            callbackUrl: 'https://example.test/hook',
+            audience: null,
+            exceptWebhook: null,
+            facts: null,
+            createdAt: iso(clock),
+          },
         },
       )
       assert.equal(job.finished, 1)

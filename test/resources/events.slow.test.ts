@@ -10,6 +10,7 @@ import { sealer } from '../../src/storage/encryption.ts'
 import { fanOut } from '../../src/webhooks/dispatch/fan-out.ts'
 import { type TestApp, testApp, token } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { noRules } from '../support/webhooks.ts'
 
 const seal = sealer(Buffer.alloc(32, 1), randomBytes)
 const all = 'webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -59,7 +60,9 @@ forEachEngine((engine) => {
 
     /** Fans out every event, as the worker does, and returns the deliveries. */
     const told = async (): Promise<{ webhookId: string | null; body: string }[]> => {
-      const work = fanOut({ db, now: Date.now, random: randomBytes })
+      const onError = () => assert.fail()
+      const options = { db, now: Date.now, random: randomBytes, access: noRules, queue: { enqueue: onError }, onError }
+      const work = fanOut(options)
       const payloads = (await events()).map(({ id }) => ({ eventId: id }))
       await work({ payloads, signal: new AbortController().signal, finish: async () => {} })
       return db.read.selectFrom('deliveries').select(['webhookId', 'body']).orderBy('id').execute()

@@ -9,13 +9,16 @@ import { join } from 'node:path'
 import { after, before } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { builtIn } from '../../src/catalog/service.ts'
+import type { Definition } from '../../src/definition/service.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import type { Queue } from '../../src/queue/queue.ts'
 import { folderResults } from '../../src/reports/files/folder.ts'
 import { inThread } from '../../src/reports/generate/worker-thread.ts'
+import { rowAccess } from '../../src/row-access.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
+import { migrate } from '../../src/storage/migrate.ts'
 import { sender } from '../../src/webhooks/dispatch/http-client.ts'
 import { defaultEndpointLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
@@ -56,13 +59,18 @@ export interface Hooks extends TestApp {
 }
 
 /** Builds the app with a background worker that makes real calls; both are ready before the suite's first test. */
-export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [0, 0.01]): Hooks {
+export function hooksOn(
+  engine: EngineUnderTest,
+  schedule: readonly number[] = [0, 0.01],
+  definition: Definition = builtIn,
+): Hooks {
   const service = { ahead: { ms: 0 } } as Hooks
   const closers: (() => unknown)[] = []
   const faults: unknown[] = []
   service.receiver = () => receiver((close) => closers.push(close))
   before(async () => {
     const db = await engine.database()
+    await migrate(db, { tables: definition.tables })
     const seal = sealer(Buffer.alloc(32, 1), randomBytes)
     const now = () => Date.now() + service.ahead.ms
     const onError = (error: unknown) => faults.push(error)
@@ -79,10 +87,11 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
         sender: made,
         lanes: defaultEndpointLimits,
         callMs: 2_000,
-        kinds: reportKinds(builtIn),
+        kinds: reportKinds(definition),
+        ...rowAccess(definition, { db, now }),
         pdfFont: null,
-        resultSeconds: 1,
-        taskSeconds: 1,
+        resultSeconds: 60,
+        taskSeconds: 60,
         version: '1.2.3',
         maxWaiting: 100_000,
         onCalled: () => {},
@@ -90,7 +99,7 @@ export function hooksOn(engine: EngineUnderTest, schedule: readonly number[] = [
       },
       ...{ webhookKeys: await webhookKeys(db, seal), random: randomBytes, jitter: () => 0.5 },
     })
-    const app = await testApp(db, { queue, now, sealer: seal })
+    const app = await testApp(db, { definition, queue, results, now, sealer: seal })
     Object.assign(service, app, { db, queue })
     // Receivers are closed last, because a call may be in flight.
     closers.unshift(

@@ -18,7 +18,7 @@ import { webhookKeys } from '../../src/webhooks/secrets.ts'
 import { blackHole, type Hostile, healthyReceiver, hostileReceivers } from './hostile.ts'
 import { sequence } from './kill.ts'
 import { eventually } from './service.ts'
-import { newOwner, seal, steps } from './webhooks.ts'
+import { newOwner, noRules, seal, steps } from './webhooks.ts'
 
 /** The size and the seed of a run. */
 export interface FaultRun {
@@ -73,9 +73,10 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
   const keys = await webhookKeys(db, seal)
   const dispatch = startDispatch({
     ...{ db, queue, sender: made, sealer: seal, keys, version: 'faults', now, random: randomBytes, jitter: chance },
-    ...{ schedule, limits: defaultEndpointLimits, concurrency: 128, leaseMs: 20_000, onError },
+    ...{ schedule, limits: defaultEndpointLimits, concurrency: 128, leaseMs: 20_000, access: noRules, onError },
   })
-  queue.work('event.fan-out', { together: fanOut({ db, now, random: randomBytes, onAdded: dispatch.wake }) })
+  const fan = fanOut({ db, now, random: randomBytes, queue, access: noRules, onError, onAdded: dispatch.wake })
+  queue.work('event.fan-out', { together: fan })
 
   try {
     const the = steps(db, queue)

@@ -7,7 +7,7 @@ import { after, afterEach, before, type TestContext } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { theService } from '../../src/audit/chain.ts'
 import { builtIn } from '../../src/catalog/service.ts'
-import { recordEvent } from '../../src/queue/events.ts'
+import { type EventAccess, recordEvent } from '../../src/queue/events.ts'
 import type { Batch, Queue } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
@@ -28,6 +28,9 @@ import type { EngineUnderTest } from './engines.ts'
 export const seal = sealer(Buffer.alloc(32, 1), randomBytes)
 export const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
 export const eventBody = { taskId: 'tsk_1', status: 'completed', resultUrl: '/api/reports/tsk_1/download' }
+
+/** No resource has access rules. */
+export const noRules: EventAccess = { appliesTo: () => false, judge: () => async () => true }
 
 export interface Call {
   headers: IncomingHttpHeaders
@@ -97,7 +100,7 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
       return shown
     },
     change: (owner: Owner, id: string, patch: RegistrationPatch) =>
-      change({ ...store, events: builtIn.events }, callerOf(owner), id, patch, {}, theService),
+      change({ ...store, events: builtIn.events, access: noRules }, callerOf(owner), id, patch, {}, theService),
     unsubscribe: (owner: Owner, id: string) => remove(store, callerOf(owner), id, {}, theService),
     webhook: (id: string) => db.read.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow(),
     attempts: (deliveryId: string) =>
@@ -168,6 +171,7 @@ export function dispatching(
   after(() => known.close())
   const running: Dispatch[] = []
   const errors: unknown[] = []
+  const onError = (error: unknown) => errors.push(error)
   const now = () => clock.now
   const enqueued: { queue: string; payload: object }[] = []
   const queue: Queue = {
@@ -184,7 +188,7 @@ export function dispatching(
     assert.deepEqual(errors.splice(0), [])
   })
   const fan = (jobs: Batch, more: Partial<FanOutOptions> = {}) =>
-    fanOut({ db: db(), now, random: randomBytes, ...more })(jobs)
+    fanOut({ db: db(), now, random: randomBytes, queue, access: noRules, onError, ...more })(jobs)
   const start = async (post: Sender['post'], options: Partial<DispatchOptions> = {}): Promise<Dispatch> => {
     const dispatch = startDispatch({
       ...{ db: db(), queue, sender: { post }, sealer: seal, keys: await webhookKeys(db(), seal), version: '1', now },
@@ -195,7 +199,7 @@ export function dispatching(
         limits: defaultEndpointLimits,
         concurrency: 100,
       },
-      ...{ leaseMs: 30_000, onError: (error: unknown) => errors.push(error), ...options },
+      ...{ leaseMs: 30_000, access: noRules, onError, ...options },
     })
     running.push(dispatch)
     return dispatch

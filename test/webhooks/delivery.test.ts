@@ -13,7 +13,7 @@ import { defaultEndpointLimits } from '../../src/webhooks/queue/endpoint-queue.t
 import { webhookKeySet } from '../../src/webhooks/secret-routes.ts'
 import { accountSecret, type WebhookKeys, webhookKeys } from '../../src/webhooks/secrets.ts'
 import { forEachEngine } from '../support/engines.ts'
-import { eventBody, isSigned, newOwner, ok, policy, receiver, seal, steps } from '../support/webhooks.ts'
+import { eventBody, isSigned, newOwner, noRules, ok, policy, receiver, seal, steps } from '../support/webhooks.ts'
 
 forEachEngine((engine) => {
   describe('webhook dispatch', { concurrency: true, timeout: 20_000 }, () => {
@@ -42,9 +42,10 @@ forEachEngine((engine) => {
           leaseMs: 20_000,
           schedule: [0, 0.01, 0.01],
           version: '1.2.3',
+          access: noRules,
         },
       })
-      const fan = fanOut({ db, now, random: randomBytes, onAdded: dispatch.wake })
+      const fan = fanOut({ db, now, random: randomBytes, queue, access: noRules, onError, onAdded: dispatch.wake })
       queue.work('event.fan-out', { together: fan })
     })
     after(async () => {

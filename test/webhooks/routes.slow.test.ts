@@ -14,6 +14,7 @@ import { webhookKeySet } from '../../src/webhooks/secret-routes.ts'
 import { accountSecret, webhookKeys } from '../../src/webhooks/secrets.ts'
 import type { WebhooksOptions } from '../../src/webhooks/webhooks-options.ts'
 import { forEachEngine } from '../support/engines.ts'
+import { noRules } from '../support/webhooks.ts'
 
 const start = Date.parse('2026-03-01T12:00:00.000Z')
 const seal = sealer(Buffer.alloc(32, 1), randomBytes)
@@ -55,6 +56,7 @@ forEachEngine((engine) => {
       const lookup = async () => [{ address: '93.184.215.14' }]
       const given = {
         events: reportEvents,
+        access: noRules,
         db,
         // These tests call no webhooks.
         queue: { enqueue: async () => {}, work: () => {}, stop: async () => {} },

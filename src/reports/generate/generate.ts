@@ -1,3 +1,4 @@
+import { lacksScope } from '../../http/policies/authorize.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
 import { iso } from '../../storage/ids.ts'
@@ -6,7 +7,16 @@ import type { Task } from '../../storage/tables/tables.ts'
 import type { ResultStore } from '../files/store.ts'
 import { formats } from '../formats/formats.ts'
 import { checkParameters } from '../parameters.ts'
-import { columnsOf, matchingRows, type ReportQuery, readOf, type ServedReport } from '../report-types.ts'
+import {
+  columnsOf,
+  matchingRows,
+  type ReportAccess,
+  type ReportQuery,
+  type ReportRequester,
+  readOf,
+  requesterFor,
+  type ServedReport,
+} from '../report-types.ts'
 import { begin, finish, isCurrent, maxAttempts, progressOf, requeue, type Transitions } from '../task-states.ts'
 import { queryOf } from '../tasks.ts'
 import type { RenderJob } from './render.ts'
@@ -15,6 +25,8 @@ import type { Produce } from './worker-thread.ts'
 export interface GenerateOptions extends Transitions {
   results: ResultStore
   kinds: readonly ServedReport[]
+  /** The access rules of resources; without them, restricted reports have no rows. */
+  access?: ReportAccess
   produce: Produce
   /** How long a result is retained after it is generated, in seconds. */
   resultSeconds: number
@@ -62,7 +74,7 @@ function endsTask(error: unknown, { attempts }: Task): boolean {
 async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<void> {
   const { results, now, resultSeconds } = options
   const resultKey = keyOf(task.id, job.attempt)
-  const result = await supervised(options, job, task, orderOf(options, task, resultKey)).catch(async (error) => {
+  const result = await supervised(options, job, task, await orderOf(options, task, resultKey)).catch(async (error) => {
     await abandon(options, task.id, resultKey)
     throw error
   })
@@ -79,8 +91,9 @@ async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<
 /** Returns the result's key. A job's claims are numbered, so two workers never write the same result. */
 const keyOf = (taskId: string, claim: number) => `${taskId}-${claim}`
 
-function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task, resultKey: string): RenderJob {
-  const { reportType, format, ownerClient: clientId, ownerSubject: subject, asAdmin } = task
+async function orderOf(options: GenerateOptions, task: Task, resultKey: string): Promise<RenderJob> {
+  const { db, kinds, now, pdfFont = null } = options
+  const { reportType, format } = task
   const kind = kinds.find(({ name }) => name === reportType)
   if (!kind || !formats.has(format)) {
     throw new Problem('INTERNAL_ERROR', 'The report type or format is no longer offered')
@@ -90,7 +103,7 @@ function orderOf({ db, kinds, now, pdfFont = null }: GenerateOptions, task: Task
   return {
     ...{ resultKey, format, title: kind.title ?? kind.name, pdfFont, madeAt: iso(now()) },
     columns: columnsOf(kind, query).map(({ name, type }) => ({ name, type })),
-    read: readOf(db, kind, query, { clientId, subject, isAdmin: asAdmin === 1, matching }),
+    read: readOf(db, kind, query, { ...(await requesterOf(options, kind, task)), matching }),
   }
 }
 
@@ -106,6 +119,15 @@ function matchingNow(kind: ServedReport, requested: ReportQuery, now: () => numb
   } catch (error) {
     throw new Problem('INTERNAL_ERROR', `The condition of the report ${kind.name} failed`, { cause: error })
   }
+}
+
+/** The requester of a task; for a restricted report, with the claims and the scopes that it has now. */
+async function requesterOf({ access }: GenerateOptions, kind: ServedReport, task: Task): Promise<ReportRequester> {
+  const { ownerClient: clientId, ownerSubject: subject, asAdmin } = task
+  if (!kind.restricted || !access) return { clientId, subject, isAdmin: asAdmin === 1 }
+  const caller = await access.callerNow(task)
+  if (kind.scope !== null && !caller.scopes.has(kind.scope)) throw lacksScope(kind.scope)
+  return requesterFor(kind, access, caller)
 }
 
 /** Generates the report within the time limit; aborts if the task is cancelled, deleted or taken over. */

@@ -15,7 +15,7 @@ interface Step {
 
 /**
  * Returns the function that adds to a row, under the names of its relations, the rows that access rules can look at, as they
- * are in the transaction: `null` where there is none. `rowPasses` judges the result. `all` are the collections of the
+ * are in the transaction, or as members that it has already if they are gone: `null` where there is none. `rowPasses` judges the result. `all` are the collections of the
  * service.
  */
 export function rowFacts(declaration: Declaration, all: readonly Declaration[]) {
@@ -41,7 +41,7 @@ async function withRelated(tx: Queryable, row: Readonly<Facts>, steps: readonly 
   const facts = { ...row }
   for (const { name, field, read, below } of steps) {
     const id = (row[field] ?? null) as number | null
-    const related = id === null ? undefined : await read(tx, id)
+    const related = id === null ? undefined : ((await read(tx, id)) ?? (row[name] as Facts | undefined))
     facts[name] = related === undefined ? null : await withRelated(tx, related, below)
   }
   return facts

@@ -2,7 +2,7 @@ import type { Caller } from '../../http/policies/authenticate.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { RowTest } from '../../storage/rows/row-test.ts'
-import type { Row } from '../../storage/rows/rows.ts'
+import type { Deleted, Row } from '../../storage/rows/rows.ts'
 import type { Reach } from '../access/rules.ts'
 
 /** What happens to a row when the row that it refers to is deleted: see `Ref`. */
@@ -58,7 +58,7 @@ export type Remove = (
   id: number,
   precondition: RowPrecondition,
   deletion: Deletion,
-) => Promise<{ subscribed: boolean } | undefined>
+) => Promise<Deleted | undefined>
 
 /** What the rows of collections must pass so that the caller can read them, by path; all rows of other collections. */
 export type ReadableRows = ReadonlyMap<string, RowTest>

@@ -1,3 +1,4 @@
+import { rowFacts } from '../access/row-facts.ts'
 import { eventPublisher } from '../change-events.ts'
 import { totalsUpdater } from '../computed/totals.ts'
 import { lockCheck } from '../constraints/locked.ts'
@@ -17,7 +18,7 @@ export function removable(
   const of = (one: Declaration): Removable => ({
     declaration: one,
     rows: resourceRows(options.db, one),
-    announce: eventPublisher(options, one),
+    announce: eventPublisher(options, one, rowFacts(one, all)),
     children: childrenOf(one, all),
     lock: lockCheck(one, options),
     totals: totalsUpdater(one, all, options),

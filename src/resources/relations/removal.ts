@@ -1,5 +1,6 @@
 import type { Database } from '../../storage/database.ts'
 import { lockedRow } from '../../storage/rows/related-rows.ts'
+import type { Deleted } from '../../storage/rows/rows.ts'
 import type { Declaration } from '../declaration.ts'
 import {
   findDoomed,
@@ -64,18 +65,27 @@ async function release(
 
 /** Deletes the rows, children first; one statement per collection, because its rows may refer to each other. */
 async function removeDoomed({ tx, all, own, id, doomed }: Removal, { caller, now }: Deletion) {
-  let result = { subscribed: false }
+  let result: Deleted | undefined
   for (const side of [...all.values()].toReversed()) {
     const ids = doomed.get(side) ?? []
     if (ids.length === 0) continue
-    const removed = await side.rows.removeAll(tx, ids)
-    const subscribed = new Set(removed.filter((row) => row.subscribed).map((row) => row.id))
-    if (side === own) result = { subscribed: subscribed.has(id) }
+    const removed = new Map((await side.rows.removeAll(tx, ids)).map((one) => [one.row.id, one]))
     // Those found last are the farthest from the row.
     for (const child of ids.toReversed()) {
-      const isOwn = side === own && child === id
-      if (!isOwn && subscribed.has(child)) await side.announce(tx, 'deleted', { id: child }, caller, now)
+      const deleted = removed.get(child)
+      if (side === own && child === id) result = deleted
+      else if (deleted?.subscribed)
+        await side.announce(tx, 'deleted', withParents(side, deleted.row, removed), caller, now)
     }
   }
   return result
+}
+
+/** A deleted row with those of its own collection that it referred to and that were deleted with it, which rules can name. */
+function withParents({ declaration }: Removable, row: Deleted['row'], removed: ReadonlyMap<number, Deleted>) {
+  const { path, references } = declaration
+  const parents = references
+    .filter((reference) => reference.path === path)
+    .map(({ name, field }) => [name, removed.get((row as Record<string, unknown>)[field] as number)?.row])
+  return { ...row, ...Object.fromEntries(parents) }
 }

@@ -139,7 +139,7 @@ export async function removeRow(served: Served, request: RowRequest): Promise<vo
   const removed = await served.db.write(async (tx) => {
     const removal = { id, values: null, caller }
     const deleted = await guarded(served, tx, removal, () => served.remove(tx, id, precondition, deletion))
-    if (deleted?.subscribed) await served.announce(tx, 'deleted', { id }, caller, now)
+    if (deleted?.subscribed) await served.announce(tx, 'deleted', deleted.row, caller, now)
     return deleted !== undefined
   })
   if (!removed) await throwUnmatched(served, id, access)

@@ -32,10 +32,10 @@ export interface RowsOptions {
   listed?: readonly string[] | undefined
   /** Codecs for fields with a stored form that differs from the form that clients see. */
   codecs?: Readonly<Record<string, Codec>>
-  /**
-   * SQL that each change evaluates to find out whether its event has a subscriber; by default, there are no subscribers.
-   */
+  /** SQL that each change evaluates to find out whether its event has a subscriber; none by default. */
   subscribed?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
+  /** True if a deletion returns the whole row, not only its id. */
+  returnsDeleted?: boolean
 }
 
 /** A row after a change, and whether the change's event has a subscriber. */
@@ -43,6 +43,9 @@ export interface Changed {
   row: Row
   subscribed: boolean
 }
+
+/** A deleted row; only its id unless `returnsDeleted`. */
+export type Deleted = Omit<Changed, 'row'> & { row: Pick<Row, 'id'> }
 
 /** The table of a resource, with the operations that HTTP needs. Every change increments the row's revision. */
 export interface Rows extends Lists<Row>, RowJudge<Row> {
@@ -56,19 +59,19 @@ export interface Rows extends Lists<Row>, RowJudge<Row> {
     precondition: RowPrecondition,
     now: string,
   ) => Promise<Changed | undefined>
-  remove: (tx: Queryable, id: number, precondition: RowPrecondition) => Promise<{ subscribed: boolean } | undefined>
+  remove: (tx: Queryable, id: number, precondition: RowPrecondition) => Promise<Deleted | undefined>
   /** Returns at most `limit` rows with one of these ids in a field, with the fields of a list page, unsorted. */
   related: (field: string, ids: readonly number[], limit: number, passing?: Passing) => Row[] | Promise<Row[]>
   /** `updateAll` changes and `removeAll` deletes all rows with these ids. */
   updateAll: (tx: Queryable, ids: readonly number[], values: object, now: string) => Promise<Changed[]>
-  removeAll: (tx: Queryable, ids: readonly number[]) => Promise<{ id: number; subscribed: boolean }[]>
+  removeAll: (tx: Queryable, ids: readonly number[]) => Promise<Deleted[]>
 }
 
 const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
 
 export function rowsOf(
   db: Database,
-  { table, fields, folded, blank = [], listed, codecs = {}, subscribed = noSubscribers }: RowsOptions,
+  { table, fields, folded, blank = [], listed, codecs = {}, subscribed = noSubscribers, returnsDeleted }: RowsOptions,
 ): Rows {
   // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const name = table as 'products'
@@ -83,7 +86,6 @@ export function rowsOf(
   const { isCoded, encode, decode } = rowCodec(codecs)
   const lists = listsOf<Row>(db, { table, folded, wide }, listed ?? listedByDefault)
   const pageColumns = (listed ?? listedByDefault).map((field) => [field, readColumn(field, wide)] as const)
-  const changes = changer({ db, table, returned, folded, keyOf, encode, decode, subscribed })
   return {
     find: (id) => {
       const rows = byId.all([idOrNone(id)])
@@ -93,19 +95,9 @@ export function rowsOf(
       ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
       : lists),
     insert: inserter(db, name, { fields, folded, keyOf, encode }, subscribed.created),
-    removeAll: async (tx, ids) => {
-      const matching = tx.deleteFrom(name).where(isOneOf(db.engine, 'id', ids))
-      const deleted = await matching.returning(['id', subscribed.deleted.as('subscribed')]).execute()
-      return deleted.map((row) => ({ id: row.id, subscribed: Boolean(row.subscribed) }))
-    },
-    ...changes,
+    ...changer({ db, table, returned, folded, keyOf, encode, decode, subscribed, returnsDeleted }),
     ...rowJudge(table, base, decode),
     related: decodedReader(db, table, pageColumns, decode),
-    remove: async (tx, id, precondition) => {
-      const matching = wherePrecondition(tx.deleteFrom(name).where('id', '=', idOrNone(id)), precondition)
-      const deleted = await matching.returning(subscribed.deleted.as('subscribed')).executeTakeFirst()
-      return deleted && { subscribed: Boolean(deleted.subscribed) }
-    },
   }
 }
 
@@ -121,11 +113,12 @@ interface ChangerOptions {
   encode: Encode
   decode: Decode
   subscribed: NonNullable<RowsOptions['subscribed']>
+  returnsDeleted: boolean | undefined
 }
 
-/** Creates the methods that update existing rows. */
-function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll'> {
-  const { db, table, returned, folded, keyOf, encode, decode, subscribed } = options
+/** Creates the methods that change or delete existing rows. */
+function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll' | 'remove' | 'removeAll'> {
+  const { db, table, returned, folded, keyOf, encode, decode, subscribed, returnsDeleted } = options
   const updateOf = (tx: Queryable, values: object, now: string) => {
     const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
     return tx.updateTable(table as 'products').set({ ...change, ...nextRevision(table, now) })
@@ -136,16 +129,24 @@ function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll'> {
     row: decode(row as Row) as Row,
     subscribed: Boolean(isSubscribed),
   })
+  const first = async (query: { executeTakeFirst: () => Promise<unknown> }) => {
+    const row = await query.executeTakeFirst()
+    return row === undefined ? undefined : changedRow(row as WithSubscribed)
+  }
+  const every = async (query: { execute: () => Promise<unknown> }) =>
+    ((await query.execute()) as WithSubscribed[]).map(changedRow)
+  const shown = [...(returnsDeleted ? returned : ['id']), subscribed.deleted.as('subscribed')] as never
+  const deleting = (tx: Queryable) => tx.deleteFrom(table as 'products').returning(shown)
   return {
+    remove: (tx, id, precondition) =>
+      first(wherePrecondition(deleting(tx).where('id', '=', idOrNone(id)), precondition)),
+    removeAll: (tx, ids) => every(deleting(tx).where(isOneOf(db.engine, 'id', ids))),
     update: async (tx, id, values, precondition, now) => {
       const matching = wherePrecondition(updateOf(tx, values, now).where('id', '=', idOrNone(id)), precondition)
-      const changed = await returning(matching).executeTakeFirst()
-      return changed && changedRow(changed as WithSubscribed)
+      return first(returning(matching))
     },
-    updateAll: async (tx, ids, values, now) => {
-      const matching = updateOf(tx, values, now).where(isOneOf(db.engine, 'id', ids))
-      return ((await returning(matching).execute()) as WithSubscribed[]).map(changedRow)
-    },
+    updateAll: (tx, ids, values, now) =>
+      every(returning(updateOf(tx, values, now).where(isOneOf(db.engine, 'id', ids)))),
   }
 }
 

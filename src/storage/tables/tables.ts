@@ -80,6 +80,11 @@ export interface EventsTable extends Owned {
   audience: string | null
   /** The webhook that the event is about; it does not receive the event. */
   exceptWebhook: string | null
+  /**
+   * For a row of a resource with access rules: the fields that rules compare, as the change left them, or as they were before
+   * the deletion. A JSON object, never sent.
+   */
+  facts: ColumnType<string | null, string | null | undefined, never>
   createdAt: string
 }
 

@@ -1,4 +1,4 @@
-import type { Generated } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
 import type { Owned, Revisioned } from '../rows/revision.ts'
 
 export interface JobsTable {
@@ -35,6 +35,11 @@ export interface TasksTable extends Owned, Revisioned {
   retryOf: string | null
   /** 1 if the requester had the `admin` scope, so that the report may include other owners' data. */
   asAdmin: Generated<number>
+  /**
+   * The scopes of the request if access rules apply to the report; only the requester may see such a task. Null for all other
+   * reports.
+   */
+  scopes: ColumnType<string | null, string | null | undefined, never>
   /** Position among the waiting tasks of all clients (fair queueing). */
   turn: Generated<number>
   startedAt: string | null

@@ -1,6 +1,7 @@
 import { type AuditActor, auditRecorder } from '../../audit/chain.ts'
 import type { Caller } from '../../http/policies/authenticate.ts'
 import type { Precondition } from '../../http/policies/conditional.ts'
+import type { EventAccess } from '../../queue/events.ts'
 import type { Queue, Work } from '../../queue/queue.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Webhook } from '../../storage/tables/tables.ts'
@@ -13,6 +14,7 @@ import { lockWebhook } from './settle.ts'
 
 interface Replaying extends Store {
   queue: Queue
+  access: EventAccess
 }
 
 /**
@@ -48,14 +50,14 @@ export const replayedAtOnce = 50
  */
 export async function replay(
   tx: Queryable,
-  { db, sealer, queue, now }: Replaying,
+  { db, sealer, queue, access, now }: Replaying,
   caller: Caller,
   { id, precondition, ...range }: Range & { id: string; precondition: Precondition },
   actor: AuditActor,
 ): Promise<{ count: number; nextSince?: string }> {
   const webhook = await hold(tx, caller, id, precondition)
   refuseInactive(webhook)
-  const { selected, nextSince } = await selectDeliveries(tx, db, webhook, range)
+  const { selected, nextSince } = await selectDeliveries(tx, { db, access }, webhook, range)
   const deliveries = selected.map((one) => ({ id: one.id, round: one.round }))
   if (deliveries.length > 0) await queue.enqueue(tx, 'webhook.replay', { webhookId: id, deliveries })
   const details = { count: selected.length, ...range }
@@ -108,13 +110,19 @@ async function unchanged(tx: Queryable, { engine }: Database, selected: readonly
   })
 }
 
+/** What determines which of a webhook's deliveries may be sent again. */
+interface Rules {
+  db: Database
+  access: EventAccess
+}
+
 /**
  * Selects the deliveries of one replay and determines where the next replay begins. Deliveries with the same timestamp
  * are kept together, even if they exceed the limit, so that no two replays send the same delivery. With a selective
  * filter, a replay may select none of the deliveries it examined and still return where to continue.
  */
-async function selectDeliveries(tx: Queryable, db: Database, webhook: Webhook, range: Range) {
-  const found = await endedWithin(tx, db, webhook, range, maxExamined + 1)
+async function selectDeliveries(tx: Queryable, rules: Rules, webhook: Webhook, range: Range) {
+  const found = await endedWithin(tx, rules, webhook, range, maxExamined + 1)
   const selected = found.filter(({ isWanted }) => isWanted)
   const next = selected[maxReplayed] ?? found[maxExamined]
   if (next === undefined) return { selected }
@@ -123,19 +131,20 @@ async function selectDeliveries(tx: Queryable, db: Database, webhook: Webhook, r
     return { selected: selected.filter(({ createdAt }) => createdAt < nextSince), nextSince }
   }
   const after = new Date(Date.parse(nextSince) + 1).toISOString()
-  const instant = await endedWithin(tx, db, webhook, { ...range, until: after })
+  const instant = await endedWithin(tx, rules, webhook, { ...range, until: after })
   return { selected: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
 /**
  * Lists the deliveries of a time range in index order, oldest first, each with a flag that tells whether to resend it.
  */
-async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range: Range, max?: number) {
+async function endedWithin(tx: Queryable, { db, access }: Rules, webhook: Webhook, range: Range, max?: number) {
   const { status, event } = range
   const chosen = { event, ...(status === 'failed' && { status }) }
   const found = await deliveriesBy(tx, db, webhook.id, chosen)
     .innerJoin('events', 'events.id', 'deliveries.eventId')
-    .select(['deliveries.id', 'deliveries.createdAt', 'deliveries.status', 'isTest', 'round', 'audience'])
+    .select(['deliveries.id', 'deliveries.createdAt', 'deliveries.status', 'isTest', 'round'])
+    .select(['audience', 'type', 'facts'])
     .where('deliveries.createdAt', '>=', range.since)
     .where('deliveries.createdAt', '<', range.until)
     .orderBy('deliveries.createdAt')
@@ -146,5 +155,13 @@ async function endedWithin(tx: Queryable, db: Database, webhook: Webhook, range:
   const isCovered = (audience: string | null) => audience === null || audience === 'any' || scopes.includes(audience)
   const isEnded = (one: (typeof found)[number]) =>
     status === undefined ? one.status !== 'pending' : one.status === status
-  return found.map((one) => ({ ...one, isWanted: one.isTest === 0 && isCovered(one.audience) && isEnded(one) }))
+  const mayReceive = access.judge()
+  const selected: (Pick<(typeof found)[number], 'id' | 'createdAt' | 'round'> & { isWanted: boolean })[] = []
+  for (const one of found) {
+    const { id, createdAt, round, type } = one
+    const isCandidate = one.isTest === 0 && isCovered(one.audience) && isEnded(one)
+    const isWanted = isCandidate && (!access.appliesTo(type) || (await mayReceive(webhook, one)))
+    selected.push({ id, createdAt, round, isWanted })
+  }
+  return selected
 }

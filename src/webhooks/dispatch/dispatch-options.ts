@@ -1,3 +1,4 @@
+import type { EventAccess } from '../../queue/events.ts'
 import type { Due } from '../queue/claim.ts'
 import type { SigningOptions } from './build-request.ts'
 import type { Sender } from './http-client.ts'
@@ -7,6 +8,7 @@ import type { RecordOptions } from './record-attempts.ts'
 /** Dispatcher options, including the concurrency. */
 export interface DispatchOptions extends RecordOptions, SigningOptions {
   sender: Pick<Sender, 'post'>
+  access: EventAccess
   /** Maximum number of calls in flight in this process, for all endpoints. */
   concurrency: number
   /** How long a claim's lease lasts, in ms; longer than any call takes. */

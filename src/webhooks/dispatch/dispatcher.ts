@@ -5,6 +5,7 @@ import { ranks, roomFor, slotsOf } from '../queue/shares.ts'
 import { callReceiver, signedCalls } from './build-request.ts'
 import type { Dispatch, DispatchOptions } from './dispatch-options.ts'
 import type { Tried } from './outcome.ts'
+import { isReadable } from './readers.ts'
 import { recordTogether } from './record-attempts.ts'
 
 const idlePollMs = 1_000
@@ -126,7 +127,8 @@ const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
 async function send(state: State, due: Due): Promise<void> {
   const startedAt = new Date(state.now()).toISOString()
   try {
-    const outcome = isStopped(due) ? null : await callReceiver(state, due)
+    const isSent = !isStopped(due) && (await isReadable(state, due))
+    const outcome = isSent ? await callReceiver(state, due) : null
     state.ended.push({ due, startedAt, outcome })
   } catch (error) {
     return postponeUnsent(state, due, error)

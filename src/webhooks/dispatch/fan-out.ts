@@ -4,9 +4,10 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
 import type { WaitingBound } from '../deliveries/waiting-bound.ts'
 import { endpointQueueId, scheduleEndpointQueues, shareOf } from '../queue/endpoint-queue.ts'
+import { type FanOutJob, type JudgingOptions, readersIn } from './readers.ts'
 import { type Event, type Target, targetsIn } from './targets.ts'
 
-export interface FanOutOptions {
+export interface FanOutOptions extends JudgingOptions {
   db: Database
   now: () => number
   random: RandomBytes
@@ -28,10 +29,12 @@ const maxGathered = 10_000
 /**
  * Handles `event.fan-out` jobs in batches. Adds one delivery per subscribed webhook of the event's owner or audience,
  * and one for the request's callback URL, unless a webhook with the same URL receives the plain body. A repeated run
- * adds nothing.
+ * adds nothing. Nobody gets an event about a row that the access rules hide from them.
  */
-export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): WorkTogether => {
+export const fanOut = (options: FanOutOptions): WorkTogether => {
+  const { db, now, random, bound, onAdded } = options
   return async ({ payloads, finish }) => {
+    const jobs = payloads as FanOutJob[]
     const instant = new Date(now()).toISOString()
     const add = async (additions: readonly Addition[], before?: (tx: Queryable) => Promise<void>) => {
       await db.write(async (tx) => {
@@ -41,20 +44,23 @@ export const fanOut = ({ db, now, random, bound, onAdded }: FanOutOptions): Work
       onAdded?.()
       await bound?.(additions.map(({ owner }) => owner))
     }
-    const events = await eventsOf(db.read, db, payloads)
-    const targets = targetsIn(db.read, db, events)
+    const events = await eventsOf(db.read, db, jobs)
+    const { readers, retry } = readersIn(options, jobs, targetsIn(db.read, db, events))
     const registered: Addition[] = []
     // A unique constraint ignores nulls, so only the transaction that finishes the jobs may add these.
     const addressed: Addition[] = []
     for (const event of events) {
-      for (const target of await targets(event)) {
+      for (const target of await readers(event)) {
         const additions = target.webhookId === null ? addressed : registered
         additions.push(additionOf(event, target, newOrderedId('dlv', random, instant)))
       }
       if (registered.length >= maxGathered) await addChunks(registered, add)
     }
     await addChunks(registered, add)
-    await add([...registered, ...addressed], finish)
+    await add([...registered, ...addressed], async (tx) => {
+      await finish(tx)
+      await retry(tx)
+    })
   }
 }
 
@@ -68,10 +74,10 @@ async function addChunks(additions: Addition[], add: (some: readonly Addition[])
   while (additions.length > chunkSize) await add(additions.splice(0, chunkSize))
 }
 
-async function eventsOf(tx: Queryable, { engine }: Database, payloads: readonly unknown[]): Promise<Event[]> {
-  const ids = engine.jsonRows(JSON.stringify((payloads as { eventId: string }[]).map(({ eventId }) => [eventId])))
+async function eventsOf(tx: Queryable, { engine }: Database, jobs: readonly FanOutJob[]): Promise<Event[]> {
+  const ids = engine.jsonRows(JSON.stringify(jobs.map(({ eventId }) => [eventId])))
   const { rows } = await sql<Event>`
-    select id, type, owner_client as "ownerClient", owner_subject as "ownerSubject", audience, body,
+    select id, type, owner_client as "ownerClient", owner_subject as "ownerSubject", audience, body, facts,
       callback_url as "callbackUrl", except_webhook as "exceptWebhook", created_at as "createdAt"
     from events where id in (select value ->> 0 from ${ids})`.execute(tx.withoutPlugins())
   return rows

@@ -102,7 +102,7 @@ const errorClass = (failure: unknown): string => {
   return errorClasses.find(([pattern]) => pattern.test(code))?.[1] ?? 'failed'
 }
 
-/** A claim and its outcome; `outcome` is null if nothing was sent because the webhook had been stopped. */
+/** A claim and its outcome; `outcome` is null if nothing was sent: the webhook was stopped, or its owner may not read the row. */
 export interface Tried {
   due: Due
   startedAt: string

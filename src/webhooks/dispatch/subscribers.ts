@@ -7,7 +7,10 @@ import type { Tables, Webhook } from '../../storage/tables/tables.ts'
 /**
  * Returns the scopes that limit a webhook's events: those of the registering token, except any that its client has lost.
  */
-export async function effectiveScopes(tx: Queryable, { scopes, ownerClient }: Webhook): Promise<string[]> {
+export async function effectiveScopes(
+  tx: Queryable,
+  { scopes, ownerClient }: Pick<Webhook, 'scopes' | 'ownerClient'>,
+): Promise<string[]> {
   const granted = (scopes ?? '').split(' ')
   const client = await tx
     .selectFrom('clients')

@@ -16,6 +16,8 @@ export interface Target extends Owned {
   payloadStyle: 'plain' | 'envelope'
   /** How often the webhook has been paused or disabled. */
   stops: number
+  /** The scopes of the token that registered the webhook, if any. */
+  scopes: string | null
 }
 
 /** Returns a function that finds an event's targets. Lookups needed by several events run only once. */
@@ -39,7 +41,10 @@ export function targetsIn(tx: Queryable, db: Database, events: readonly Event[])
     // A client that sent a callback URL expects the plain body at that URL.
     const isCalled = targets.some((one) => one.payloadStyle === 'plain' && sameUrl(one.url, url))
     if (isCalled || (await delivered).has(event.id)) return targets
-    return [...targets, { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0 }]
+    return [
+      ...targets,
+      { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0, scopes: null },
+    ]
   }
 }
 
@@ -57,7 +62,8 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
     [...owners.values()].map(({ ownerClient, ownerSubject }) => [ownerClient, ownerSubject]),
   )
   const { rows } = await sql<Registered>`
-    select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject, stops from webhooks
+    select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject, stops, scopes
+    from webhooks
     where status = 'active'
       and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${db.engine.jsonRows(wanted)})
     order by id`.execute(tx)
@@ -75,7 +81,7 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
   tx
     .selectFrom('webhooks')
     .select(['webhooks.id as webhookId', 'ownerClient', 'ownerSubject'])
-    .select(['callbackUrl as url', 'payloadStyle', 'stops'])
+    .select(['callbackUrl as url', 'payloadStyle', 'stops', 'webhooks.scopes'])
     .where('status', '=', 'active')
     .where('event', 'in', patternsOf(type))
     .where('webhooks.id', 'is distinct from', exceptWebhook)
@@ -88,11 +94,11 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
 async function ofAudience(tx: Queryable, db: Database, event: Event, audience: string): Promise<readonly Target[]> {
   const found = await active(tx, event)
     .leftJoin('clients', 'clients.id', 'webhooks.ownerClient')
-    .select(['webhooks.scopes as granted', 'clients.scopes as allowed', 'clients.revokedAt'])
+    .select(['clients.scopes as allowed', 'clients.revokedAt'])
     .execute()
   const has = (scopes: string | null) => audience === 'any' || (scopes ?? '').split(' ').includes(audience)
   const may = found.filter(
-    ({ granted, allowed, revokedAt }) => revokedAt === null && has(granted) && (allowed === null || has(allowed)),
+    ({ scopes, allowed, revokedAt }) => revokedAt === null && has(scopes) && (allowed === null || has(allowed)),
   )
   return withLiveOwners(tx, db, may)
 }

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { reportKinds } from '../../../src/mount-versions.ts'
 import { plinth, Type } from '../../../src/plinth.ts'
+import { readOf, requesterFor, type ServedReport } from '../../../src/reports/report-types.ts'
+import { rowAccess } from '../../../src/row-access.ts'
+import type { Database } from '../../../src/storage/database.ts'
+import { openSnapshot } from '../../../src/storage/open.ts'
 import { appOn, type TestApp, token } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
+import { fanOutAll } from './fan-out.ts'
 
 type Note = { tenant?: string; level?: number; isOpen?: boolean }
 type Row = Note & { id: number; createdBy: string }
@@ -101,8 +107,22 @@ const operation = fc.oneof(
   fc.record({ kind: fc.constant('replace' as const), caller, at, body }),
   fc.record({ kind: fc.constant('patch' as const), caller, at, body }),
   fc.record({ kind: fc.constant('remove' as const), caller, at }),
+  fc.record({ kind: fc.constant('report' as const), caller }),
 )
 type Operation = typeof operation extends fc.Arbitrary<infer T> ? T : never
+
+const registration = fc.record({
+  caller,
+  event: fc.constantFrom('*', 'note.*', 'note.created', 'note.updated', 'note.deleted'),
+})
+type Registration = typeof registration extends fc.Arbitrary<infer T> ? T : never
+
+/** A change that has an event, with the row that its receivers must be able to read. */
+interface Change {
+  type: string
+  row: Row
+}
+let changes: Change[] = []
 
 const runs = Number(process.env.RUNS ?? 60)
 
@@ -115,13 +135,21 @@ forEachEngine((engine) => {
         rule,
         rule,
         fc.array(operation, { minLength: 5, maxLength: 25 }),
-        async (read, write, operations) => {
-          await app.db.write((tx) => tx.deleteFrom('resourceNotes' as 'products').execute())
+        fc.uniqueArray(registration, { maxLength: 6, selector: ({ caller, event }) => `${caller} ${event}` }),
+        fc.option(rule),
+        async (read, write, operations, registrations, readLater) => {
+          for (const table of ['resourceNotes', 'deliveries', 'events', 'webhooks'] as const) {
+            await app.db.write((tx) => tx.deleteFrom(table as 'products').execute())
+          }
+          changes = []
+          const registered = await register(app, registrations)
           const rows = new Map<number, Row>()
           rules = { read: true, write: true }
           for (const who of callers) await createdBy(app, rows, who, { tenant: tenantOf(who) ?? 'north', level: 1 })
           rules = { read, write }
           for (const step of operations) await checkStep(app, rows, step)
+          if (readLater !== null) rules.read = readLater
+          await checkDeliveries(app, registered)
         },
       )
       await fc.assert(property, { numRuns: runs, ...(process.env.SEED && { seed: Number(process.env.SEED) }) })
@@ -136,11 +164,48 @@ async function createdBy(app: TestApp, rows: Map<number, Row>, who: string, payl
   const created = await send(app, who, { method: 'POST', url: '/notes', payload })
   assert.equal(created.statusCode, 201, created.body)
   const { id } = created.json()
-  rows.set(id, { id, ...payload, createdBy: `client:${who}` })
+  const row = { id, ...payload, createdBy: `client:${who}` }
+  rows.set(id, row)
+  changes.push({ type: 'note.created', row })
+}
+
+/** Registers webhooks and returns the ids of their owners. */
+async function register(app: TestApp, registrations: readonly Registration[]): Promise<Map<string, Registration>> {
+  const registered = new Map<string, Registration>()
+  for (const one of registrations) {
+    const payload = { event: one.event, callbackUrl: `http://127.0.0.1:9/${one.event.length}` }
+    const created = await send(app, one.caller, { method: 'POST', url: '/api/webhooks', payload })
+    assert.equal(created.statusCode, 201, created.body)
+    registered.set(created.json().id, one)
+  }
+  return registered
+}
+
+/** Fans out every event and compares the deliveries with those that the rules in force now allow. */
+async function checkDeliveries(app: TestApp & { db: Database }, registered: ReadonlyMap<string, Registration>) {
+  const deliveries = await fanOutAll(app, definition)
+  const delivered = deliveries.map(({ webhookId, eventType, body }) => [webhookId, eventType, JSON.parse(body).id])
+  const expected = [...registered].flatMap(([id, { caller, event }]) =>
+    changes
+      .filter(({ type }) => event === '*' || event === type || event === 'note.*')
+      .filter(({ row }) => meets(forCaller(rules.read, caller), row))
+      .map(({ type, row }) => [id, type, row.id]),
+  )
+  assert.deepEqual(delivered.map(String).sort(), expected.map(String).sort())
+}
+
+/** The ids in a caller's report. */
+async function reportedTo(db: Database, now: () => number, who: string): Promise<unknown[]> {
+  const [kind] = reportKinds(definition) as [ServedReport]
+  const asker = { clientId: who, subject: who, scopes: new Set(scopes.split(' ')) }
+  const requester = await requesterFor(kind, rowAccess(definition, { db, now }).reportAccess, asker)
+  const snapshot = await openSnapshot(db.url)
+  const pages = await Array.fromAsync(snapshot.pages(readOf(db, kind, {}, requester))).finally(snapshot.close)
+  return pages.flat().map(([id]) => Number(id))
 }
 
 /** Sends one request and compares the response with the model, which it updates. */
-async function checkStep(app: TestApp, rows: Map<number, Row>, step: Operation): Promise<void> {
+async function checkStep(app: TestApp & { db: Database }, rows: Map<number, Row>, step: Operation): Promise<void> {
   const who = step.caller
   const canRead = (row: Row) => meets(forCaller(rules.read, who), row)
   const canWrite = (row: Row) => canRead(row) && meets(forCaller(rules.write, who), row)
@@ -164,6 +229,10 @@ async function checkStep(app: TestApp, rows: Map<number, Row>, step: Operation):
     )
     return assert.equal(listed.headers['x-total-count'], String(expected.length))
   }
+  if (step.kind === 'report') {
+    const readable = [...rows.values()].filter(canRead).map(({ id }) => id)
+    return assert.deepEqual(await reportedTo(app.db, () => app.clock.now, who), readable)
+  }
   const ids = [...rows.keys()]
   const row = rows.get(ids[step.at % ids.length] as number)
   if (row === undefined) return
@@ -181,8 +250,9 @@ async function checkStep(app: TestApp, rows: Map<number, Row>, step: Operation):
     const response = await send(app, who, { method: 'DELETE', url })
     const status = expected(null)
     assert.equal(response.statusCode, status === 200 ? 204 : status)
-    if (status === 200) rows.delete(row.id)
-    return
+    if (status !== 200) return
+    rows.delete(row.id)
+    return void changes.push({ type: 'note.deleted', row })
   }
   const { id, createdBy: creator } = row
   const changed = step.kind === 'replace' ? { id, createdBy: creator, ...step.body } : { ...row, ...step.body }
@@ -191,5 +261,7 @@ async function checkStep(app: TestApp, rows: Map<number, Row>, step: Operation):
   const response = await send(app, who, { method, url, payload: step.body, headers: type })
   const status = expected(changed)
   assert.equal(response.statusCode, status)
-  if (status === 200) rows.set(id, changed)
+  if (status !== 200) return
+  rows.set(id, changed)
+  changes.push({ type: 'note.updated', row: changed })
 }

@@ -200,13 +200,6 @@ forEachEngine((engine) => {
       app.clock.now += 5_000
       assert.equal((await as('auditor', { url })).statusCode, 200)
     })
-
-    it('has neither a report nor events, which know no caller', async () => {
-      const payload = { reportType: 'notes', format: 'csv' }
-      assert.equal((await as('owner', { method: 'POST', url: '/api/reports', payload })).statusCode, 422)
-      const { body } = await as('owner', { url: '/api/event-types' })
-      assert.doesNotMatch(body, /note\./)
-    })
   })
 
   describe('an access rule that fails', () => {

@@ -1,0 +1,86 @@
+import { setImmediate } from 'node:timers/promises'
+import type { EventAccess } from '../../queue/events.ts'
+import type { Queue } from '../../queue/queue.ts'
+import type { Database, Queryable } from '../../storage/database.ts'
+import type { Due } from '../queue/claim.ts'
+import type { Event, Target } from './targets.ts'
+
+/** A job to fan out an event: to every target, or once more to the webhooks for which the access rules failed. */
+export interface FanOutJob {
+  eventId: string
+  webhooks?: readonly string[]
+  /** How many times the rules failed. */
+  failures?: number
+}
+
+export interface JudgingOptions {
+  access: EventAccess
+  queue: Pick<Queue, 'enqueue'>
+  /** Receives an error of each resource whose rules fail, once per batch. */
+  onError: (error: unknown) => void
+}
+
+const minuteMs = 60_000
+/** When to judge an event again for a webhook for which the rules failed; after the last time it gets no delivery. */
+const retryDelaysMs = [1, 5, 30, 120, 480].map((minutes) => minutes * minuteMs)
+
+/**
+ * Restricts the targets of a batch to webhooks whose owners may read the row of the event. If the rules fail for one, the
+ * others still receive the event, and `retry` adds a job for that one.
+ */
+export function readersIn(
+  { access, queue, onError }: JudgingOptions,
+  jobs: readonly FanOutJob[],
+  targets: (event: Event) => Promise<readonly Target[]>,
+) {
+  const jobOf = new Map(jobs.map((job) => [job.eventId, job]))
+  const mayReceive = access.judge()
+  const failed: Required<FanOutJob>[] = []
+  const reported = new Set<string>()
+  const report = (error: unknown) => {
+    if (reported.has(String(error))) return
+    reported.add(String(error))
+    onError(error)
+  }
+  const readers = async (event: Event): Promise<readonly Target[]> => {
+    const found = await targets(event)
+    if (!access.appliesTo(event.type)) return found
+    const { webhooks, failures = 0 } = jobOf.get(event.id) ?? {}
+    // Judging involves no I/O: without a pause, nothing else would run during a batch.
+    await setImmediate()
+    const allowed: Target[] = []
+    const undecided: string[] = []
+    for (const target of found) {
+      const webhookId = String(target.webhookId)
+      if (webhooks?.includes(webhookId) === false) continue
+      try {
+        if (await mayReceive(target, event)) allowed.push(target)
+      } catch (error) {
+        report(error)
+        undecided.push(webhookId)
+      }
+    }
+    if (undecided.length > 0) failed.push({ eventId: event.id, webhooks: undecided, failures: failures + 1 })
+    return allowed
+  }
+  const retry = async (tx: Queryable) => {
+    for (const job of failed) {
+      const delayMs = retryDelaysMs[job.failures - 1]
+      if (delayMs !== undefined) await queue.enqueue(tx, 'event.fan-out', job, { delayMs })
+    }
+  }
+  return { readers, retry }
+}
+
+/**
+ * Whether the owner of a delivery's webhook may read the row of its event now: deliveries wait, and are sent again. Rejects
+ * if an access rule fails.
+ */
+export async function isReadable(
+  { db, access }: { db: Pick<Database, 'read'>; access: EventAccess },
+  { webhook, isTest, type, eventId }: Due,
+): Promise<boolean> {
+  if (webhook === null || isTest === 1 || !access.appliesTo(type)) return true
+  const event = await db.read.selectFrom('events').select('facts').where('id', '=', eventId).executeTakeFirst()
+  return event !== undefined && access.judge()(webhook, { type, facts: event.facts })
+}

@@ -1,0 +1,76 @@
+import { addUser, openAccount, type Role } from '../../../src/oauth/users/accounts.ts'
+import { Day, Decimal, plinth, Title, Type } from '../../../src/plinth.ts'
+import type { Database } from '../../../src/storage/database.ts'
+import { token } from '../../support/app.ts'
+
+const { collection, service } = plinth({
+  claims: ({ user, client }) => ({ tenant: user?.email.split('@')[1] ?? /^crm_(\w+)$/.exec(client.id)?.[1] }),
+})
+
+/** Members of a tenant read and write its notes; auditors, whose role is `admin`, those of all tenants. */
+const notes = collection({
+  path: '/notes',
+  noun: 'note',
+  body: Type.Object({
+    tenant: Type.String({ maxLength: 40 }),
+    text: Title,
+    pin: Type.Optional(Type.String()),
+    size: Type.Optional(Type.Integer()),
+    isOpen: Type.Optional(Type.Boolean()),
+    amount: Type.Optional(Decimal(18, 2)),
+    due: Type.Optional(Day),
+  }),
+  writeOnly: ['pin'],
+  filters: ['text', 'tenant'],
+  access: (caller) => caller.is('admin') || { tenant: caller.claims.tenant },
+})
+
+/** Rows for callers whose token has the scope `admin`. */
+const secrets = collection({
+  path: '/secrets',
+  noun: 'secret',
+  body: Type.Object({ text: Title }),
+  access: ({ may }) => may('admin'),
+})
+
+export const definition = service({ resources: [notes, secrets] })
+export const scopes = Object.keys(definition.scopes)
+  .filter((scope) => scope !== 'admin')
+  .join(' ')
+
+/** `admin` has the scope of that name, which opens no note. */
+export const everyone = ['owner', 'colleague', 'stranger', 'auditor', 'machine', 'admin', 'nobody'] as const
+export type Who = (typeof everyone)[number]
+/** Those who may read the notes of the tenant `north`. */
+export const north: readonly Who[] = ['owner', 'colleague', 'auditor', 'machine']
+
+/** Adds the users, and returns the token of each caller and the ids of the users. */
+export async function peopleOn(db: Database, now: number) {
+  const ids: Partial<Record<Who, number>> = {}
+  const userToken = (who: Who, tenant: string, role: Role = 'user') =>
+    db.write(async (tx) => {
+      const id = await addUser(tx, who, `${who}@${tenant}`, now)
+      await openAccount(tx, id, role, now)
+      ids[who] = id
+      return token(scopes, 'cli_app', String(id))
+    })
+  const tokens: Record<Who, string> = {
+    owner: await userToken('owner', 'north'),
+    colleague: await userToken('colleague', 'north'),
+    stranger: await userToken('stranger', 'south'),
+    auditor: await userToken('auditor', 'central', 'admin'),
+    machine: token(scopes, 'crm_north'),
+    admin: token(`${scopes} admin`, 'cli_admin'),
+    nobody: token(scopes, 'cli_nobody'),
+  }
+  /** Changes the tenant of a user; callers notice it within five seconds. */
+  const move = (who: Who, tenant: string) =>
+    db.write((tx) =>
+      tx
+        .updateTable('users')
+        .set({ email: `${who}@${tenant}`, emailKey: `${who}@${tenant}` })
+        .where('id', '=', ids[who] as number)
+        .execute(),
+    )
+  return { tokens, ids: ids as Record<Who, number>, move }
+}

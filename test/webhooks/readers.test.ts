@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { EventAccess } from '../../src/queue/events.ts'
+import type { Queue } from '../../src/queue/queue.ts'
+import type { Database } from '../../src/storage/database.ts'
+import type { FanOutJob } from '../../src/webhooks/dispatch/readers.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { batch, dispatching, newOwner, outcomes, steps } from '../support/webhooks.ts'
+
+const start = Date.parse('2026-03-01T12:00:00.000Z')
+const minuteMs = 60_000
+const ofEverybody = { type: 'note.created', audience: 'any' }
+
+forEachEngine((engine) => {
+  describe('access rules that fail', () => {
+    let db: Database
+    const clock = { now: start }
+    const dispatchers = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+
+    /** Rules that fail for one owner. */
+    const failingFor = ({ ownerClient }: { ownerClient: string }): EventAccess => ({
+      appliesTo: (type) => type.startsWith('note.'),
+      judge: () => async (receiver) => {
+        if (receiver.ownerClient === ownerClient) throw new Error('a mistake in a rule')
+        return true
+      },
+    })
+
+    async function twoOwners() {
+      await db.write((tx) => tx.deleteFrom('webhooks').execute())
+      const the = steps(db, dispatchers.queue)
+      const [broken, sound] = [newOwner(), newOwner()]
+      const { id: brokenId } = await the.subscribe(broken, 'https://broken.test/')
+      const { id: soundId } = await the.subscribe(sound, 'https://sound.test/')
+      const errors: unknown[] = []
+      const retries: [job: FanOutJob, delayMs: number | undefined][] = []
+      const enqueue: Queue['enqueue'] = async (_tx, name, payload, options) => {
+        assert.equal(name, 'event.fan-out')
+        retries.push([payload as FanOutJob, options?.delayMs])
+      }
+      const onError = (error: unknown) => errors.push(error)
+      const access = failingFor(broken)
+      const fan = (jobs: object[], rules = access) =>
+        dispatchers.fan(batch(jobs), { access: rules, onError, queue: { enqueue } })
+      return { the, broken, brokenId, sound, soundId, access, errors, retries, fan }
+    }
+
+    it('lose no delivery of others, are logged once per batch and judged again later', async () => {
+      const { the, broken, brokenId, soundId, errors, retries, fan } = await twoOwners()
+      const [first, second] = [await the.emit(newOwner(), ofEverybody), await the.emit(newOwner(), ofEverybody)]
+      await fan([{ eventId: first.id }, { eventId: second.id }])
+      const receiversOf = async (id: string) => (await the.deliveries(id)).map(({ webhookId }) => webhookId).sort()
+      for (const { id } of [first, second]) assert.deepEqual(await receiversOf(id), [soundId])
+      assert.deepEqual(errors.map(String), ['Error: a mistake in a rule'])
+      const retry = (eventId: string) => [{ eventId, webhooks: [brokenId], failures: 1 }, minuteMs]
+      assert.deepEqual(retries, [retry(first.id), retry(second.id)])
+      // Registered after the event, so that it does not receive it.
+      await the.subscribe(broken, 'https://later.test/')
+      const [[job] = []] = retries
+      const mended: EventAccess = { appliesTo: () => true, judge: () => async () => true }
+      await fan([job as FanOutJob], mended)
+      assert.deepEqual(await receiversOf(first.id), [brokenId, soundId].sort())
+      assert.equal(retries.length, 2)
+    })
+
+    it('are judged five times more in ten hours, then the event is not sent', async () => {
+      const { the, soundId, retries, fan } = await twoOwners()
+      const { id } = await the.emit(newOwner(), ofEverybody)
+      let jobs: FanOutJob[] = [{ eventId: id }]
+      while (jobs.length > 0) {
+        const before = retries.length
+        await fan(jobs)
+        jobs = retries.slice(before).map(([job]) => job)
+      }
+      assert.deepEqual(
+        retries.map(([, delayMs]) => Number(delayMs) / minuteMs),
+        [1, 5, 30, 120, 480],
+      )
+      assert.deepEqual(
+        (await the.deliveries(id)).map(({ webhookId }) => webhookId),
+        [soundId],
+      )
+    })
+
+    it('postpone a delivery that waits; others are sent', async () => {
+      const { the, brokenId, soundId, access } = await twoOwners()
+      const { id } = await the.emit(newOwner(), ofEverybody)
+      await dispatchers.fan(batch([{ eventId: id }]))
+      const errors: unknown[] = []
+      const sent: string[] = []
+      const onError = (error: unknown) => errors.push(error)
+      const options = { access, onError }
+      const dispatch = await dispatchers.start(async ({ url }) => {
+        sent.push(url)
+        return outcomes.delivered
+      }, options)
+      await dispatch.settled()
+      await dispatch.stop(1_000)
+      const statuses = (await the.deliveries(id)).map(({ webhookId, status, attempts }) => [
+        webhookId,
+        status,
+        attempts,
+      ])
+      assert.deepEqual(
+        new Map(statuses.map(([webhookId, ...rest]) => [webhookId, rest])),
+        new Map<unknown, unknown>([
+          [brokenId, ['pending', 0]],
+          [soundId, ['delivered', 1]],
+        ]),
+      )
+      assert.deepEqual(sent, ['https://sound.test/'])
+      assert.deepEqual(errors.map(String), ['Error: a mistake in a rule'])
+    })
+  })
+})
