@@ -87,14 +87,13 @@ export const withUsersIn = (versions: DeclaredVersions, users: ExtendedUsers | u
 
 /** Returns the errors of a service whose users are extended, or whose resources need extended users. */
 export function extensionErrors(resources: readonly Collection[], extended: ExtendedUsers | undefined): string[] {
-  const foreign = resources.filter(({ declaration }) => {
-    const needed = declaration.access?.users
-    return needed !== undefined && needed !== extended
-  })
+  const foreign = resources.filter(
+    ({ declaration }) => declaration.users !== undefined && declaration.users !== extended,
+  )
   return [
     ...foreign.map(
       ({ declaration: { path } }) =>
-        `${path}: its access rules need the users that plinth() declares: use the service() that this plinth() returned`,
+        `${path}: it needs the users of its plinth(): pass it to the service() that this plinth() returned`,
     ),
     ...(extended && resources.includes(users)
       ? ['/users: plinth() declares users with more fields: list its users, or none, instead of those of the package']

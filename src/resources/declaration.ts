@@ -68,12 +68,14 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
   /** Computes the claims of a caller; there are none without `plinth({ claims })`. */
   claims: ClaimsOf<object>
+  /** The users of the same `plinth()`, if it declares any; the service must have the same. */
+  users?: object | undefined
   /** The access rules; without them, scopes alone decide. */
   access?: DeclaredAccess
   /** When rows refuse changes and deletion. */
   locked?: DeclaredLock
   /** Who can write which fields; by default everyone who can write the row. */
-  writers?: Writers
+  writers?: Writers | undefined
   writeOnly: readonly string[]
   immutable: readonly string[]
   rules: readonly Rule[]

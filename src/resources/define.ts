@@ -71,7 +71,7 @@ export function defineResource<
       listed: listed ?? visibleFields(Object.keys(shown.shownBody.properties), concealed, options.access),
     }),
     ...(hides && { hides }),
-    ...(context.writers && { writers: context.writers }),
+    ...{ writers: context.writers, users: context.users },
     ...shown,
     ...conditionsOf(options, context, { body, kinds, folded, blank, table }),
     body: storable as B,

@@ -22,6 +22,7 @@ describe('the types of plinth({ users, claims })', () => {
     })
     collection({ ...notes, access: (caller) => caller.is('auditor') || { tenant: caller.claims.tenant } })
     collection({ ...notes, access: (caller) => caller.is('admin') || caller.is('user') })
+    collection({ ...notes, set: { tenant: ({ caller }) => caller.claims.tenant } })
     // @ts-expect-error No such role.
     collection({ ...notes, access: (caller) => caller.is('auditer') })
     // @ts-expect-error No such claim.
@@ -186,13 +187,10 @@ describe('plinth({ users })', () => {
   })
 
   it('refuses another service() and the users of the package', () => {
-    assert.throws(
-      () => plainService({ resources: [own] }),
-      /\/notes: its access rules need the users that plinth\(\) declares/,
-    )
+    assert.throws(() => plainService({ resources: [own] }), /\/notes: it needs the users of its plinth\(\)/)
     assert.throws(
       () => plinth({ users: {} }).service({ resources: [own] }),
-      /use the service\(\) that this plinth\(\) returned/,
+      /pass it to the service\(\) that this plinth\(\) returned/,
     )
     assert.throws(
       () => service({ resources: [own, plainUsers] }),

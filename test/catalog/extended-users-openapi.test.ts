@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Line, plinth, Type } from '../../src/plinth.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { appOn } from '../support/app.ts'
+import { onSqlite } from '../support/engines.ts'
+import { type Documented, documentedApp } from '../support/openapi.ts'
+
+const { service } = plinth({
+  users: {
+    fields: Type.Object({ tenant: Line(1, 40, { description: 'The branch' }), level: Type.Integer() }),
+    roles: ['member', 'auditor'],
+    own: ['phone', 'level'],
+    userinfo: ['tenant', 'role'],
+  },
+})
+
+onSqlite((engine) => {
+  describe('the OpenAPI document of a service that adds fields and roles to users', () => {
+    let documented: Documented
+    let db: Database
+    before(async () => {
+      db = await engine.database()
+      documented = await documentedApp(db, { definition: service({ resources: [] }) })
+    })
+    after(async () => {
+      await documented.service.app.close()
+      await db.close()
+    })
+
+    it('has them in responses, bodies and filters, and says who writes them', () => {
+      const { components, paths } = documented.document
+      const { User, UserItem, UserCreate } = components.schemas
+      for (const { properties, required } of [User, UserItem, UserCreate]) {
+        assert.equal(properties.tenant.description, 'The branch; written by administrators')
+        assert.equal(properties.level.description, 'Written by the user and by administrators')
+        assert.deepEqual(properties.role.enum, ['member', 'auditor'])
+        assert.ok(!['tenant', 'level', 'role'].some((field) => required.includes(field)))
+      }
+      const parameters = JSON.stringify(documented.inlined(paths['/users'].get.parameters))
+      for (const name of ['tenant', 'level', 'role', 'tenant[in]'])
+        assert.ok(parameters.includes(`"name":"${name}"`), name)
+    })
+
+    it('has the scope users:write:own, on PUT and PATCH, and 403 PERMISSION_DENIED for writes', () => {
+      const { components, paths } = documented.document
+      const { scopes } = components.securitySchemes.oauth2.flows.authorizationCode
+      assert.equal(scopes['users:write:own'], 'Change your own phone, level')
+      const { get, put, patch, delete: remove } = paths['/users/{id}']
+      const isOpen = (operation: { security: object[] }) =>
+        JSON.stringify(operation.security).includes('users:write:own')
+      assert.deepEqual([get, put, patch, remove, paths['/users'].post].map(isOpen), [false, true, true, false, false])
+      for (const operation of [put, patch, remove, paths['/users'].post]) {
+        assert.match(JSON.stringify(operation.responses), /PERMISSION_DENIED/)
+      }
+    })
+
+    it('has the declared roles in the invitation, and the claims in userinfo', () => {
+      const { UserInviteRequest, UserInfo } = documented.document.components.schemas
+      assert.match(JSON.stringify(UserInviteRequest.properties.role), /"auditor"/)
+      assert.deepEqual(Object.keys(UserInfo.properties), ['sub', 'name', 'email', 'tenant', 'role'])
+    })
+  })
+
+  describe('the OpenAPI document of a service without', () => {
+    const app = appOn(engine)
+
+    it('has no users:write:own', async () => {
+      assert.doesNotMatch((await app.send({ url: '/openapi.json', scopes: null })).body, /users:write:own/)
+    })
+  })
+})
