@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { Line, plinth, Type } from '../../src/plinth.ts'
 import type { Database } from '../../src/storage/database.ts'
@@ -69,4 +70,13 @@ onSqlite((engine) => {
       assert.doesNotMatch((await app.send({ url: '/openapi.json', scopes: null })).body, /users:write:own/)
     })
   })
+})
+
+it('docs/resources.md shows users with fields and roles that compile and run', async () => {
+  const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
+  const [, example = ''] = /## Fields and roles of users\n[\s\S]*?```ts\n([\s\S]*?)```/.exec(page) ?? []
+  const source = example.replace("from 'plinth'", `from '${new URL('../../src/plinth.ts', import.meta.url)}'`)
+  const { default: definition } = await import(`data:text/javascript,${encodeURIComponent(source)}`)
+  assert.deepEqual(definition.users.roles, ['member', 'auditor'])
+  assert.ok('users:write:own' in definition.scopes)
 })

@@ -1,6 +1,7 @@
 import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
+import { maxId } from '../../storage/ids.ts'
 import type { JudgedRow } from '../../storage/rows/judged-rows.ts'
 import type { ListQuery } from '../../storage/rows/page-query.ts'
 import { hasRelation, passesAll, type RowTest } from '../../storage/rows/row-test.ts'
@@ -81,8 +82,10 @@ export function readable(query: ListQuery, read: RowTest, { filters, folded }: D
   if (read === passesAll) return query
   if ('on' in read && read.op === '=' && query.where === undefined) {
     const { field } = read.on
-    const hasIndex = field === 'createdBy' || (filters.includes(field) && !folded.includes(field))
     const [value] = read.values
+    // An id beyond the range of the column would be an error in a filter; the test allows it.
+    const isId = field === 'id' && Math.abs(Number(value)) <= maxId
+    const hasIndex = isId || field === 'createdBy' || (filters.includes(field) && !folded.includes(field))
     if (hasIndex && value !== undefined) return { ...query, filters: [...query.filters, { field, op: '=', value }] }
   }
   return { ...query, where: query.where ? allOf(query.where, read) : read }

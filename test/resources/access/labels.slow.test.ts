@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { plinth, Title, Type } from '../../../src/plinth.ts'
+import { collection as plainCollection, service as plainService, plinth, Title, Type } from '../../../src/plinth.ts'
 import { appOn, token } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
@@ -14,7 +14,38 @@ const notes = collection({
 const definition = service({ resources: [notes] })
 const scopes = 'notes:read notes:write'
 
+const pages = plainCollection({
+  path: '/pages',
+  noun: 'page',
+  body: Type.Object({ text: Title }),
+  access: {
+    read: ({ id }) => (id.startsWith('client:all') ? true : { id: Number(id.split('-')[1]) }),
+    write: () => true,
+  },
+})
+
 forEachEngine((engine) => {
+  describe('an access rule that names an id', () => {
+    const app = appOn(engine, { definition: plainService({ resources: [pages] }) })
+    const as = (id: string) => ({ token: token('pages:read pages:write', id) })
+
+    it('200 with that row alone, and none for an id beyond the range of the column', async () => {
+      for (const text of ['one', 'two', 'three']) {
+        await app.send({ method: 'POST', url: '/pages', payload: { text }, ...as('all') })
+      }
+      const textsOf = async (id: string, query = '') => {
+        const response = await app.send({ url: `/pages${query}`, ...as(id) })
+        assert.equal(response.statusCode, 200, response.body)
+        return response.json().map(({ text }: { text: string }) => text)
+      }
+      assert.deepEqual(await textsOf('only-2'), ['two'])
+      assert.deepEqual(await textsOf('only-2', '?sort=-createdAt&updatedAfter=2020-01-01'), ['two'])
+      for (const id of ['only-4', 'only-2147483648', 'only-99999999999', 'only-0'])
+        assert.deepEqual(await textsOf(id), [])
+      assert.deepEqual(await textsOf('all'), ['one', 'two', 'three'])
+    })
+  })
+
   describe('access rules with claims from the labels of clients', () => {
     const app = appOn(engine, { definition })
     const client = async (labels: object) => {
