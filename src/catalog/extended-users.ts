@@ -43,7 +43,10 @@ export function extendUsers({ fields, roles, own, userinfo }: Additions): Extend
       'users:read:full': 'See all users, with every field',
       ...(own.length > 0 && { [ownScope]: `Change your own ${own.join(', ')}` }),
     },
-    access: ({ id, may }: RuleCaller) => may('users:read:full') || ownRow(id),
+    access: {
+      read: ({ id, may }: RuleCaller) => may('users:read:full') || ownRow(id),
+      write: ({ id, may }: RuleCaller) => may('users:write') || ownRow(id),
+    },
   }
   const collection = collectionWith(options as typeof userOptions, { writers: writersOf(names, own) })
   return Object.freeze({ collection, fields: Object.keys(fields.properties), roles, own, userinfo })

@@ -64,7 +64,7 @@ const available = (what: string, names: readonly string[]) =>
 
 /** The JSON value that a text stands for in a field of this kind; the text itself if it is none, for the validation. */
 function jsonOf(text: string, kind: Declaration['kinds'][string] | undefined): unknown {
-  if (kind === undefined || !['integer', 'number', 'boolean', 'json'].includes(kind)) return text
+  if (kind === undefined || !['integer', 'number', 'boolean', 'json', 'reference'].includes(kind)) return text
   try {
     return JSON.parse(text)
   } catch {

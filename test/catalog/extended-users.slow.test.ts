@@ -113,7 +113,7 @@ forEachEngine((engine) => {
     })
 
     describe('writing', () => {
-      it('403 PERMISSION_DENIED naming the fields for users who write their tenant or role', async () => {
+      it('403 PERMISSION_DENIED naming the fields for users who write their tenant or role (T-API-10)', async () => {
         await set(ada, { tenant: 'north' })
         assert.deepEqual(refused(await as(ada, patched(ada, { tenant: 'south' }))), [
           403,
@@ -148,6 +148,8 @@ forEachEngine((engine) => {
       it('404 for writes of another user, and 403 without the scopes', async () => {
         assert.equal((await as(ada, patched(eve, { phone: '1' }))).statusCode, 404)
         assert.equal((await as(ada, patched(ada, { phone: '1' }), 'users:read')).statusCode, 403)
+        const withoutWrite = await as(ada, patched(eve, {}), `${ownScopes} users:read:full`)
+        assert.deepEqual(refused(withoutWrite), [403, 'PERMISSION_DENIED'])
         assert.equal((await as(ada, { method: 'DELETE', url: `/users/${ada}` })).statusCode, 403)
         const removal = { method: 'DELETE', url: `/users/${ada}` } as const
         assert.deepEqual(refused(await as(ada, removal, 'users:write')), [403, 'ACCESS_DENIED'])
