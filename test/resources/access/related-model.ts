@@ -151,55 +151,52 @@ export interface Row {
 }
 
 /** The naive model: rows in memory, judged without the code under test. */
-export class Model {
-  readonly rows: Record<Name, Map<number, Row>> = {
-    regions: new Map(),
-    customers: new Map(),
-    invoices: new Map(),
-    lines: new Map(),
-  }
-  readonly shapes: Shapes
-  readonly rules: Rules
-  constructor(shapes: Shapes, rules: Rules) {
-    this.shapes = shapes
-    this.rules = rules
-  }
+export interface Model {
+  rows: Record<Name, Map<number, Row>>
+  shapes: Shapes
+  rules: Rules
+}
 
-  /** The row that a row refers to. */
-  related(name: Name, relation: string, row: Row): Row | undefined {
-    const { to } = this.shapes[name].links[relation] as Link
-    return this.rows[to].get(row[`${relation}Id`] as number)
-  }
+export const modelOf = (shapes: Shapes, rules: Rules): Model => ({
+  rows: { regions: new Map(), customers: new Map(), invoices: new Map(), lines: new Map() },
+  shapes,
+  rules,
+})
 
-  private allows(name: Name, kind: 'read' | 'write', row: Row, who: string): boolean {
-    const { access, links } = this.shapes[name]
-    if (access === 'none') return true
-    if (access === 'rules') return this.meets(forCaller(this.rules[name][kind], who), name, row)
-    const parent = this.related(name, access.of, row)
-    return parent !== undefined && this.allows((links[access.of] as Link).to, kind, parent, who)
-  }
+/** The row that a row refers to. */
+export function related(model: Model, name: Name, relation: string, row: Row): Row | undefined {
+  const { to } = model.shapes[name].links[relation] as Link
+  return model.rows[to].get(row[`${relation}Id`] as number)
+}
 
-  canRead(name: Name, row: Row, who: string): boolean {
-    return this.allows(name, 'read', row, who)
-  }
+function allows(model: Model, name: Name, kind: 'read' | 'write', row: Row, who: string): boolean {
+  const { access, links } = model.shapes[name]
+  if (access === 'none') return true
+  if (access === 'rules') return meets(model, forCaller(model.rules[name][kind], who), name, row)
+  const parent = related(model, name, access.of, row)
+  return parent !== undefined && allows(model, (links[access.of] as Link).to, kind, parent, who)
+}
 
-  canWrite(name: Name, row: Row, who: string): boolean {
-    return this.canRead(name, row, who) && this.allows(name, 'write', row, who)
-  }
+export function canRead(model: Model, name: Name, row: Row, who: string): boolean {
+  return allows(model, name, 'read', row, who)
+}
 
-  meets(rule: unknown, name: Name, row: Row): boolean {
-    if (typeof rule === 'boolean') return rule
-    return Object.entries(rule as object).every(([member, wanted]) => {
-      if (member === 'any') return (wanted as unknown[]).some((part) => this.meets(part, name, row))
-      if (member === 'all') return (wanted as unknown[]).every((part) => this.meets(part, name, row))
-      const step = this.shapes[name].links[member]
-      if (step) {
-        const other = this.related(name, member, row)
-        return other !== undefined && this.meets(wanted, step.to, other)
-      }
-      return matches(wanted, row[member])
-    })
-  }
+export function canWrite(model: Model, name: Name, row: Row, who: string): boolean {
+  return canRead(model, name, row, who) && allows(model, name, 'write', row, who)
+}
+
+export function meets(model: Model, rule: unknown, name: Name, row: Row): boolean {
+  if (typeof rule === 'boolean') return rule
+  return Object.entries(rule as object).every(([member, wanted]) => {
+    if (member === 'any') return (wanted as unknown[]).some((part) => meets(model, part, name, row))
+    if (member === 'all') return (wanted as unknown[]).every((part) => meets(model, part, name, row))
+    const step = model.shapes[name].links[member]
+    if (step) {
+      const other = related(model, name, member, row)
+      return other !== undefined && meets(model, wanted, step.to, other)
+    }
+    return matches(wanted, row[member])
+  })
 }
 
 function matches(wanted: unknown, value: unknown): boolean {
