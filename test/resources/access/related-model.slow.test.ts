@@ -288,6 +288,15 @@ async function listed(on: Context, { name, caller, filter, along }: Step<'list'>
       assert.equal(listed.headers['x-total-count'], String(expected.length))
     }
   }
+  const expand = expandable(on, name).join()
+  if (expand === '') return
+  for (const who of [caller, ...callers]) {
+    const { statusCode, body } = await send(on, who, { url: `/${name}?limit=200&expand=${expand}` })
+    assert.equal(statusCode, 200, body)
+    for (const item of JSON.parse(body)) {
+      assertExpanded(on, name, on.model.rows[name].get(item.id) as Row, who, item)
+    }
+  }
 }
 
 async function nested(on: Context, { name, caller, at }: Step<'nested'>): Promise<void> {
