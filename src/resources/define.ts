@@ -1,5 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import { DefinitionError } from '../startup-errors.ts'
+import type { RelationStep } from '../storage/rows/row-test.ts'
 import { declaredAccess } from './access/declared.ts'
 import type { ClaimsOf } from './access/rules.ts'
 import { type ColumnKind, columnType, kindOf } from './column-types.ts'
@@ -8,14 +9,14 @@ import type { DerivedSchemas } from './computed/options.ts'
 import { creationOf, type Values, withCreation, withoutSet } from './constraints/creation.ts'
 import { inputOf } from './constraints/defaults.ts'
 import { replacementOf, withKeptFields } from './constraints/kept-fields.ts'
-import { declaredLock } from './constraints/locked.ts'
+import { type DeclaredLock, declaredLock } from './constraints/locked.ts'
 import { withRules } from './constraints/rules.ts'
 import { uniqueFields, uniqueTuples } from './constraints/unique.ts'
 import type { Writers } from './constraints/writers.ts'
 import type { CollectionOperation, Declaration } from './declaration.ts'
 import { definitionErrors } from './definition-rules.ts'
 import { canSort } from './queries/list-rules.ts'
-import { referencesOf } from './relations/ref.ts'
+import { referencesOf, refOf } from './relations/ref.ts'
 import type { ResourceOptions } from './resource-options.ts'
 import { columnName, withStorageRules } from './table.ts'
 
@@ -90,11 +91,19 @@ export function defineResource<
 /** What depends on conditions: access rules, locked rows, computed fields. */
 function conditionsOf(options: ResourceOptions, context: ResourceContext, own: Parameters<typeof declaredAccess>[2]) {
   const fields = ownConditionFields(own, options.access !== undefined)
+  const access = options.access && declaredAccess(options.access, context, own)
   return {
-    ...(options.access && { access: declaredAccess(options.access, context, own) }),
-    ...declaredLock(options.locked, fields),
+    ...(access && { access }),
+    ...declaredLock(options.locked, fields, access && 'of' in access ? lockOf(access.of, own.body) : undefined),
     computed: computedOf(options, fields),
   }
+}
+
+/** The lock of the rows to which a step leads. */
+function lockOf(step: RelationStep, body: TObject): DeclaredLock['of'] {
+  const to = refOf(body.properties[step.on.field] as TSchema)?.to
+  const locked = to === undefined || to === 'self' ? undefined : to.declaration.locked
+  return locked && { step, locked }
 }
 
 /** The bodies that clients send; a PUT may leave out the fields that it keeps. */

@@ -65,7 +65,8 @@ function writeProblems(
   operation: CollectionOperation,
 ): readonly ProblemCode[] {
   const { unique, tuples, set, access } = declaration
-  const isLocking = operation === 'remove' ? meetsLocks : operation !== 'create' && lock !== undefined
+  const isPlaced = operation !== 'create' || lock?.placed !== undefined
+  const isLocking = operation === 'remove' ? meetsLocks : lock !== undefined && isPlaced
   const isDenied = access !== undefined || (operation === 'create' && Object.keys(set).length > 0)
   const denials = [
     ...(isDenied ? ['PERMISSION_DENIED' as const] : []),

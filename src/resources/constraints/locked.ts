@@ -1,18 +1,16 @@
 import { type TObject, type TSchema, Type } from 'typebox'
-import { Problem } from '../../http/problems/problem.ts'
-import type { Database, Queryable } from '../../storage/database.ts'
-import { isAnyPassing, lockedRowPasses } from '../../storage/rows/locked-rows.ts'
-import type { RowPrecondition } from '../../storage/rows/precondition.ts'
-import type { RowTest } from '../../storage/rows/row-test.ts'
+import type { RelationStep } from '../../storage/rows/row-test.ts'
 import { type ColumnKind, kindOf } from '../column-types.ts'
-import { checkCondition, conditionTest } from '../conditions/conditions.ts'
+import { checkCondition } from '../conditions/conditions.ts'
 import { type ConditionField, type ConditionFields, conditionFields } from '../conditions/fields.ts'
-import { todayIn } from '../conditions/today.ts'
 
 /** The `locked` option of a declaration, with the fields that its condition can name. */
 export interface DeclaredLock {
+  /** Undefined if rows are locked with others alone. */
   condition: unknown
   fields: ConditionFields
+  /** The rows with which rows are locked, because their access rules apply: those that they refer to. */
+  of?: { step: RelationStep; locked: DeclaredLock }
 }
 
 /** The column of who created a row, in resources with access rules. */
@@ -33,38 +31,12 @@ export function lockErrors({ body, locked, access }: { body: TObject; locked?: u
   return checkCondition(locked, fields).map((error) => `locked: ${error}`)
 }
 
-/** The `locked` member of a declaration. */
-export const declaredLock = (condition: unknown, fields: ConditionFields): { locked?: DeclaredLock } =>
-  condition === undefined ? {} : { locked: { condition, fields } }
-
-/** Refuses changes of locked rows, in the transaction of the change. */
-export interface LockCheck {
-  /**
-   * Locks a row until the end of the transaction. Throws RESOURCE_LOCKED if its stored state refuses changes; false if there
-   * is no row that meets the precondition, so that 404, 403 and 412 come first.
-   */
-  one: (tx: Queryable, id: number, precondition: RowPrecondition, purpose: 'change' | 'remove') => Promise<boolean>
-  /** True if one of these rows is locked. */
-  any: (tx: Queryable, ids: readonly number[]) => Promise<boolean>
-}
-
-/** The check of a resource; undefined if its rows are never locked. */
-export function lockCheck(
-  { locked, table, noun }: { locked?: DeclaredLock; table: string; noun: string },
-  { db, now, zone }: { db: Pick<Database, 'engine'>; now: () => number; zone?: string | undefined },
-): LockCheck | undefined {
-  if (locked === undefined) return undefined
-  const today = todayIn({ zone, now })
-  const test = (): RowTest => conditionTest(locked.condition, { fields: locked.fields, today })
-  const { engine } = db
-  return {
-    one: async (tx, id, precondition, purpose) => {
-      const lock = purpose === 'remove' ? engine.lockForRemoval : engine.lockRows
-      const isLocked = await lockedRowPasses(tx, { table, id, precondition, lock, test: test() })
-      if (isLocked)
-        throw new Problem('RESOURCE_LOCKED', `The ${noun} ${id} cannot be changed or deleted in its present state`)
-      return isLocked !== undefined
-    },
-    any: (tx, ids) => isAnyPassing(tx, engine, { table, ids, test: test() }),
-  }
+/** The `locked` member of a declaration; `of` is the lock of the rows whose access rules apply. */
+export function declaredLock(
+  condition: unknown,
+  fields: ConditionFields,
+  of: DeclaredLock['of'],
+): { locked?: DeclaredLock } {
+  if (condition === undefined && of === undefined) return {}
+  return { locked: { condition, fields, ...(of && { of }) } }
 }

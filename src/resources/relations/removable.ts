@@ -1,7 +1,7 @@
 import { rowFacts } from '../access/row-facts.ts'
 import { eventPublisher } from '../change-events.ts'
 import { totalsUpdater } from '../computed/totals.ts'
-import { lockCheck } from '../constraints/locked.ts'
+import { lockCheck } from '../constraints/lock-check.ts'
 import type { CollectionOptions, Declaration } from '../declaration.ts'
 import { resourceRows } from '../resource-rows.ts'
 import type { Removable } from './dependents.ts'

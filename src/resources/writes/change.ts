@@ -96,6 +96,7 @@ export async function change(served: Served, request: RowRequest, values: Values
     }
     const changed = await guarded(served, tx, { id, values, caller }, update)
     if (changed) await assertStorable(served, tx, access, changed.row)
+    if (changed) await served.lock?.placed?.(tx, values)
     if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
     if (changed && recorded.length > 0) await served.guard?.record?.(tx, { id, fields: recorded, values, request })
     return changed?.row

@@ -81,6 +81,7 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
     const { row, subscribed } = await served.rows.insert(tx, values, now)
     await settle?.({ caller, now })
     await assertStorable(served, tx, access, row)
+    await served.lock?.placed?.(tx, values)
     if (subscribed) await served.announce(tx, 'created', row, caller, now)
     if (recorded.length > 0) await served.guard?.record?.(tx, { id: row.id, fields: recorded, values, request })
     const location = `${served.prefix}${served.declaration.path}/${row.id}`

@@ -38,3 +38,20 @@ export async function isAnyPassing(
   const query = sql`select id from ${sql.ref(table)} where ${isOneOf(engine, 'id', ids)} and ${testSql(test)} limit 1`
   return (await query.execute(tx)).rows.length > 0
 }
+
+/** A reference of some rows of a table. */
+interface Referred {
+  table: string
+  column: string
+  /** The table that the column refers to. */
+  target: string
+  ids: readonly number[]
+}
+
+/** Locks the rows to which others refer until the end of the transaction, in the order of their ids, which it returns. */
+export async function lockReferred(tx: Queryable, engine: Engine, of: Referred): Promise<number[]> {
+  const referring = sql`select ${sql.ref(of.column)} from ${sql.ref(of.table)} where ${isOneOf(engine, 'id', of.ids)}`
+  const query = sql<{ id: number }>`
+    select id from ${sql.ref(of.target)} where id in (${referring}) order by id ${engine.lockRows}`
+  return (await query.execute(tx)).rows.map(({ id }) => id)
+}

@@ -61,10 +61,26 @@ forEachEngine((engine) => {
     }
     const [ada, eve, auditor] = [as('north'), as('south'), as('east', 'audit:all')]
 
+    it('409 once the invoice is paid before or while its lines change', async () => {
+      const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
+      const { id } = (await ada('POST', '/invoices', { customerId, due: '2026-04-01' })).body
+      const line = { invoiceId: id, text: 'Work', amount: '1.00' }
+      const racing = [
+        ...Array.from({ length: 4 }, () => ada('POST', '/lines', line)),
+        ada('PATCH', `/invoices/${id}`, { status: 'paid' }),
+        ...Array.from({ length: 4 }, () => ada('POST', '/lines', line)),
+      ]
+      const answers = (await Promise.all(racing)).map(({ status }) => status)
+      const created = answers.filter((status) => status === 201).length
+      const { body } = await ada('GET', `/invoices/${id}`)
+      assert.deepEqual([body.status, body.total], ['paid', `${created}.00`])
+      assert.equal(answers.filter((status) => status === 409).length, 8 - created)
+    })
+
     it('numbers, sums, filters and locks rows of a tenant, which others do not see', async () => {
       const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
       const { status, body } = await ada('POST', '/invoices', { customerId, due: '2026-02-01' })
-      assert.deepEqual([status, body.reference, body.total], [201, 'R-1', '0.00'])
+      assert.deepEqual([status, body.reference, body.total], [201, 'R-2', '0.00'])
       const url = `/invoices/${body.id}`
       const line = { invoiceId: body.id, text: 'Work', amount: '12.50' }
       assert.equal((await eve('POST', '/lines', line)).status, 422)
@@ -78,13 +94,29 @@ forEachEngine((engine) => {
       const along = async (get: typeof ada) =>
         (await get('GET', '/lines?invoice.overdue=true&invoice.total=12.5')).body.length
       assert.deepEqual([await along(ada), await along(eve)], [1, 0])
-      assert.equal((await ada('GET', '/lines?invoice.overdue=false')).body.length, 0)
+      assert.equal((await ada('GET', '/lines?invoice.overdue=false&invoice.reference=R-2')).body.length, 0)
       await ada('PATCH', url, { status: 'paid' })
       const answers = await Promise.all([ada, eve, auditor].map((send) => send('PATCH', url, { status: 'sent' })))
       assert.deepEqual(
         answers.map((answer) => answer.status),
         [409, 404, 403],
       )
+      const lineUrl = `/lines/${made.body.id}`
+      const free = (await ada('POST', '/invoices', { customerId, due: '2026-02-01' })).body.id
+      const other = (await ada('POST', '/lines', { ...line, invoiceId: free })).body.id
+      const statuses = async (send: typeof ada) =>
+        (
+          await Promise.all([
+            send('PATCH', lineUrl, { amount: '1.00' }),
+            send('PATCH', lineUrl, { invoiceId: free }),
+            send('DELETE', lineUrl),
+            send('POST', '/lines', line),
+            send('PATCH', `/lines/${other}`, { invoiceId: body.id }),
+          ])
+        ).map((answer) => answer.status)
+      assert.deepEqual(await statuses(ada), [409, 409, 409, 409, 409])
+      assert.deepEqual(await statuses(eve), [404, 404, 404, 422, 404])
+      assert.deepEqual(await statuses(auditor), [403, 403, 403, 403, 403])
       const { body: shown } = await ada('GET', url)
       assert.deepEqual([shown.total, shown.overdue], ['12.50', false])
     })
