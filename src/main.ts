@@ -42,7 +42,10 @@ program
 program
   .command('migrate')
   .argument('[definition]', definitionHelp)
-  .option('--plan', 'print what would be done without doing it')
+  .option('--plan', 'print what would be done, with the number of rows; exit code 3 if that is anything, else 0')
+  .option('--history', 'print every change of the tables so far')
+  .option('--tidy', 'rename the columns of renamed fields; the service must be stopped')
+  .option('--allow-data-loss', 'drop fields and collections that are no longer declared; the service must be stopped')
   .description('Bring the database schema up to date and exit')
   .action(async (file, options) => {
     const config = configuration()

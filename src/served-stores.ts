@@ -1,33 +1,43 @@
 import type { Config } from './config/config.ts'
 import { databaseUrlOf } from './config/storage.ts'
-import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
+import type { Definition } from './definition/service.ts'
+import { storedDefinition } from './definition/stored.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
 import { dataFolder, openStoresIn } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
- * Opens the stores of a serving process. Locks a SQLite file until `close`; throws `DatabaseInUse` if another process holds
- * the lock. While the lock is held, no other process can have claims, so claims left by an earlier process are released at
- * once. If opening fails, nothing is left open.
+ * Opens a serving process's stores, and returns with them the definition as it is stored. Locks a SQLite file until `close`,
+ * or throws `DatabaseInUse` if another process holds the lock. With the lock, no other process can hold claims, so those left
+ * by an earlier process are released at once. PostgreSQL notes until `close` that a process serves it. If it rejects, nothing
+ * is left open.
  */
 export async function openServedStores(
   config: Config,
-  tables: readonly ResourceTable[],
+  declared: Definition,
   { now, onError }: { now: () => number; onError: (error: unknown) => void },
 ) {
   const dataDir = dataFolder(config)
-  const unlock = lockSqlite(databaseUrlOf(config.storage), now)
+  const url = databaseUrlOf(config.storage)
+  const unlock = lockSqlite(url, now)
+  const leave = unlock ?? (await (await import('./storage/postgres/nodes.ts')).joinNodes(url, onError))
   try {
-    const stores = await openStoresIn(config, dataDir, tables, onError)
-    if (unlock !== null) {
-      await takeOver(stores.db, now).catch(async (error) => {
-        await stores.db.close()
-        throw error
-      })
+    const stores = await openStoresIn(
+      config,
+      dataDir,
+      { tables: declared.tables, version: declared.info.version },
+      onError,
+    )
+    try {
+      if (unlock !== null) await takeOver(stores.db, now)
+      const definition = await storedDefinition(stores.db.read, declared)
+      return { ...stores, definition, close: () => stores.db.close().finally(leave) }
+    } catch (error) {
+      await stores.db.close()
+      throw error
     }
-    return { ...stores, close: () => stores.db.close().finally(() => unlock?.()) }
   } catch (error) {
-    unlock?.()
+    await leave()
     throw error
   }
 }

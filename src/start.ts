@@ -55,15 +55,15 @@ export async function startService(config: Config, definition: Definition, versi
 }
 
 /** Opens the components in order; they close in reverse order. */
-async function start(settings: Config, definition: Definition, version: string, onClose: OnClose) {
-  const { http } = settings
-  const config = http.port === 0 ? { ...settings, http: { ...http, port: await freePort(http.host) } } : settings
-  const lives = versionLives(definition, config.versions.plans)
+async function start(settings: Config, declared: Definition, version: string, onClose: OnClose) {
+  const config = await withPort(settings)
+  const lives = versionLives(declared, config.versions.plans)
   const logs = openLogs(config.service.logLevel, { out: process.stdout, env: process.env, now: wall })
   onClose(logs.flush)
   const { log } = logs
   const indexFailed = (error: unknown) => log.error({ err: error }, 'the text index could not be created')
-  const { close, ...stores } = await openServedStores(config, definition.tables, { now: wall, onError: indexFailed })
+  const background = { now: wall, onError: indexFailed }
+  const { close, definition, ...stores } = await openServedStores(config, declared, background)
   onClose(close)
   await checkReports(stores.db, definition.reports)
   onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError: indexFailed }))
@@ -99,6 +99,12 @@ async function start(settings: Config, definition: Definition, version: string, 
   })
   await listeners.open()
   return { ...stores, baseUrl, log, authorityFile: certificates?.authorityFile ?? null }
+}
+
+/** The configuration with a port that the operating system chose if it names none. */
+async function withPort(config: Config): Promise<Config> {
+  const { http } = config
+  return http.port === 0 ? { ...config, http: { ...http, port: await freePort(http.host) } } : config
 }
 
 type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; lives: VersionStatus[] }

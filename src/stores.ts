@@ -23,23 +23,26 @@ export interface Stores {
 }
 
 /**
- * Opens the database and the keys; creates whatever is missing on the first run, including the resources' tables. If it
+ * Opens the database and the keys; creates whatever is missing on the first run, including the tables of resources. If it
  * rejects, nothing is left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
-  return openStoresIn(config, dataFolder(config), tables)
+  return openStoresIn(config, dataFolder(config), { tables })
 }
 
-/** Works like `openStores`, but in a folder that `dataFolder` has created; `onError` receives later background errors. */
+/**
+ * Works like `openStores`, in a folder that `dataFolder` has created; `version` is that of the definition, and `onError`
+ * receives later background errors.
+ */
 export async function openStoresIn(
   config: Config,
   dataDir: string,
-  tables: readonly ResourceTable[],
+  { tables, version }: { tables: readonly ResourceTable[]; version?: string | undefined },
   onError: (error: unknown) => void = () => {},
 ): Promise<Stores> {
   const encryption = sealer(masterKey(config, dataDir), randomBytes)
   const db = await openDatabase(databaseUrlOf(config.storage), { onError })
-  const migrations = await migrate(db, { tables }).catch(async (error) => {
+  const migrations = await migrate(db, { tables, version }).catch(async (error) => {
     await db.close()
     throw error
   })

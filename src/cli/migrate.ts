@@ -1,21 +1,65 @@
 import type { Config } from '../config/config.ts'
 import { databaseUrlOf } from '../config/storage.ts'
 import type { Definition } from '../definition/service.ts'
-import { migrate } from '../storage/migrate.ts'
+import type { Database } from '../storage/database.ts'
+import { excludeNodes } from '../storage/exclude-nodes.ts'
+import { migrateThoroughly } from '../storage/migrate-thoroughly.ts'
 import { openDatabase } from '../storage/open.ts'
+import type { Progress } from '../storage/resource-tables/batches.ts'
+import { readHistory } from '../storage/resource-tables/history.ts'
+import { rowCount } from '../storage/resource-tables/mismatch.ts'
+
+export interface MigrateCommand {
+  plan?: boolean
+  history?: boolean
+  tidy?: boolean
+  allowDataLoss?: boolean
+}
+
+/** The exit code of a plan with something to do; 0 means that there is nothing, and 2 that the definition is refused. */
+const somethingToDo = 3
 
 /**
- * Migrates the schema and prints the changes; with `plan`, rolls everything back. If a table contradicts its definition,
- * throws a `TableMismatch`; its message explains what to do.
+ * Migrates the schema and prints the changes; with `plan`, rolls everything back and sets the exit code. If a table
+ * contradicts its definition, throws a `TableMismatch`, whose message says what to do.
  */
-export async function runMigrations(config: Config, { tables }: Definition, { plan = false }): Promise<void> {
-  const db = await openDatabase(databaseUrlOf(config.storage))
+export async function runMigrations(config: Config, definition: Definition, options: MigrateCommand): Promise<void> {
+  const url = databaseUrlOf(config.storage)
+  const db = await openDatabase(url)
   try {
-    const steps = await migrate(db, { tables, plan })
+    if (options.history) return await printHistory(db)
+    const { plan = false, tidy = false, allowDataLoss = false } = options
+    const steps = await migrateThoroughly(db, {
+      ...{ tables: definition.tables, version: definition.info.version, plan, tidy, allowDataLoss },
+      exclude: () => excludeNodes(url, Date.now),
+      onProgress: progressPrinter(),
+    })
     process.stdout.write(summary(steps, plan))
+    if (plan && steps.length > 0) process.exitCode = somethingToDo
   } finally {
     await db.close()
   }
+}
+
+const progressEveryMs = 1_000
+
+/** Prints how far the rows are, once a second. */
+function progressPrinter(): (progress: Progress) => void {
+  let printed = Number.NEGATIVE_INFINITY
+  return ({ table, column, rows, total }) => {
+    if (performance.now() - printed < progressEveryMs) return
+    printed = performance.now()
+    process.stderr.write(`plinth: ${table}.${column}: ${rows} of ${rowCount(total)}\n`)
+  }
+}
+
+async function printHistory(db: Database): Promise<void> {
+  const changes = await readHistory(db)
+  const lines = changes.map(({ startedAt, finishedAt, version, tableName, rows, change }) => {
+    const state = finishedAt === null ? '  (unfinished)' : ''
+    return `${startedAt}  ${version}  ${tableName}  ${rowCount(Number(rows))}  ${change}${state}\n`
+  })
+  process.stdout.write(lines.length > 0 ? lines.join('') : 'No table has changed\n')
 }
 
 const isStatement = (line: string) => !/^\d{4}-/.test(line)

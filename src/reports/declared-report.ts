@@ -4,6 +4,7 @@ import { fromValidation } from '../http/problems/framework-errors.ts'
 import type { FieldError } from '../http/problems/problem.ts'
 import type { Database } from '../storage/database.ts'
 import { decimalText } from '../storage/rows/column-codec.ts'
+import type { ColumnNames } from '../storage/rows/column-names.ts'
 import type { RowTest } from '../storage/rows/row-test.ts'
 import type { AggregateReadOptions } from '../storage/snapshots/aggregate-read.ts'
 import type { ReportColumn } from './formats/format.ts'
@@ -23,6 +24,7 @@ export interface DeclaredReport {
   title?: string
   scope: string | null
   table: string
+  storedAs?: ColumnNames | undefined
   /** The JSON Schema of the parameters. */
   parameters: object
   /** Validates the parameters of a request and fills in their defaults. */

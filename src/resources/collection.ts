@@ -1,6 +1,6 @@
 import type { TObject } from 'typebox'
 import type { DerivedSchemas } from './computed/options.ts'
-import type { Collection } from './declaration.ts'
+import type { Collection, Declaration } from './declaration.ts'
 import { defineResource, type ResourceContext } from './define.ts'
 import type { ResourceOptions } from './resource-options.ts'
 import { nestedLists, routes } from './routes.ts'
@@ -26,7 +26,11 @@ export function collectionWith<
   Computed extends string,
   Derived extends DerivedSchemas,
 >(options: ResourceOptions<B, Claims, Role, Computed, Derived>, context?: ResourceContext): Collection<B> {
-  const declaration = defineResource(options, context)
+  return collectionOf(defineResource(options, context))
+}
+
+/** Returns the collection of a validated declaration. */
+export function collectionOf<B extends TObject>(declaration: Declaration<B>): Collection<B> {
   return Object.freeze({
     declaration,
     plugin: async (app, options) => {

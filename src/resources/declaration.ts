@@ -6,6 +6,7 @@ import type { Versioned } from '../http/policies/conditional.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { RandomBytes } from '../storage/ids.ts'
+import type { ColumnNames } from '../storage/rows/column-names.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import type { AccessOf, CallerFacts, ClaimsOf, DeclaredAccess, Reach } from './access/rules.ts'
 import type { ColumnKind } from './column-types.ts'
@@ -18,6 +19,7 @@ import type { LockCheck } from './constraints/lock-check.ts'
 import type { DeclaredLock } from './constraints/locked.ts'
 import type { Rule } from './constraints/rules.ts'
 import type { Writers } from './constraints/writers.ts'
+import type { MigrateOptions } from './migration/options.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
 import type { Representations } from './representation-cache.ts'
 import type { Guard } from './writes/guard.ts'
@@ -37,6 +39,9 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   name: string
   noun: string
   table: string
+  /** The columns of fields that are stored under another name, such as that of a renamed field; read from the database. */
+  columns?: ColumnNames
+  migrate?: MigrateOptions
   operations: readonly CollectionOperation[]
   body: B
   /** The body that clients send: fields with a default are optional. */

@@ -71,7 +71,7 @@ export function defineResource<
     ...((listed ?? concealed.length > 0) && {
       listed: listed ?? visibleFields(Object.keys(shown.shownBody.properties), concealed, options.access),
     }),
-    ...(hides && { hides }),
+    ...{ ...(hides && { hides }), ...(options.migrate && { migrate: options.migrate }) },
     ...{ writers: context.writers, users: context.users },
     ...shown,
     ...conditionsOf(options, context, { body, kinds, folded, blank, table }),

@@ -11,6 +11,7 @@ import { lockErrors } from './constraints/locked.ts'
 import { ruleErrors } from './constraints/rules.ts'
 import { tupleErrors, uniqueFields } from './constraints/unique.ts'
 import { decimalFieldErrors } from './decimal-fields.ts'
+import { migrateErrors } from './migration/rules.ts'
 import { listErrors, queryErrors } from './queries/list-rules.ts'
 import { referenceErrors } from './relations/reference-rules.ts'
 import type { ResourceOptions } from './resource-options.ts'
@@ -47,6 +48,7 @@ const optionNames = Object.keys({
     locked: true,
     computed: true,
     derived: true,
+    migrate: true,
   },
 } satisfies Record<keyof ResourceOptions, true>)
 
@@ -70,6 +72,7 @@ export function definitionErrors(options: ResourceOptions): string[] {
     errors.push(...ruleErrors(body, options.rules ?? []), ...lockErrors(options))
     const stored = { body: withStorageRules(body), unique: uniqueFields(options.unique) }
     errors.push(...defaultErrors(stored.body, stored.unique), ...creationErrors({ ...options, ...stored }))
+    errors.push(...migrateErrors({ ...options, ...stored }))
   }
   return errors.map((error) => `${path}: ${error}`)
 }

@@ -99,7 +99,10 @@ export function listQuerySchema(rules: ListRules): TObject {
     }
   }
   Object.assign(properties, comparisonSchemas(grammar, example, Object.keys(properties)))
-  return Type.Object({ ...properties, ...relatedSchemas(relatedFiltersOf('', relations), Object.keys(properties)) })
+  return Type.Object({
+    ...properties,
+    ...relatedSchemas(relatedFiltersOf({ table: '' }, relations), Object.keys(properties)),
+  })
 }
 
 /** What the place of a list and its relations add to its query. */

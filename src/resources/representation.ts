@@ -125,7 +125,7 @@ export function listItemSerializer({
 /** The report of a resource: the columns of its table, sums and counts included, except those that are concealed. */
 export function reportOf(declaration: Declaration) {
   const { name, table, shownBody, shownKinds, computed, concealed, readScope, access } = declaration
-  const { filters, ranges, folded, sorts } = declaration
+  const { filters, ranges, folded, sorts, columns: storedAs } = declaration
   const visible = Object.entries(shownKinds).filter(
     ([field]) => !concealed.includes(field) && !Object.hasOwn(computed.whens, field),
   )
@@ -136,7 +136,7 @@ export function reportOf(declaration: Declaration) {
   const creator = { name: 'createdBy', type: 'string' as const }
   const instants = ['createdAt', 'updatedAt'].map((field) => ({ name: field, type: 'instant' as const }))
   return {
-    ...{ name, table, scope: readScope, filters, ranges, folded, sorts },
+    ...{ name, table, storedAs, scope: readScope, filters, ranges, folded, sorts },
     columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants, ...(access ? [creator] : [])],
   }
 }

@@ -6,6 +6,7 @@ import type { ComputedOptions, DerivedOptions, DerivedSchemas } from './computed
 import type { Condition, FieldsOf } from './conditions/condition.ts'
 import type { DefaultValues, SetValues } from './constraints/creation.ts'
 import type { CollectionOperation, Link } from './declaration.ts'
+import type { MigrateOptions } from './migration/options.ts'
 import type { RelatedFields } from './relations/related-fields.ts'
 
 /** The names of a body's fields. */
@@ -88,6 +89,8 @@ export interface ResourceOptions<
   computed?: ComputedOptions<B, Computed>
   /** Read-only fields that functions make of a row, for responses and events alone. */
   derived?: DerivedOptions<B, NoInfer<Computed>, Derived>
+  /** How existing rows follow a change of the body: renamed fields, values of new fields, values of another type. */
+  migrate?: MigrateOptions<B>
   /** Scopes in addition to `read` and `write`, each with the description that users see. */
   scopes?: Readonly<Record<`${string}:${string}`, string>>
   links?: (row: Row) => Record<string, Link>

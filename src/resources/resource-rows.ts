@@ -6,14 +6,14 @@ import { codecsOf } from './table.ts'
 
 /** The rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
-  const { table, kinds, folded, blank, sorts, references, access, computed } = declaration
+  const { table, columns, kinds, folded, blank, sorts, references, access, computed } = declaration
   const fields = [...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
   // Links, conditions and functions may use any field.
   const isMade = [...Object.keys(computed.whens), ...Object.keys(computed.derived)].length > 0
   const isPartial = declaration.listed !== undefined && declaration.links === undefined && !isMade
   const read = ['id', 'revision', ...(declaration.listed ?? []), ...sorts, ...references.map(({ field }) => field)]
   return rowsOf(db, {
-    ...{ table, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
+    ...{ table, columns, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
     subscribed: hasSubscriber(declaration),
     // The rules judge a deleted row as it was.
     returnsDeleted: access !== undefined,

@@ -1,11 +1,15 @@
 import type { TObject, TSchema } from 'typebox'
-import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
+import type { ResourceColumn, ResourceTable, StoredCell } from '../storage/resource-tables/resource-columns.ts'
+import { withNames } from '../storage/resource-tables/stored-names.ts'
 import type { Codec } from '../storage/rows/column-codec.ts'
+import type { ColumnNames } from '../storage/rows/column-names.ts'
 import type { DeclaredAccess } from './access/rules.ts'
 import { amended, type ColumnKind, columnType, kindOf } from './column-types.ts'
 import type { Shown } from './computed/declare.ts'
 import { defaultsOf } from './constraints/defaults.ts'
 import { tupleIndexes } from './constraints/unique.ts'
+import type { MigrateOptions } from './migration/options.ts'
+import { schemaChangesOf } from './migration/schema-changes.ts'
 import type { Reference } from './relations/reference.ts'
 
 /** The column name of a field, in snake case. */
@@ -36,11 +40,16 @@ export interface TableDeclaration {
   tuples: readonly (readonly string[])[]
   references: readonly Reference[]
   access?: DeclaredAccess
+  migrate?: MigrateOptions
+  columns?: ColumnNames
 }
 
 /** The table that a resource declaration needs. */
 export function tableOf(declaration: TableDeclaration): ResourceTable {
   const { path, table, body, kinds, filters, ranges, search, sorts, folded, blank, unique, references } = declaration
+  const changes = schemaChangesOf(declaration, (field, value) =>
+    storedValue(kinds[field] as ColumnKind, body.properties[field] as TSchema, value),
+  )
   const tuples = tupleIndexes(table, declaration.tuples, folded)
   const targets = new Map(references.map(({ field, table }) => [field, table]))
   // Without an index every deletion of a row that others refer to would read all of these.
@@ -65,7 +74,13 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
     }
   })
   const stored = declaration.access ? [...columns, createdByColumn] : columns
-  return { path, name: table, columns: stored, ...(tuples.length > 0 && { tuples }), search }
+  const declared: ResourceTable = {
+    ...{ path, name: table, columns: stored, search: search.map(columnName) },
+    ...(tuples.length > 0 && { tuples }),
+    ...(changes && { changes }),
+  }
+  const names = Object.entries(declaration.columns ?? {}).map(([field, name]) => [columnName(field), name] as const)
+  return withNames(declared, new Map(names))
 }
 
 /** Who created a row. Rows from before access rules were declared have no value. */
@@ -73,12 +88,17 @@ const createdByColumn: ResourceColumn = {
   ...{ name: 'created_by', kind: 'exact', sql: 'key', required: false, folded: false, unique: false, indexed: true },
 }
 
-/** A default as its column stores it. */
-function storedDefault(kind: ColumnKind, schema: TSchema, value: unknown): string | number {
+/** A value as its column stores it. */
+function storedValue(kind: ColumnKind, schema: TSchema, value: unknown): StoredCell {
   const { normalize } = columnType(kind)
   const codec = codecOf(kind, schema)
   const normal = normalize ? normalize(value) : value
-  const stored = codec ? codec.encode(normal) : normal
+  return (codec ? codec.encode(normal) : normal) as StoredCell
+}
+
+/** A default as its column stores it. */
+function storedDefault(kind: ColumnKind, schema: TSchema, value: unknown): string | number {
+  const stored = storedValue(kind, schema, value)
   // As text, because the record of the table is JSON; both engines convert it to the type of the column.
   return (typeof stored === 'bigint' ? String(stored) : stored) as string | number
 }

@@ -47,6 +47,8 @@ export interface Engine {
   foreignKeysOf: (table: string) => RawBuilder<{ column: string; table: string }>
   /** Statements that change or remove the foreign key of an existing column. */
   changeForeignKey: (change: ForeignKeyChange) => readonly string[]
+  /** Statements that rename a constraint; none if the engine does not use the names of constraints. */
+  renameForeignKey: (table: string, from: string, to: string) => readonly string[]
   /** Statements that make a table append-only: its rows can be inserted and read, but neither updated nor deleted. */
   appendOnly: (table: string) => readonly string[]
   /**

@@ -24,6 +24,9 @@ import { reportExpiry } from './migrations/0020-report-expiry.ts'
 import { counters } from './migrations/0021-counters.ts'
 import { clientLabels } from './migrations/0022-client-labels.ts'
 import { eventsOfRows } from './migrations/0023-events-of-rows.ts'
+import { schemaChanges } from './migrations/0024-schema-changes.ts'
+import { labelOf } from './resource-tables/history.ts'
+import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
 import { reconcile } from './resource-tables/resource-tables.ts'
 
@@ -54,6 +57,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0021-counters', counters],
   ['0022-client-labels', clientLabels],
   ['0023-events-of-rows', eventsOfRows],
+  ['0024-schema-changes', schemaChanges],
 ]
 
 /** Thrown to roll back the transaction of a dry run. */
@@ -65,6 +69,10 @@ export interface MigrateOptions {
   /** Dry run: executes everything, then rolls it back. */
   plan?: boolean
   now?: () => number
+  /** The version of the definition, for the history. */
+  version?: string | undefined
+  /** What `migrateThoroughly` does in the same transaction; with `isPartial`, without the safe changes. */
+  thorough?: ThoroughUnit & { isPartial?: boolean; onPrepared?: (prepared: Prepared) => void }
 }
 
 /**
@@ -72,12 +80,24 @@ export interface MigrateOptions {
  * followed by the statements executed for declared tables. Throws, and changes nothing, if the database was migrated by
  * a newer release or if an existing table does not match its declaration (`TableMismatch`).
  */
-export async function migrate(database: Database, { tables = [], plan = false, now = Date.now }: MigrateOptions = {}) {
+export async function migrate(database: Database, options: MigrateOptions = {}): Promise<string[]> {
+  const { tables = [], plan = false, now = Date.now, version, thorough } = options
+  const { engine } = database
+  const label = labelOf(tables, version)
   let done: string[] = []
   const unit = async (tx: Queryable) => {
     for (const statement of database.engine.beforeMigration) await sql.raw(statement).execute(tx)
     const at = new Date(now()).toISOString()
-    done = [...(await runDue(tx, database.engine)), ...(await reconcile(tx, database.engine, tables, at))]
+    const ran = await runDue(tx, engine)
+    const prepared = thorough && (await prepareTables(tx, engine, { ...thorough, tables, label, now: at }))
+    if (prepared) thorough?.onPrepared?.(prepared)
+    if (thorough?.isPartial) throw new PlanOnly()
+    const changed = await reconcile(tx, engine, tables, {
+      now: at,
+      label,
+      ...(prepared && { prepared: prepared.columns }),
+    })
+    done = [...ran, ...(prepared?.lines ?? []), ...changed]
     if (plan) throw new PlanOnly()
     return done
   }

@@ -83,20 +83,20 @@ describe('plinth serve <definition>', () => {
     it('uses service.ts and prints its path', async () => {
       writeFileSync(join(here, 'package.json'), '{"type":"module"}')
       written('here/service.ts', notes('title: Title'))
-      assert.deepEqual(await plan(), { code: 0, stderr: reports('service.ts'), isOfNotes: true })
+      assert.deepEqual(await plan(), { code: 3, stderr: reports('service.ts'), isOfNotes: true })
     })
 
     it('prefers the file specified in package.json', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       writeFileSync(join(here, 'package.json'), '{"type":"module","plinth":"./other.ts"}')
       written('here/other.ts', notes('title: Title'))
-      assert.deepEqual(await plan(), { code: 0, stderr: reports('other.ts'), isOfNotes: true })
+      assert.deepEqual(await plan(), { code: 3, stderr: reports('other.ts'), isOfNotes: true })
     })
 
     it('prefers PLINTH_DEFINITION or the argument over package.json and service.ts', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       const named = written('named.ts', notes('title: Title'))
-      const expected = { code: 0, stderr: '', isOfNotes: true }
+      const expected = { code: 3, stderr: '', isOfNotes: true }
       assert.deepEqual(await plan({ PLINTH_DEFINITION: named }), expected)
       assert.deepEqual(await plan({ PLINTH_DEFINITION: join(folder, 'none.ts') }, named), expected)
     })
@@ -109,7 +109,7 @@ describe('plinth serve <definition>', () => {
     })
 
     it('uses the built-in definition if there is no file', async () => {
-      assert.deepEqual(await plan(), { code: 0, stderr: '', isOfNotes: false })
+      assert.deepEqual(await plan(), { code: 3, stderr: '', isOfNotes: false })
     })
   })
 

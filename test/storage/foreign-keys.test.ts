@@ -8,7 +8,7 @@ import { Title } from '../../src/resources/field-types.ts'
 import { Ref } from '../../src/resources/relations/ref.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
-import { TableMismatch } from '../../src/storage/resource-tables/resource-tables.ts'
+import { TableMismatch } from '../../src/storage/resource-tables/mismatch.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 const customers = collection({ path: '/customers', noun: 'customer', body: Type.Object({ name: Title }) })

@@ -7,7 +7,7 @@ import { collection } from '../../src/resources/collection.ts'
 import { tableOf } from '../../src/resources/table.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { migrate } from '../../src/storage/migrate.ts'
-import { TableMismatch } from '../../src/storage/resource-tables/resource-tables.ts'
+import { TableMismatch } from '../../src/storage/resource-tables/mismatch.ts'
 import { rowsOf } from '../../src/storage/rows/rows.ts'
 import { forEachEngine } from '../support/engines.ts'
 

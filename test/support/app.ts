@@ -9,6 +9,7 @@ import { buildApp } from '../../src/app.ts'
 import { type Audit, openAudit } from '../../src/audit/buffer.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import type { Definition } from '../../src/definition/service.ts'
+import { storedDefinition } from '../../src/definition/stored.ts'
 import type { Verification } from '../../src/http/policies/authenticate.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { createUserParts } from '../../src/oauth/users/users.ts'
@@ -73,10 +74,9 @@ export async function testApp(
   const queue = settings.queue ?? (await openQueue({ db, now, random: Math.random, onError }))
   const results = folderResults(folder)
   const seal = sealer(Buffer.alloc(32, 1), randomBytes)
-  const definition: Definition = settings.definition ?? builtIn
+  const definition: Definition = await storedDefinition(db.read, settings.definition ?? builtIn)
   const audit = openAudit({ db, sealer: seal, now, onError })
   const app = await buildApp({
-    definition,
     db,
     audit,
     queue,
@@ -107,6 +107,7 @@ export async function testApp(
       limits: { rules: rulesOf(rules), counters: { record: quotaUses(db), shared: null }, monotonic: now },
     }),
     ...settings,
+    definition,
   })
   app.addHook('onClose', async () => {
     await audit.flush()

@@ -4,7 +4,7 @@ import { type AuditActor, auditRecorder, theService } from '../../audit/chain.ts
 import { Problem } from '../../http/problems/problem.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
-import { snake } from '../../storage/rows/page-query.ts'
+import { snake } from '../../storage/rows/column-names.ts'
 import { firstRevision } from '../../storage/rows/revision.ts'
 import type { Client } from '../../storage/tables/tables.ts'
 import type { Scopes } from '../tokens/scopes.ts'

@@ -1,5 +1,5 @@
 import { decimalText } from '../../storage/rows/column-codec.ts'
-import { snake } from '../../storage/rows/page-query.ts'
+import { type ColumnNames, columnOfField, keyColumnOfField } from '../../storage/rows/column-names.ts'
 import type { ReportColumn } from '../formats/format.ts'
 import type { ReportFilter, ReportKind } from '../report-types.ts'
 
@@ -17,15 +17,18 @@ export interface TableReport {
   /** Text fields with a case-folded companion column. */
   folded?: readonly string[]
   sorts?: readonly string[]
+  storedAs?: ColumnNames | undefined
 }
 
 /** Returns a report type for a table, with the same filters and sorts as the table's list, each backed by an index. */
 export function tableReport(report: TableReport): ReportKind {
-  const { name, scope, table, columns, filters = [], ranges = [], folded = [], sorts = [] } = report
+  const { name, scope, table, columns, filters = [], ranges = [], folded = [], sorts = [], storedAs } = report
   const types = new Map(columns.map((column) => [column.name, column.type]))
   // Fields that are not in the report must not be discoverable through filters or sorts.
   const isIncluded = (field: string) => types.has(field)
-  const columnOf = (field: string) => quoted(folded.includes(field) ? `${snake(field)}_key` : snake(field))
+  const columnOf = (field: string) =>
+    quoted(folded.includes(field) ? keyColumnOfField(field, storedAs) : columnOfField(field, storedAs))
+  const plainColumnOf = (field: string) => quoted(columnOfField(field, storedAs))
   const typeOf = (field: string) => filterType(types.get(field) as ReportColumn['type'])
   const decimals = new Map(columns.flatMap(({ name, decimal }) => (decimal ? [[name, { decimal }]] : [])))
   const equal = filters.filter(isIncluded).map((field): ReportFilter => {
@@ -40,12 +43,12 @@ export function tableReport(report: TableReport): ReportKind {
   })
   const bounds = ranges.filter(isIncluded).flatMap((field) =>
     boundsOf(field, typeOf(field), decimals.has(field)).map(([as, op]): ReportFilter => {
-      return { name: as, type: typeOf(field), column: quoted(snake(field)), op, folded: false, ...decimals.get(field) }
+      return { name: as, type: typeOf(field), column: plainColumnOf(field), op, folded: false, ...decimals.get(field) }
     }),
   )
   return {
     ...{ name, title: capital(name.replaceAll('-', ' ')), scope, from: quoted(table), key: [quoted('id')] },
-    columns: columns.map((column) => ({ ...column, sql: cellSql(column) })),
+    columns: columns.map((column) => ({ ...column, sql: cellSql(column, plainColumnOf(column.name)) })),
     time: { column: 'created_at', type: 'instant' },
     filters: [...equal, ...bounds],
     sorts: Object.fromEntries(sorts.filter(isIncluded).map((field) => [field, columnOf(field)])),
@@ -53,8 +56,7 @@ export function tableReport(report: TableReport): ReportKind {
 }
 
 /** Returns a cell's SQL: the column, or a decimal as text. */
-const cellSql = ({ name, decimal }: ReportColumn) =>
-  decimal ? decimalText(quoted(snake(name)), decimal.scale) : quoted(snake(name))
+const cellSql = ({ decimal }: ReportColumn, column: string) => (decimal ? decimalText(column, decimal.scale) : column)
 
 const filterType = (type: ReportColumn['type']): ReportFilter['type'] => {
   if (type === 'boolean') return 'boolean'

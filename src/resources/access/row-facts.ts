@@ -29,9 +29,9 @@ function stepsOf({ access, references }: Declaration, all: readonly Declaration[
     .filter(({ name }) => followed.includes(name))
     .map(({ name, field, path }) => {
       const target = all.find((other) => other.path === path) as Declaration
-      const { table, kinds } = target
+      const { table, columns, kinds } = target
       const fields = ['id', ...Object.keys(kinds), 'createdAt', 'updatedAt', ...(target.access ? ['createdBy'] : [])]
-      const read = storedRowReader({ table, fields, codecs: codecsOf(target) })
+      const read = storedRowReader({ table, fields, columns, codecs: codecsOf(target) })
       // The conditions of a rule take one step; only rules that are those of another collection take more.
       return { name, field, read, below: access && 'of' in access ? stepsOf(target, all) : [] }
     })

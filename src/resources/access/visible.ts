@@ -30,7 +30,7 @@ export const allVisible: Visible = { read: passesAll, related: [] }
  */
 export function visibleRows(served: Served, relations: readonly Relation[]) {
   const { declaration, accessOf, accessTo } = served
-  const filters = relatedFiltersOf(declaration.table, relations)
+  const filters = relatedFiltersOf(declaration, relations)
   const withRelated = async (
     request: FastifyRequest,
     reply: FastifyReply,

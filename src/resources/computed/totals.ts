@@ -37,8 +37,8 @@ export function totalsUpdater(
     return { ...target, rows: resourceRows(options.db, other), announce: eventPublisher(options, other) }
   })
   const { engine } = options.db
-  const { table } = declaration
   const fields = [...new Set(targets.flatMap(fieldsOf))]
+  const of = { table: declaration.table, columns: declaration.columns, fields }
   // Always in the same order, before the rows themselves, as deletions do.
   const lockShown = async (tx: Queryable, written: readonly Values[]) => {
     for (const target of targets) {
@@ -53,7 +53,7 @@ export function totalsUpdater(
     for (const values of after) count(tally, targets, values, 1n)
     return (by, isGone = () => false) => store(tx, tally, by, isGone, engine)
   }
-  const seen = (tx: Queryable, ids: readonly number[]) => integerRows(tx, engine, { table, ids, fields })
+  const seen = (tx: Queryable, ids: readonly number[]) => integerRows(tx, engine, { ...of, ids })
   return {
     created: async (tx, values) => {
       await lockShown(tx, [values])
@@ -62,7 +62,7 @@ export function totalsUpdater(
     changed: async (tx, id, values, precondition) => {
       await lockShown(tx, [...(await seen(tx, [id])), values])
       const lock = engine.lockRows
-      const [before] = await integerRows(tx, engine, { table, ids: [id], fields, lock, precondition })
+      const [before] = await integerRows(tx, engine, { ...of, ids: [id], lock, precondition })
       if (before === undefined) return undefined
       // The reference may have changed before the row was locked.
       await lockShown(tx, [before])
@@ -70,7 +70,7 @@ export function totalsUpdater(
     },
     removed: async (tx, ids, precondition) => {
       await lockShown(tx, await seen(tx, ids))
-      const before = await integerRows(tx, engine, { table, ids, fields, lock: engine.lockForRemoval, precondition })
+      const before = await integerRows(tx, engine, { ...of, ids, lock: engine.lockForRemoval, precondition })
       if (before.length === 0) return undefined
       await lockShown(tx, before)
       return settle(tx, before, [])

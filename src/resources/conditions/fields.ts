@@ -1,5 +1,5 @@
 import { type TObject, type TSchema, Type } from 'typebox'
-import { snake } from '../../storage/rows/page-query.ts'
+import { type ColumnNames, columnOfField, keyColumnOfField } from '../../storage/rows/column-names.ts'
 import type { RelationStep, TestedColumn } from '../../storage/rows/row-test.ts'
 import { type ColumnKind, columnType } from '../column-types.ts'
 
@@ -23,9 +23,15 @@ export interface ConditionRelation {
 }
 
 /** The step from the rows of a table along one of their references. */
-export const relationStep = (of: { name: string; field: string; table: string; target: string }): RelationStep => ({
+export const relationStep = (of: {
+  name: string
+  field: string
+  table: string
+  target: string
+  columns?: ColumnNames | undefined
+}): RelationStep => ({
   ...{ name: of.name, table: of.table, target: of.target },
-  on: { field: of.field, column: snake(of.field) },
+  on: { field: of.field, column: columnOfField(of.field, of.columns) },
 })
 
 export type ConditionRelations = Readonly<Record<string, ConditionRelation>>
@@ -36,6 +42,7 @@ export interface ConditionDeclaration {
   kinds: Readonly<Record<string, ColumnKind>>
   folded: readonly string[]
   blank: readonly string[]
+  columns?: ColumnNames
 }
 
 /**
@@ -48,17 +55,22 @@ const instant = Type.String({ format: 'date-time' })
 
 /** The fields of a resource that conditions can name. */
 export function conditionFields(declaration: ConditionDeclaration, text: TextComparison): ConditionFields {
-  const { body, kinds, folded, blank } = declaration
+  const { body, kinds, folded, blank, columns } = declaration
   const declared = Object.entries(kinds).map(([field, kind]): [string, ConditionField] => {
     const stored: TestedColumn = {
-      ...{ field, column: snake(field) },
+      ...{ field, column: columnOfField(field, columns) },
       ...(columnType(kind).sql === 'key' && { sortsByBytes: true }),
       ...(kind === 'decimal' && { isWide: true }),
     }
     const schema = body.properties[field] as TSchema
     if (!folded.includes(field)) return [field, { kind, schema, on: stored }]
     const blankKey = blank.includes(field) && { isBlank: true as const }
-    const key: TestedColumn = { ...stored, keyColumn: `${snake(field)}_key`, ...blankKey, sortsByBytes: true }
+    const key: TestedColumn = {
+      ...stored,
+      keyColumn: keyColumnOfField(field, columns),
+      ...blankKey,
+      sortsByBytes: true,
+    }
     return [field, text === 'folded' ? { kind, schema, on: key } : { kind, schema, on: stored, index: key }]
   })
   return Object.freeze({

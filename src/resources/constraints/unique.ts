@@ -4,7 +4,7 @@ import type { Engine } from '../../storage/engine.ts'
 import { comparedColumn } from '../../storage/resource-tables/ddl.ts'
 import type { UniqueTuple } from '../../storage/resource-tables/resource-columns.ts'
 import { tupleIndexName } from '../../storage/resource-tables/unique-tuples.ts'
-import { snake } from '../../storage/rows/page-query.ts'
+import { type ColumnNames, columnOfField, snake } from '../../storage/rows/column-names.ts'
 import { choicesOf, columnType, kindOf } from '../column-types.ts'
 
 /** The `unique` of a declaration: names of fields, and tuples of fields whose values are unique together. */
@@ -15,6 +15,7 @@ interface Declared {
   noun: string
   unique: readonly string[]
   tuples: readonly (readonly string[])[]
+  columns?: ColumnNames
 }
 
 /** The fields that are unique on their own. */
@@ -83,11 +84,15 @@ export const tupleIndexes = (table: string, tuples: Declared['tuples'], folded: 
   })
 
 /** 409 DUPLICATE_RESOURCE with the fields of the unique index that the error names. */
-export function duplicateProblem(engine: Engine, error: unknown, { noun, unique, tuples }: Declared): Problem {
+export function duplicateProblem(
+  engine: Engine,
+  error: unknown,
+  { noun, unique, tuples, columns: names }: Declared,
+): Problem {
   const columns = engine.duplicateColumns(error).map((column) => column.replace(/_key$/, ''))
   const indexes = [...unique.map((field) => [field]), ...tuples]
   const isViolated = (fields: readonly string[]) =>
-    fields.length === columns.length && fields.every((field) => columns.includes(snake(field)))
+    fields.length === columns.length && fields.every((field) => columns.includes(columnOfField(field, names)))
   const fields = indexes.find(isViolated) ?? (indexes[0] as readonly string[])
   const errors = fields.map((field) => {
     const others = fields.filter((name) => name !== field)

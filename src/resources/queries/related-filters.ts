@@ -26,11 +26,14 @@ export interface RelatedFilter {
 /** The relations along which a list can be filtered, by name; those to many rows have lists of their own. */
 export type RelatedFilters = ReadonlyMap<string, RelatedGrammar>
 
-export function relatedFiltersOf(table: string, relations: readonly Relation[]): RelatedFilters {
+export function relatedFiltersOf(
+  { table, columns }: Pick<Declaration, 'table' | 'columns'>,
+  relations: readonly Relation[],
+): RelatedFilters {
   const filtered = relations.filter(({ isMany, declaration }) => !isMany && declaration.filters.length > 0)
   return new Map(
     filtered.map(({ name, field, declaration }) => {
-      const step = relationStep({ name, field, table, target: declaration.table })
+      const step = relationStep({ name, field, table, columns, target: declaration.table })
       return [name, { step, declaration, grammar: grammarOf({ ...shownDeclaration(declaration), ranges: [] }) }]
     }),
   )

@@ -1,6 +1,7 @@
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { Engine } from '../../storage/engine.ts'
+import { columnOfField } from '../../storage/rows/column-names.ts'
 import { countReferring, lockReferring } from '../../storage/rows/related-rows.ts'
 import { passesAll } from '../../storage/rows/row-test.ts'
 import type { Rows } from '../../storage/rows/rows.ts'
@@ -48,7 +49,8 @@ const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly nu
     .filter(({ reference }) => reference.onDelete === rule)
     .map(({ declaration, reference: { field } }) => {
       const side = all.get(declaration) as Removable
-      return { side, field, rows: () => ({ table: declaration.table, field, ids, except: doomed.get(side) ?? [] }) }
+      const column = columnOfField(field, declaration.columns)
+      return { side, field, rows: () => ({ table: declaration.table, column, ids, except: doomed.get(side) ?? [] }) }
     })
 
 /** Adds the rows to delete with the row. Throws RESOURCE_IN_USE if there are too many. */

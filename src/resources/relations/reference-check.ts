@@ -12,7 +12,7 @@ type Values = Readonly<Record<string, unknown>>
 /** The check for a collection; undefined if it has no references. `all` are the collections of the service. */
 export function referenceCheck(
   options: Pick<CollectionOptions, 'db' | 'factsOf' | 'now' | 'zone'>,
-  { table, references }: Pick<Declaration, 'table' | 'references'>,
+  { table, columns, references }: Pick<Declaration, 'table' | 'columns' | 'references'>,
   all: readonly Declaration[],
 ): ReferenceCheck | undefined {
   if (references.length === 0) return undefined
@@ -35,7 +35,7 @@ export function referenceCheck(
     created: (tx, values, within) => check(tx, values, {}, within),
     changed: async (tx, { id, precondition }, values, within) => {
       if (fields.every((field) => (values[field] ?? null) === null)) return true
-      const before = await lockedRow(tx, { table, fields, id, precondition, lock: engine.lockRows })
+      const before = await lockedRow(tx, { table, fields, columns, id, precondition, lock: engine.lockRows })
       if (before === undefined) return false
       await check(tx, values, before, within)
       return true

@@ -23,6 +23,8 @@ export interface Report {
   title?: string
   /** The columns of groups; none if the report has the rows themselves. */
   columns: readonly GroupedColumn[]
+  /** What the columns are declared as. */
+  grouping: Pick<ReportOptions, 'group' | 'show'>
   /** Validates parameters; `parameters` is their JSON Schema. */
   input: ReturnType<typeof declaredParameters>
   /** Evaluated with validated parameters. */
@@ -50,13 +52,19 @@ export function report<B extends TObject, P extends TObject = NoParameters>(
   if (all.length > 0) throw new DefinitionError(all.map((error) => `${place}: ${error}`))
   return Object.freeze({
     ...{ [brand]: true as const, name, of: declaration, ...(title !== undefined && { title }) },
-    ...{ columns: Object.freeze(columns), input: declaredParameters(parameters), where },
+    ...{ columns: Object.freeze(columns), grouping, input: declaredParameters(parameters), where },
   })
 }
 
 /** Returns true for values created by `report` in this installation of the package. */
 export const isReport = (value: unknown): value is Report =>
   typeof value === 'object' && value !== null && brand in value
+
+/** Returns a report on the same resource with the columns that its fields have in the database. */
+export function storedReport(one: Report, of: Declaration): Report {
+  const { columns } = readColumns(one.grouping, { fields: fieldsOf(of), concealed: of.concealed })
+  return Object.freeze({ ...one, of, columns: Object.freeze(columns) })
+}
 
 /** The fields that conditions and columns can name. */
 const fieldsOf = (declaration: Declaration): ConditionFields =>
@@ -75,9 +83,9 @@ export function declaredReport(one: Report, zone: string) {
       throw new Error(`The condition of the report ${name} failed`, { cause: error })
     }
   }
-  const { table, readScope: scope } = of
+  const { table, columns: storedAs, readScope: scope } = of
   return {
-    ...{ name, scope, table, ...input, matching, ...(title !== undefined && { title }) },
+    ...{ name, scope, table, storedAs, ...input, matching, ...(title !== undefined && { title }) },
     ...(columns.length > 0 ? { grouped: columns } : { columns: reportOf(of).columns }),
   }
 }

@@ -50,6 +50,7 @@ export const postgres: Engine = {
     const changes = [...(exists ? [`drop constraint "${constraint}"`] : []), ...(references === null ? [] : [addition])]
     return changes.map((change) => `alter table "${table}" ${change}`)
   },
+  renameForeignKey: (table, from, to) => [`alter table "${table}" rename constraint "${from}" to "${to}"`],
   appendOnly: (table) => [
     `create function ${table}_append_only() returns trigger language plpgsql as
      $$ begin raise exception '${table} is append-only'; end $$`,

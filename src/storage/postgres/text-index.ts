@@ -2,7 +2,6 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import type { ResourceTable } from '../resource-tables/resource-columns.ts'
-import { snake } from '../rows/page-query.ts'
 import type { Tables } from '../tables/tables.ts'
 
 export interface TextIndexesOptions {
@@ -65,7 +64,7 @@ async function ensureAll(db: Kysely<Tables>, tables: readonly ResourceTable[], w
 }
 
 async function ensure(db: Kysely<Tables>, { name, search }: ResourceTable): Promise<void> {
-  const columns = search.map((field) => snake(`${field}Key`))
+  const columns = search.map((column) => `${column}_key`)
   const index = `${name}_search`
   const { rows } = await sql<{ columns: string }>`
     select string_agg(a.attname, ',' order by a.attnum) as columns

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql as sqlText } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
+import { caseFold } from '../rows/page-query.ts'
 import type { ResourceColumn, ResourceTable, SqlType, UniqueTuple } from './resource-columns.ts'
 
 /**
@@ -43,17 +44,42 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
   return [create.compile().sql, ...indexes, ...tuples, ...times]
 }
 
-/** Returns the statement that adds a field's column. */
-export const addColumnStatement = (tx: Queryable, engine: Engine, table: string, column: ResourceColumn): string =>
+/** The statement that adds a field's column; every existing row has the `constant`, if there is one. */
+export function addColumnStatement(
+  tx: Queryable,
+  engine: Engine,
+  table: string,
+  column: ResourceColumn,
+  constant?: string | number,
+): string {
+  const isText = column.sql === 'text' || column.sql === 'key'
+  const literal = sqlText.lit(isText ? String(constant) : Number(constant))
+  // A decimal has more digits than a JavaScript number.
+  const value = !isText && typeof constant === 'string' ? sqlText.raw(constant) : literal
+  return tx
+    .withoutPlugins()
+    .schema.alterTable(table)
+    .addColumn(column.name, definitionOf(engine, table, column), (c) =>
+      constant === undefined ? c : c.defaultTo(value),
+    )
+    .compile().sql
+}
+
+/** The statement that adds the case-folded companion column of a field. */
+export const addKeyColumnStatement = (
+  tx: Queryable,
+  engine: Engine,
+  table: string,
+  { name }: ResourceColumn,
+  constant?: string,
+): string =>
   tx
     .withoutPlugins()
     .schema.alterTable(table)
-    .addColumn(column.name, definitionOf(engine, table, column))
+    .addColumn(`${name}_key`, engine.keyType, (c) =>
+      constant === undefined ? c : c.defaultTo(sqlText.lit(caseFold(constant))),
+    )
     .compile().sql
-
-/** Returns the statement that adds a field's case-folded companion column. */
-export const addKeyColumnStatement = (tx: Queryable, engine: Engine, table: string, { name }: ResourceColumn): string =>
-  tx.withoutPlugins().schema.alterTable(table).addColumn(`${name}_key`, engine.keyType).compile().sql
 
 const createIndexStatement = (table: string, name: string) =>
   `create index "${table}_${name}" on "${table}" ("${name}", "id")`

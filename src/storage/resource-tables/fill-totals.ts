@@ -1,8 +1,10 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
+import { type ColumnNames, snake } from '../rows/column-names.ts'
 import { nextRevision } from '../rows/revision.ts'
-import type { ResourceColumn, ResourceTable, TotalSource } from './resource-columns.ts'
-import { camel, rowCount } from './schema-diff.ts'
+import { rowCount } from './mismatch.ts'
+import { fieldOf, type ResourceColumn, type ResourceTable, type TotalSource } from './resource-columns.ts'
+import { readColumnNames } from './stored-names.ts'
 
 /** What was filled, as comments, and error messages for totals that do not fit. */
 interface Filled {
@@ -16,20 +18,34 @@ interface Filled {
  */
 export async function fillTotals(tx: Queryable, tables: readonly ResourceTable[], now: string): Promise<Filled> {
   const filled: Filled = { executed: [], mismatches: [] }
+  const names = tables.some(({ columns }) => columns.some(({ total }) => total)) ? await readColumnNames(tx) : new Map()
   for (const table of tables) {
     for (const column of table.columns) {
-      if (column.total === undefined || !(await isOutdated(tx, table.name, column, column.total))) continue
-      const tooLarge = await countTooLarge(tx, column.total)
+      const total = column.total && storedSource(column.total, names)
+      if (total === undefined || !(await isOutdated(tx, table.name, column, total))) continue
+      const tooLarge = await countTooLarge(tx, total)
       if (tooLarge > 0) {
-        const what = `would be larger than ${column.total.limit} in its smallest unit in ${rowCount(tooLarge)}`
-        filled.mismatches.push(`${table.path}: the sum ${camel(column.name)} ${what}. Declare it with more digits`)
+        const what = `would be larger than ${total.limit} in its smallest unit in ${rowCount(tooLarge)}`
+        filled.mismatches.push(`${table.path}: the sum ${fieldOf(column)} ${what}. Declare it with more digits`)
         continue
       }
-      const rows = await fill(tx, table.name, column, column.total, now)
+      const rows = await fill(tx, table.name, column, total, now)
       if (rows > 0) filled.executed.push(`-- fill ${table.name}.${column.name} in ${rowCount(rows)}`)
     }
   }
   return filled
+}
+
+/** A source with the columns that its fields have; it names those after the fields. */
+function storedSource(source: TotalSource, names: ReadonlyMap<string, ColumnNames>): TotalSource {
+  const stored = Object.entries(names.get(source.table) ?? {}).map(([field, column]) => [snake(field), column] as const)
+  const columns = new Map(stored)
+  const { reference, column } = source
+  return {
+    ...source,
+    reference: columns.get(reference) ?? reference,
+    column: column === null ? null : (columns.get(column) ?? column),
+  }
 }
 
 const amountOf = ({ column }: TotalSource) =>

@@ -2,8 +2,9 @@ import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { constraintName, dropIndexStatement, indexStatements, uniqueTupleStatement } from './ddl.ts'
+import { countOf, mismatch, rowCount } from './mismatch.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
-import { countOf, type ExistingTable, mismatch, rowCount, type TableChanges } from './schema-diff.ts'
+import type { ExistingTable, TableChanges } from './schema-diff.ts'
 
 /** Extends a table's changes with statements that give existing columns their declared foreign keys. */
 export async function diffReferences(
@@ -58,7 +59,7 @@ async function missingTargets(tx: Queryable, engine: Engine, table: ResourceTabl
   const rows = await countOf(tx, table.name, sql.raw(missing))
   if (rows === 0) return undefined
   const what = `refers to rows of ${references} that do not exist, in ${rowCount(rows)} of ${table.name}`
-  return mismatch(table, name, what, 'Correct these rows, then start again:', [
+  return mismatch(table, column, what, 'Correct these rows, then start again:', [
     `select "id", "${name}" from "${table.name}" where ${missing}`,
   ])
 }

@@ -5,7 +5,9 @@ export type SqlType = 'text' | 'key' | 'bigint' | 'double precision' | 'smallint
 export interface ResourceColumn {
   /** The SQL name. */
   name: string
-  /** The declared column type; recorded, so that a later start detects a change. */
+  /** The field, if its name in snake case is not that of the column. */
+  field?: string
+  /** The column type as declared; recorded, so that a later start detects a change. */
   kind: string
   sql: SqlType
   required: boolean
@@ -37,6 +39,27 @@ export interface TotalSource {
   limit: string
 }
 
+/** A value as a column stores it; decimals are bigints. */
+export type StoredCell = string | number | bigint | null
+
+/** What a stored row has in the columns that are recorded, by field, each with its recorded kind. */
+export type StoredCells = Readonly<Record<string, { kind: string; value: unknown }>>
+
+/** A row has no valid value for a field; the message says why. */
+export class InvalidCell extends Error {}
+
+/** How existing rows follow changes of a declaration, by field. */
+export interface SchemaChanges {
+  /** The earlier names of fields. */
+  renamed: Readonly<Record<string, string>>
+  /** The values of new fields: a constant, or a function of the row, which throws `InvalidCell`. */
+  fill: Readonly<Record<string, { constant: string | number } | { compute: (row: StoredCells) => StoredCell }>>
+  /** New values from those of a column of another kind; throw `InvalidCell`. */
+  convert: Readonly<Record<string, (value: unknown, kind: string) => StoredCell>>
+  /** The source text of its functions, by which an interrupted change is recognized. */
+  source: string
+}
+
 /** Fields that must be unique in combination. */
 export interface UniqueTuple {
   /** The name of the index. */
@@ -53,13 +76,39 @@ export interface ResourceTable {
   name: string
   columns: readonly ResourceColumn[]
   tuples?: readonly UniqueTuple[]
-  /** The fields that a search covers. */
+  changes?: SchemaChanges
+  /** The columns that a search covers, each with a case-folded companion. */
   search: readonly string[]
 }
+
+/** The field of a column. */
+export const fieldOf = ({ name, field }: Pick<ResourceColumn, 'name' | 'field'>): string =>
+  field ?? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
 /** The columns of a declared resource's table, as recorded by the last migration. */
 export interface ResourceTablesTable {
   name: string
   /** The table's `ResourceColumn`s as JSON text. */
   columns: string
+}
+
+/** A change of a resource table; while `finishedAt` is null, one that runs in batches. */
+export interface SchemaChangesTable {
+  startedAt: string
+  finishedAt: string | null
+  tableName: string
+  /** The order of changes that started at the same time. */
+  position: number
+  /** The column that is filled or converted; null for all other changes. */
+  columnName: string | null
+  /** A statement, or what was done to rows. */
+  change: string
+  /** How many rows were written. */
+  rows: number
+  /** The last row of the batches that are done. */
+  lastId: number
+  /** The version of the definition, or its digest if it has none. */
+  version: string
+  /** A digest of the declared tables and of the functions in them. */
+  digest: string
 }

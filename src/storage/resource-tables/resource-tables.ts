@@ -3,85 +3,124 @@ import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { caseFold } from '../rows/page-query.ts'
 import { nextRevision } from '../rows/revision.ts'
+import { dataStepsOf, pendingStep } from './data-steps.ts'
 import { createTableStatements } from './ddl.ts'
 import { fillTotals } from './fill-totals.ts'
+import { abandonChanges, type DefinitionLabel, recordChanges } from './history.ts'
+import { countOf, rowCount, TableMismatch } from './mismatch.ts'
+import { readTable } from './read-table.ts'
+import { type RecordedColumn, recordedColumns, recordOf, saveRecord } from './record.ts'
 import { diffReferences } from './reference-diff.ts'
-import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
-import {
-  camel,
-  diffTable,
-  type ExistingTable,
-  type RecordedColumn,
-  rowCount,
-  type TableChanges,
-} from './schema-diff.ts'
+import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
+import { diffTable, type ExistingTable, type TableChanges } from './schema-diff.ts'
+import { sharedColumns, withStoredNames } from './stored-names.ts'
 import { diffTuples } from './unique-tuples.ts'
 
-/**
- * Thrown if a table does not match its declaration. The message lists each mismatch with its remedy; nothing was
- * changed.
- */
-export class TableMismatch extends Error {
-  override name = 'TableMismatch'
-  readonly exitCode = 2
+export interface ReconcileOptions {
+  /** The time of change of rows that receive a default. */
+  now: string
+  /** The definition that makes the changes. */
+  label: DefinitionLabel
+  /** Columns whose values have been filled or converted: `table.column`. */
+  prepared?: ReadonlySet<string>
 }
 
 /**
- * Changes the tables to match their declarations and returns the executed statements. Makes only safe changes: adds
- * tables, indexes, and columns that are optional or have a default. Throws `TableMismatch` for any other difference, and
- * never deletes rows. A row that receives a default gets a new revision, with `now` as its modification time.
+ * Brings the tables in line with their declarations, and returns the statements that were run. Makes only safe changes: new
+ * tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else and never
+ * drops rows. A row that receives a default gets a new revision.
  */
 export async function reconcile(
   tx: Queryable,
   engine: Engine,
   tables: readonly ResourceTable[],
-  now: string,
+  { now, label, prepared = new Set() }: ReconcileOptions,
 ): Promise<string[]> {
   const executed: string[] = []
   const mismatches: string[] = []
-  for (const table of tables) {
-    const recorded = await recordedColumns(tx, table)
-    const declared = JSON.stringify(recordOf(table))
-    if (recorded === declared) {
-      executed.push(...(await fillBlanks(tx, table)))
+  for (const declared of tables) {
+    const recorded = await recordedColumns(tx, declared.name)
+    const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
+    const known = withStoredNames(declared, before)
+    if (recorded === JSON.stringify(recordOf(known))) {
+      executed.push(...(await fillBlanks(tx, known)))
       continue
     }
-    const existing = await readTable(tx, engine, table, recorded)
-    const changes =
-      existing.types.size === 0
-        ? { ...noChanges, statements: createTableStatements(tx, engine, table) }
-        : await diffReferences(tx, engine, table, existing, await diffTable(tx, engine, table, existing))
-    if (existing.types.size > 0) await diffTuples(tx, table, existing, changes)
+    const existing = await readTable(tx, engine, declared.name, before)
+    const table = withStoredNames(declared, before, existing.types)
+    const changes = await changesOf(tx, engine, table, existing, prepared)
     mismatches.push(...changes.mismatches)
     // After a mismatch, everything is rolled back. Only check the remaining tables, so that all mismatches are reported
     // at once.
     if (mismatches.length > 0) continue
-    executed.push(...(await apply(tx, engine, table, changes, now)), ...(await fillBlanks(tx, table)))
-    await saveRecord(tx, table.name, declared)
+    const applied = await apply(tx, engine, table, changes, now)
+    const done = [...renames(table, existing), ...applied, ...(await fillBlanks(tx, table))]
+    await recordChanges(tx, table.name, done, label, now)
+    executed.push(...done)
+    await saveRecord(tx, table.name, JSON.stringify(recordOf(table)))
   }
   const filled = mismatches.length > 0 ? { executed: [], mismatches: [] } : await fillTotals(tx, tables, now)
   mismatches.push(...filled.mismatches)
   if (mismatches.length > 0) throw new TableMismatch(mismatches.join('\n'))
+  await abandonChanges(tx, tables)
   return [...executed, ...filled.executed]
 }
 
-const noChanges: TableChanges = { statements: [], defaults: [], fills: [], mismatches: [] }
+/** Returns a comment for each field that has taken over the column of its earlier name. */
+const renames = ({ columns }: ResourceTable, { recorded }: ExistingTable): string[] =>
+  columns.flatMap((column) => {
+    const before = recorded.get(column.name)
+    const [field, earlier] = [fieldOf(column), before && fieldOf(before)]
+    if (earlier === undefined || earlier === field) return []
+    return [`-- rename ${earlier} to ${field}, which keeps the column ${column.name}; no row changes`]
+  })
+
+async function changesOf(
+  tx: Queryable,
+  engine: Engine,
+  table: ResourceTable,
+  existing: ExistingTable,
+  prepared: ReadonlySet<string>,
+): Promise<TableChanges> {
+  if (existing.types.size === 0) return { ...noChanges, statements: createTableStatements(tx, engine, table) }
+  const shared = sharedColumns(table)
+  if (shared.length > 0) return { ...noChanges, mismatches: shared }
+  const isPrepared = ({ name }: ResourceColumn) => prepared.has(`${table.name}.${name}`)
+  const pending = (await dataStepsOf(tx, table, existing)).filter(({ column }) => !isPrepared(column))
+  const settled = { prepared: isPrepared, pending: pending.map(({ column }) => column.name) }
+  const changes = await diffReferences(
+    tx,
+    engine,
+    table,
+    existing,
+    await diffTable(tx, engine, table, existing, settled),
+  )
+  for (const step of pending) changes.mismatches.push(await pendingStep(tx, step))
+  await diffTuples(tx, table, existing, changes)
+  return changes
+}
+
+const noChanges: TableChanges = { statements: [], constants: [], defaults: [], fills: [], mismatches: [] }
 
 /** Applies the changes to one table. Returns the statements, and a comment for each column that was filled. */
 async function apply(
   tx: Queryable,
   engine: Engine,
   { name: table, path }: ResourceTable,
-  { statements, defaults, fills }: TableChanges,
+  { statements, constants, defaults, fills }: TableChanges,
   now: string,
 ): Promise<string[]> {
   for (const statement of statements) await sql.raw(statement).execute(tx)
   const filled: string[] = []
+  for (const column of constants) {
+    const rows = await countOf(tx, table, sql`true`)
+    if (rows > 0) filled.push(`-- fill ${column.name} of ${table} in ${rowCount(rows)}, as the default of the column`)
+  }
   for (const column of defaults) {
     const rows = await fillDefault(tx, table, column, now).catch((error) => {
       if (!engine.isDuplicate(error)) throw error
       const what = `several rows of ${table} would have its default, and unique includes it`
-      throw new TableMismatch(`${path}: the field ${camel(column.name)} cannot get a default: ${what}`)
+      throw new TableMismatch(`${path}: the field ${fieldOf(column)} cannot get a default: ${what}`)
     })
     if (rows > 0) filled.push(`-- fill ${table}.${column.name} with its default in ${rowCount(rows)}`)
   }
@@ -119,40 +158,6 @@ async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Prom
     if (rows > 0) filled.push(`-- fill ${name}.${column.name}_key with an empty string in ${rowCount(rows)}`)
   }
   return filled
-}
-
-/** Returns what is recorded about a table, so that a later start can detect changes to the declaration. */
-const recordOf = ({ columns }: ResourceTable): RecordedColumn[] => columns.map(({ sql: _, ...column }) => column)
-
-async function recordedColumns(tx: Queryable, { name }: ResourceTable): Promise<string | undefined> {
-  const query = tx.selectFrom('resourceTables').select('columns').where('name', '=', name)
-  return (await query.executeTakeFirst())?.columns
-}
-
-async function saveRecord(tx: Queryable, name: string, columns: string): Promise<void> {
-  await tx
-    .insertInto('resourceTables')
-    .values({ name, columns })
-    .onConflict((conflict) => conflict.column('name').doUpdateSet({ columns }))
-    .execute()
-}
-
-async function readTable(tx: Queryable, engine: Engine, { name }: ResourceTable, recorded: string | undefined) {
-  const { rows: columns } = await engine.columnsOf(name).execute(tx)
-  const { rows: indexes } = await engine.indexesOf(name).execute(tx)
-  const { rows: foreignKeys } = await engine.foreignKeysOf(name).execute(tx)
-  const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
-  const keys = indexes.map(({ name, columns, unique }) => ({ name, columns: columns.split(','), unique }))
-  const tuples = keys.filter(({ columns, unique }) => unique && columns.length > 1)
-  const existing: ExistingTable = {
-    types: new Map(columns.map((column) => [column.name, column.type])),
-    indexed: new Set(keys.filter((key) => !tuples.includes(key)).map(({ columns }) => columns[0] as string)),
-    unique: new Set(keys.flatMap(({ columns, unique }) => (unique && columns.length === 1 ? columns : []))),
-    references: new Map(foreignKeys.map(({ column, table }) => [column, table])),
-    tuples: new Map(tuples.map(({ name, columns }) => [name, columns])),
-    recorded: new Map(before.map((column) => [column.name, column])),
-  }
-  return existing
 }
 
 const pageRows = 500

@@ -9,10 +9,9 @@ import {
   indexStatements,
   renameColumnStatements,
 } from './ddl.ts'
-import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
-
-/** A column as declared when its table was last reconciled. */
-export type RecordedColumn = Omit<ResourceColumn, 'sql'>
+import { countOf, mismatch, rowCount } from './mismatch.ts'
+import type { RecordedColumn } from './record.ts'
+import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 
 /** The existing columns and indexes of a table. */
 export interface ExistingTable {
@@ -34,7 +33,9 @@ export interface TableChanges {
   statements: string[]
   /** Columns that receive their default, in rows without a value, after the statements have run. */
   defaults: ResourceColumn[]
-  /** Names of columns with a new companion column that must be filled afterwards. */
+  /** New columns in which every row has a constant, without being changed. */
+  constants: ResourceColumn[]
+  /** Names of columns whose new companion column must then be filled. */
   fills: string[]
   /** Error messages for differences that only the operator can resolve. */
   mismatches: string[]
@@ -46,6 +47,15 @@ interface Comparison {
   table: ResourceTable
   existing: ExistingTable
   isEmpty: boolean
+  settled: SettledColumns
+}
+
+/** Columns that the comparison leaves to data steps. */
+export interface SettledColumns {
+  /** True for a column whose values have been filled or converted. */
+  prepared: (column: ResourceColumn) => boolean
+  /** The names of columns with values still to fill or convert, which are not compared. */
+  pending: readonly string[]
 }
 
 /** Compares an existing table with its declaration. */
@@ -54,11 +64,13 @@ export async function diffTable(
   engine: Engine,
   table: ResourceTable,
   existing: ExistingTable,
+  settled: SettledColumns,
 ): Promise<TableChanges> {
   const isEmpty = (await countOf(tx, table.name, sql`true`)) === 0
-  const comparison = { tx, engine, table, existing, isEmpty }
-  const changes: TableChanges = { statements: [], defaults: [], fills: [], mismatches: [] }
+  const comparison = { tx, engine, table, existing, isEmpty, settled }
+  const changes: TableChanges = { statements: [], constants: [], defaults: [], fills: [], mismatches: [] }
   for (const column of table.columns) {
+    if (settled.pending.includes(column.name)) continue
     if (!existing.types.has(column.name)) addColumn(comparison, column, changes)
     else await compareColumn(comparison, column, changes)
   }
@@ -70,22 +82,24 @@ export async function diffTable(
   return changes
 }
 
-/** Counts the rows that meet a condition. */
-export async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sql>): Promise<number> {
-  const query = sql<{ count: number }>`select count(*) as count from ${sql.ref(table)} where ${where}`
-  return Number((await query.execute(tx)).rows[0]?.count)
+/** The constant that existing rows have in a new column; undefined if none is declared. */
+export function constantFor({ changes }: ResourceTable, column: ResourceColumn): string | number | undefined {
+  const fill = changes?.fill[fieldOf(column)]
+  return fill !== undefined && 'constant' in fill ? fill.constant : undefined
 }
 
-/** Adds a column for a new field. This is safe if the field is optional or has a default, or if the table is empty. */
+/** A new field: safe if it is optional, has a default or a constant for existing rows, or the table is empty. */
 function addColumn({ tx, engine, table, isEmpty }: Comparison, column: ResourceColumn, changes: TableChanges): void {
   const { statements, mismatches } = changes
-  const addition = addColumnStatement(tx, engine, table.name, column)
-  if (column.default !== undefined) changes.defaults.push(column)
+  const constant = constantFor(table, column)
+  const addition = addColumnStatement(tx, engine, table.name, column, constant)
+  if (constant !== undefined) changes.constants.push(column)
+  else if (column.default !== undefined) changes.defaults.push(column)
   else if (column.required && !isEmpty) {
     const fill = `update "${table.name}" set "${column.name}" = <value>`
     const what = `is required, but ${table.name} has rows and no such column`
     mismatches.push(
-      mismatch(table, column.name, what, 'Declare it optional, or add the column with a value in every row:', [
+      mismatch(table, column, what, 'Declare it optional, or add the column with a value in every row:', [
         addition,
         fill,
       ]),
@@ -93,7 +107,10 @@ function addColumn({ tx, engine, table, isEmpty }: Comparison, column: ResourceC
     return
   }
   statements.push(addition)
-  if (column.folded) statements.push(addKeyColumnStatement(tx, engine, table.name, column))
+  if (column.folded) {
+    const text = constant === undefined ? undefined : String(constant)
+    statements.push(addKeyColumnStatement(tx, engine, table.name, column, text))
+  }
   statements.push(...indexStatements(table.name, column))
 }
 
@@ -118,8 +135,8 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!indexes.has(comparedColumn(column))) changes.statements.push(...indexStatements(table.name, column))
 }
 
-/** `text` and `exact` differ only in how they are compared; `integer` and `reference` differ only in the foreign key. */
-const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
+/** `text` and `exact` differ only in how they are compared, `integer` and `reference` in the foreign key. */
+export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
   const type = existing.types.get(column.name)
@@ -128,16 +145,20 @@ function wrongType({ table, existing }: Comparison, column: ResourceColumn, befo
   const what = `is declared as ${comparableKind(column.kind)}, but stored as ${before?.kind ?? type} in ${table.name}`
   const old = before ?? { name: column.name, folded: existing.types.has(`${column.name}_key`) }
   const steps = renameColumnStatements(table.name, old, tuplesWith(existing, old))
-  return mismatch(table, column.name, what, 'Rename the old column, then start again:', steps)
+  return mismatch(table, column, what, 'Rename the old column, then start again:', steps)
 }
 
-async function missingValues({ tx, table }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
-  if (!column.required || before?.required || column.default !== undefined) return
+async function missingValues(
+  { tx, table, settled }: Comparison,
+  column: ResourceColumn,
+  before: RecordedColumn | undefined,
+) {
+  if (!column.required || before?.required || column.default !== undefined || settled.prepared(column)) return
   const missing = await countOf(tx, table.name, sql`${sql.ref(column.name)} is null`)
   if (missing === 0) return
   const what = `is required, but has no value in ${rowCount(missing)} of ${table.name}`
   const fill = `update "${table.name}" set "${column.name}" = <value> where "${column.name}" is null`
-  return mismatch(table, column.name, what, 'Declare it optional, or give those rows a value:', [fill])
+  return mismatch(table, column, what, 'Declare it optional, or give those rows a value:', [fill])
 }
 
 function wrongUniqueness({ table, existing, isEmpty }: Comparison, column: ResourceColumn, before?: RecordedColumn) {
@@ -148,35 +169,28 @@ function wrongUniqueness({ table, existing, isEmpty }: Comparison, column: Resou
     const what = `is declared unique, but has no unique index in ${table.name}`
     const steps = existing.types.has(name) ? [drop, ...indexStatements(table.name, column)] : []
     const advice = steps.length > 0 ? 'Create one:' : 'Declare it as a filter first, then as unique.'
-    return mismatch(table, column.name, what, advice, steps)
+    return mismatch(table, column, what, advice, steps)
   }
   if (column.unique || !before?.unique || !existing.unique.has(name)) return
-  return mismatch(table, column.name, `is not declared unique, but has a unique index in ${table.name}`, 'Drop it:', [
-    drop,
-  ])
+  return mismatch(table, column, `is not declared unique, but has a unique index in ${table.name}`, 'Drop it:', [drop])
 }
 
 function undeclaredColumn({ table, existing }: Comparison, column: RecordedColumn): string {
   const what = `is no longer declared, but ${table.name} still has its column`
   const steps = renameColumnStatements(table.name, column, tuplesWith(existing, column))
-  return mismatch(table, column.name, what, 'Declare it again, or rename the column:', steps)
+  return mismatch(
+    table,
+    column,
+    what,
+    'Declare it again, rename the column, or remove it with its data with plinth migrate --allow-data-loss:',
+    steps,
+  )
 }
 
-/** Returns the names of the unique multi-column indexes that include a column. */
-const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
+/** The names of the unique indexes over several columns that include a column. */
+export const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
   [...tuples].filter(([, columns]) => columns.includes(comparedColumn(column))).map(([index]) => index)
 
-export const mismatch = (
-  { path }: ResourceTable,
-  field: string,
-  what: string,
-  advice: string,
-  steps: string[],
-): string =>
-  [`${path}: the field ${camel(field)} ${what}. ${advice}`, ...steps.map((step) => `    ${step};`)].join('\n')
-
-/** Returns text such as `1 row` or `2 rows`. */
-export const rowCount = (rows: number): string => `${rows} ${rows === 1 ? 'row' : 'rows'}`
-
-/** Converts a column name to a field name. */
-export const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+/** True if a column has an index of its own. */
+export const hasIndex = ({ indexed, unique }: ExistingTable, column: string): boolean =>
+  indexed.has(column) || unique.has(column)

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import { comparedColumn, dropIndexStatement, uniqueTupleStatement } from './ddl.ts'
-import type { ResourceColumn, ResourceTable, UniqueTuple } from './resource-columns.ts'
-import { camel, countOf, type ExistingTable, rowCount, type TableChanges } from './schema-diff.ts'
+import { countOf, rowCount } from './mismatch.ts'
+import { fieldOf, type ResourceColumn, type ResourceTable, type UniqueTuple } from './resource-columns.ts'
+import { constantFor, type ExistingTable, type TableChanges } from './schema-diff.ts'
 
 /**
  * Compares a table's unique multi-column indexes with its declaration and adds the differences to the table's changes.
@@ -27,9 +28,10 @@ export async function diffTuples(
   for (const [index, columns] of existing.tuples) {
     const isDeclared = tuples.some((tuple) => sameColumns(columns, tuple.columns))
     if (isDeclared || !index.startsWith(tupleIndexPrefix(name))) continue
-    const fields = columns.map((column) =>
-      camel(existing.types.has(column.slice(0, -4)) ? column.slice(0, -4) : column),
-    )
+    const fields = columns.map((column) => {
+      const name = existing.types.has(column.slice(0, -4)) ? column.slice(0, -4) : column
+      return fieldOf(table.columns.find((one) => one.name === name) ?? { name })
+    })
     const what = `are not declared unique together, but have a unique index in ${name}`
     changes.mismatches.push(mismatch(table, fields, what, 'Drop it:', [dropIndexStatement(index)]))
   }
@@ -52,7 +54,9 @@ const columnsOf = ({ columns }: ResourceTable, tuple: UniqueTuple): ResourceColu
 
 /** True if one of the columns is new and has no default, so that it is null in every row. */
 const hasNewColumn = (table: ResourceTable, { types }: ExistingTable, tuple: UniqueTuple): boolean =>
-  columnsOf(table, tuple).some((column) => !types.has(column.name) && column.default === undefined)
+  columnsOf(table, tuple).some(
+    (column) => !types.has(column.name) && column.default === undefined && constantFor(table, column) === undefined,
+  )
 
 async function missingIndex(tx: Queryable, table: ResourceTable, existing: ExistingTable, tuple: UniqueTuple) {
   const { name } = table

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import { snake } from './page-query.ts'
+import { type ColumnNames, columnOfField } from './column-names.ts'
 import { type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { isOneOf } from './related-rows.ts'
 
@@ -10,6 +10,7 @@ interface Selected {
   ids: readonly number[]
   /** Fields that are stored as integers. */
   fields: readonly string[]
+  columns?: ColumnNames | undefined
   /** How the rows are locked; by default not at all. */
   lock?: RawBuilder<unknown>
   precondition?: RowPrecondition
@@ -22,10 +23,12 @@ export type IntegerRow = { id: number } & Record<string, string | null | number>
 export async function integerRows(
   tx: Queryable,
   engine: Engine,
-  { table, ids, fields, lock = sql``, precondition = {} }: Selected,
+  { table, ids, fields, columns: names, lock = sql``, precondition = {} }: Selected,
 ): Promise<IntegerRow[]> {
   if (ids.length === 0) return []
-  const columns = fields.map((field) => sql<string | null>`cast(${sql.ref(snake(field))} as text)`.as(field))
+  const columns = fields.map((field) =>
+    sql<string | null>`cast(${sql.ref(columnOfField(field, names))} as text)`.as(field),
+  )
   // Typed as `products`, whose bookkeeping columns every resource table has.
   const query = tx
     .selectFrom(table as 'products')

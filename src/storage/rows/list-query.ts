@@ -1,6 +1,7 @@
 import { type Compilable, CompiledQuery, sql } from 'kysely'
 import type { Database, Prepared } from '../database.ts'
 import type { ScanRequester } from '../scans/scan.ts'
+import { keyColumnOfField } from './column-names.ts'
 import {
   caseFold,
   countSql,
@@ -12,7 +13,6 @@ import {
   pageSql,
   planKey,
   type ScanPlan,
-  snake,
   valuesOf,
 } from './page-query.ts'
 import { testSql } from './row-test.ts'
@@ -157,7 +157,7 @@ async function scanPlan(
   const planned = () => ({ plan, conditions: [...passing(plan === 'walk'), interruptible] })
   const searched = filters.find(({ op }) => op === 'contains')
   if (searched?.op !== 'contains') return planned()
-  const columns = searched.field.map((field) => snake(`${field}Key`))
+  const columns = searched.field.map((field) => keyColumnOfField(field, source.columns))
   const found = await db.textIndex.candidates({ table: source.table, columns }, caseFold(searched.value), requester)
   if (found === undefined) return planned()
   const ids = found.ids(bind(found.match))

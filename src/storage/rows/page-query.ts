@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { wideInteger } from './column-codec.ts'
+import { type ColumnNames, columnOfField, keyColumnOfField } from './column-names.ts'
 import type { RowTest } from './row-test.ts'
 
 export interface Sort {
@@ -41,6 +42,7 @@ export interface PageSource {
   folded: readonly string[]
   /** Fields stored as 64-bit integers (`Codec.isWide`); filters and positions contain their decimal text. */
   wide: readonly string[]
+  columns?: ColumnNames | undefined
 }
 
 /**
@@ -50,7 +52,6 @@ export interface PageSource {
  */
 export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
-export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? caseFold(value) : value)
 
 /** Returns a cache key for the statement of a page, which covers everything except the values. */
@@ -101,7 +102,7 @@ export function pageSql(
   )
   const limit = filters.length + (after?.length ?? 0)
   const table = sql.table(source.table)
-  const selected = sql.join(columns.map((field) => sql`${readColumn(field, source.wide)} as ${sql.ref(field)}`))
+  const selected = sql.join(columns.map((field) => sql`${readColumn(field, source)} as ${sql.ref(field)}`))
   const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(ordering)} limit ${limitExpression(limit)}`
   if (plan !== 'sort') return sql`select ${selected} ${page}`
   // The ids are read from the index and sorted; only the rows of the page are then read from the table.
@@ -116,19 +117,20 @@ export function countSql(filters: readonly Filter[], source: PageSource, { plan,
   return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
 }
 
-/**
- * Returns a column. A hidden column is wrapped in `coalesce`, which keeps its value but prevents the use of its index.
- */
-function columnOf(field: string, { table, folded, wide }: PageSource, isHidden = false): RawBuilder<unknown> {
-  // Without the table name, the name of a wide field would refer to its text, which is selected under the same name.
-  const name = snake(folded.includes(field) ? `${field}Key` : field)
-  const column = wide.includes(field) ? sql.ref(`${table}.${name}`) : sql.ref(name)
+/** A column. If hidden, it is wrapped in `coalesce`, which keeps its value but prevents the use of its index. */
+function columnOf(field: string, source: PageSource, isHidden = false): RawBuilder<unknown> {
+  const { table, folded, wide, columns = {} } = source
+  const name = folded.includes(field) ? keyColumnOfField(field, columns) : columnOfField(field, columns)
+  // A bare name would mean what the statement selects under it: the text of a wide field, or another field.
+  const column = wide.includes(field) || field in columns ? sql.ref(`${table}.${name}`) : sql.ref(name)
   return isHidden ? sql`coalesce(${column}, ${column})` : column
 }
 
-/** Returns the expression that reads a field's column. */
-export const readColumn = (field: string, wide: readonly string[]): RawBuilder<unknown> =>
-  wide.includes(field) ? sql`cast(${sql.ref(snake(field))} as text)` : sql.ref(snake(field))
+/** The column of a field as it is read. */
+export function readColumn(field: string, { wide, columns }: Pick<PageSource, 'wide' | 'columns'>) {
+  const column = sql.ref(columnOfField(field, columns))
+  return wide.includes(field) ? sql`cast(${column} as text)` : column
+}
 
 const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
   conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``

@@ -4,7 +4,8 @@ import type { Engine } from '../engine.ts'
 import { idOrNone } from '../ids.ts'
 import type { ScanRequester } from '../scans/scan.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
-import { limitExpression, readColumn, snake } from './page-query.ts'
+import { type ColumnNames, columnOfField } from './column-names.ts'
+import { limitExpression, readColumn } from './page-query.ts'
 import { type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { passesAll, type RowTest, testSql } from './row-test.ts'
 
@@ -30,6 +31,7 @@ export async function existsLocked(
 interface Locked {
   table: string
   fields: readonly string[]
+  columns?: ColumnNames | undefined
   id: number
   precondition: RowPrecondition
   lock: RawBuilder<unknown>
@@ -38,26 +40,27 @@ interface Locked {
 /** Locks a row and returns these fields of it; undefined if the row does not exist or does not meet the precondition. */
 export function lockedRow(
   tx: Queryable,
-  { table, fields, id, precondition, lock }: Locked,
+  { table, fields, columns, id, precondition, lock }: Locked,
 ): Promise<Record<string, unknown> | undefined> {
   // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const query = tx
     .selectFrom(table as 'products')
-    .select(fields as never)
+    .select(fields.map((field) => sql.ref(columnOfField(field, columns)).as(field)) as never)
     .where('id', '=', idOrNone(id))
   return wherePrecondition(query, precondition).modifyEnd(lock).executeTakeFirst()
 }
 
-/** Rows with a field that refers to one of these ids, excluding the rows in `except`. */
+/** Rows whose column has one of these ids, except some. */
 export interface Referring {
   table: string
-  field: string
+  /** The SQL name of the column. */
+  column: string
   ids: readonly number[]
   except: readonly number[]
 }
 
-const referring = (engine: Engine, { table, field, ids, except }: Referring) => sql`
-  from ${sql.ref(table)} where ${isOneOf(engine, snake(field), ids)} and not ${isOneOf(engine, 'id', except)}`
+const referring = (engine: Engine, { table, column, ids, except }: Referring) => sql`
+  from ${sql.ref(table)} where ${isOneOf(engine, column, ids)} and not ${isOneOf(engine, 'id', except)}`
 
 /**
  * Locks at most `limit` referring rows and returns their ids. Until the transaction ends, no other transaction can
@@ -87,13 +90,11 @@ export async function countReferring(
 /** Fields, each with the expression that reads its column. */
 export type Columns = readonly (readonly [field: string, column: RawBuilder<unknown>])[]
 
-/**
- * Returns a function that reads rows by the ids in a field, unsorted, because sorting would require reading all of them.
- */
-export function relatedReader(db: Database, table: string, columns: Columns, field: string) {
-  const selected = sql.join(columns.map(([name, column]) => sql`${column} as ${sql.ref(name)}`))
+/** Returns the function that reads the rows whose column has one of some ids, in no order: sorting would read all of them. */
+export function relatedReader(db: Database, table: string, columns: Columns, column: string) {
+  const selected = sql.join(columns.map(([field, read]) => sql`${read} as ${sql.ref(field)}`))
   const query = sql`
-    select ${selected} from ${sql.ref(table)} where ${isOneOf(db.engine, snake(field), [])}
+    select ${selected} from ${sql.ref(table)} where ${isOneOf(db.engine, column, [])}
     limit ${limitExpression(0)}`
   const plain = db.read.withoutPlugins()
   const prepared = db.prepare<Record<string, unknown>>({ compile: () => query.compile(plain) as never })
@@ -109,19 +110,20 @@ export interface Passing {
 interface RelatedRows {
   table: string
   columns: Columns
-  field: string
+  /** The SQL name of the column with the ids. */
+  column: string
   ids: readonly number[]
   limit: number
 }
 
-/** Reads the rows whose field has one of some ids and that pass a test, in no order. */
+/** Reads the rows whose column has one of some ids and that pass a test, in no order. */
 export async function readPassing(db: Database, rows: RelatedRows, { test, requester }: Passing) {
-  const { table, columns, field, ids, limit } = rows
-  const selected = sql.join(columns.map(([name, column]) => sql`${column} as ${sql.ref(name)}`))
-  const isBounded = field === 'id'
+  const { table, columns, column, ids, limit } = rows
+  const selected = sql.join(columns.map(([field, read]) => sql`${read} as ${sql.ref(field)}`))
+  const isBounded = column === 'id'
   const query = sql<Record<string, unknown>>`
     select ${selected} from ${sql.ref(table)}
-    where ${isOneOf(db.engine, snake(field), ids)} and ${testSql(test, { isEach: true })}
+    where ${isOneOf(db.engine, column, ids)} and ${testSql(test, { isEach: true })}
       ${isBounded ? sql`` : sql`and ${db.engine.interruptible(table)}`}
     limit ${limitExpression(limit)}`
   const plain = db.read.withoutPlugins()
@@ -136,10 +138,13 @@ export type StoredRowReader = (tx: Queryable, id: number) => Promise<Record<stri
 export function storedRowReader(of: {
   table: string
   fields: readonly string[]
+  columns?: ColumnNames | undefined
   codecs: Readonly<Record<string, Codec>>
 }): StoredRowReader {
   const wide = Object.keys(of.codecs).filter((field) => of.codecs[field]?.isWide)
-  const selected = sql.join(of.fields.map((field) => sql`${readColumn(field, wide)} as ${sql.ref(field)}`))
+  const selected = sql.join(
+    of.fields.map((field) => sql`${readColumn(field, { wide, columns: of.columns })} as ${sql.ref(field)}`),
+  )
   const { decode } = rowCodec(of.codecs)
   return async (tx, id) => {
     const query = sql<Record<string, unknown>>`select ${selected} from ${sql.ref(of.table)} where id = ${idOrNone(id)}`

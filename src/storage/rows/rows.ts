@@ -2,12 +2,14 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import { idOrNone } from '../ids.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
+import { type ColumnNames, columnOfField, keyColumnOfField } from './column-names.ts'
+import { type Encode, inserter, type KeyOf } from './inserter.ts'
 import { type RowJudge, rowJudge } from './judged-rows.ts'
 import { type Lists, listsOf } from './list-query.ts'
-import { foldValue, readColumn, snake } from './page-query.ts'
+import { foldValue, type PageSource, readColumn } from './page-query.ts'
 import { type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { type Columns, isOneOf, type Passing, readPassing, relatedReader } from './related-rows.ts'
-import { firstRevision, nextRevision } from './revision.ts'
+import { nextRevision } from './revision.ts'
 
 /** A row of a served resource: these columns and the resource's own fields. */
 export interface Row {
@@ -32,6 +34,7 @@ export interface RowsOptions {
   listed?: readonly string[] | undefined
   /** Codecs for fields with a stored form that differs from the form that clients see. */
   codecs?: Readonly<Record<string, Codec>>
+  columns?: ColumnNames | undefined
   /** SQL that each change evaluates to find out whether its event has a subscriber; none by default. */
   subscribed?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
   /** True if a deletion returns the whole row, not only its id. */
@@ -69,23 +72,23 @@ export interface Rows extends Lists<Row>, RowJudge<Row> {
 
 const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
 
-export function rowsOf(
-  db: Database,
-  { table, fields, folded, blank = [], listed, codecs = {}, subscribed = noSubscribers, returnsDeleted }: RowsOptions,
-): Rows {
+export function rowsOf(db: Database, options: RowsOptions): Rows {
+  const { table, fields, folded, blank = [], listed, codecs = {}, columns, subscribed = noSubscribers } = options
   // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const name = table as 'products'
   const listedByDefault = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const readFields = [...listedByDefault, 'sharesSecond']
   const wide = Object.keys(codecs).filter((field) => codecs[field]?.isWide)
-  const columns = readFields.map((field) => sql<never>`${readColumn(field, wide)}`.as(field))
-  const returned = readFields.map((field) => (wide.includes(field) ? readColumn(field, wide).as(field) : field))
-  const base = db.read.withoutPlugins().selectFrom(name).select(columns)
+  const source = { table, folded, wide, columns }
+  const read = readFields.map((field) => sql<never>`${readColumn(field, source)}`.as(field))
+  const isPlain = (field: string) => !wide.includes(field) && columns?.[field] === undefined
+  const returned = readFields.map((field) => (isPlain(field) ? field : readColumn(field, source).as(field)))
+  const base = db.read.withoutPlugins().selectFrom(name).select(read)
   const byId = db.prepare(base.where('id', '=', 0))
   const keyOf = (field: string, value: unknown) => foldValue(value ?? (blank.includes(field) ? '' : null))
   const { isCoded, encode, decode } = rowCodec(codecs)
-  const lists = listsOf<Row>(db, { table, folded, wide }, listed ?? listedByDefault)
-  const pageColumns = (listed ?? listedByDefault).map((field) => [field, readColumn(field, wide)] as const)
+  const lists = listsOf<Row>(db, source, listed ?? listedByDefault)
+  const pageColumns = (listed ?? listedByDefault).map((field) => [field, readColumn(field, source)] as const)
   return {
     find: (id) => {
       const rows = byId.all([idOrNone(id)])
@@ -94,10 +97,13 @@ export function rowsOf(
     ...(isCoded
       ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
       : lists),
-    insert: inserter(db, name, { fields, folded, keyOf, encode }, subscribed.created),
-    ...changer({ db, table, returned, folded, keyOf, encode, decode, subscribed, returnsDeleted }),
+    insert: inserter(db, name, { fields, folded, columns, keyOf, encode }, subscribed.created),
+    ...changer({
+      ...{ db, table, returned, folded, columns, keyOf, encode, decode, subscribed },
+      returnsDeleted: options.returnsDeleted,
+    }),
     ...rowJudge(table, base, decode),
-    related: decodedReader(db, table, pageColumns, decode),
+    related: decodedReader(db, source, pageColumns, decode),
   }
 }
 
@@ -109,6 +115,7 @@ interface ChangerOptions {
   /** The fields that a change returns. */
   returned: readonly unknown[]
   folded: readonly string[]
+  columns: ColumnNames | undefined
   keyOf: KeyOf
   encode: Encode
   decode: Decode
@@ -118,9 +125,9 @@ interface ChangerOptions {
 
 /** Creates the methods that change or delete existing rows. */
 function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll' | 'remove' | 'removeAll'> {
-  const { db, table, returned, folded, keyOf, encode, decode, subscribed, returnsDeleted } = options
+  const { db, table, returned, encode, decode, subscribed, returnsDeleted } = options
   const updateOf = (tx: Queryable, values: object, now: string) => {
-    const change = encode(withKeys(values as Record<string, unknown>, folded, keyOf))
+    const change = inColumns(encode(values as Record<string, unknown>), values as Record<string, unknown>, options)
     return tx.updateTable(table as 'products').set({ ...change, ...nextRevision(table, now) })
   }
   const returning = (query: ReturnType<typeof updateOf>) =>
@@ -150,46 +157,34 @@ function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll' | '
   }
 }
 
-/** Creates the reader of related rows; the statement for each field is compiled on first use. */
-function decodedReader(db: Database, table: string, columns: Columns, decode: Decode): Rows['related'] {
+/** Reads related rows; the statement of each field is compiled on first use. */
+function decodedReader(
+  db: Database,
+  { table, columns: names }: PageSource,
+  columns: Columns,
+  decode: Decode,
+): Rows['related'] {
   const readers = new Map<string, ReturnType<typeof relatedReader>>()
   return (field, ids, limit, passing) => {
-    if (passing) return decodedPage(readPassing(db, { table, columns, field, ids, limit }, passing) as never, decode)
-    const read = readers.get(field) ?? relatedReader(db, table, columns, field)
+    const column = columnOfField(field, names)
+    if (passing) return decodedPage(readPassing(db, { table, columns, column, ids, limit }, passing) as never, decode)
+    const read = readers.get(field) ?? relatedReader(db, table, columns, column)
     readers.set(field, read)
     return decodedPage(read(ids, limit) as Row[] | Promise<Row[]>, decode)
   }
 }
 
 type WithSubscribed = Row & { subscribed: boolean | number }
-type Encode = (values: Record<string, unknown>) => Record<string, unknown>
-/** Returns the case-folded text of a field's value, as stored in the companion column. */
-type KeyOf = (field: string, value: unknown) => unknown
-
-/** Compiles the INSERT once, because inserts must be fast. */
-function inserter(
-  db: Database,
-  table: 'products',
-  { fields, folded, keyOf, encode }: Pick<RowsOptions, 'fields' | 'folded'> & { keyOf: KeyOf; encode: Encode },
-  subscribed: RawBuilder<boolean>,
-): Rows['insert'] {
-  const inserted = [...fields, ...folded.map((field) => `${field}Key`)]
-  const blank = [...inserted, 'revision', 'createdAt', 'updatedAt'].map((field) => [snake(field), null])
-  const add = db.read.withoutPlugins().insertInto(table).values(Object.fromEntries(blank))
-  const addRow = db.prepareInsert(add, subscribed)
-  return async (tx, values, now) => {
-    const stored = encode(values)
-    const cells: unknown[] = fields.map((field) => stored[field] ?? null)
-    for (const field of folded) cells.push(keyOf(field, values[field]))
-    cells.push(1, now, now)
-    const { id, result } = await addRow(tx, cells)
-    return { row: { id, ...values, ...firstRevision(now) }, subscribed: result }
-  }
-}
-
-function withKeys(values: Record<string, unknown>, folded: readonly string[], keyOf: KeyOf): Record<string, unknown> {
-  const keys = folded.filter((field) => field in values).map((field) => [`${field}Key`, keyOf(field, values[field])])
-  return { ...values, ...Object.fromEntries(keys) }
+/** Encoded values by column, with those of the companion columns. */
+function inColumns(
+  encoded: Record<string, unknown>,
+  values: Record<string, unknown>,
+  { folded, columns, keyOf }: Pick<ChangerOptions, 'folded' | 'columns' | 'keyOf'>,
+): Record<string, unknown> {
+  const stored = Object.entries(encoded).map(([field, value]) => [columnOfField(field, columns), value])
+  const changed = folded.filter((field) => field in values)
+  const keys = changed.map((field) => [keyColumnOfField(field, columns), keyOf(field, values[field])])
+  return Object.fromEntries([...stored, ...keys])
 }
 
 const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | undefined) => {

@@ -45,6 +45,7 @@ export const sqlite: Engine = {
     `alter table "${table}" rename column "${column}_new" to "${column}"`,
     ...createIndexes,
   ],
+  renameForeignKey: () => [],
   appendOnly: (table) =>
     ['update', 'delete'].map(
       (change) =>

@@ -1,5 +1,5 @@
 import type { ColumnType, Generated, Selectable } from 'kysely'
-import type { ResourceTablesTable } from '../resource-tables/resource-columns.ts'
+import type { ResourceTablesTable, SchemaChangesTable } from '../resource-tables/resource-columns.ts'
 import type { Owned, Revisioned } from '../rows/revision.ts'
 import type * as administration from './administration.ts'
 import type { AuthTables, ClientsTable } from './auth.ts'
@@ -187,6 +187,7 @@ export interface Tables extends AuthTables {
   quotaUses: QuotaUsesTable
   settings: administration.SettingsTable
   resourceTables: ResourceTablesTable
+  schemaChanges: SchemaChangesTable
   answers: AnswersTable
   apiKeys: administration.ApiKeysTable
   auditEntries: administration.AuditEntriesTable

@@ -1,0 +1,40 @@
+import { collectionOf } from '../resources/collection.ts'
+import { withTotals } from '../resources/computed/total-columns.ts'
+import type { Collection } from '../resources/declaration.ts'
+import { withStoredColumns } from '../resources/migration/stored-conditions.ts'
+import { storedReport } from '../resources/reports/report.ts'
+import { tableOf } from '../resources/table.ts'
+import type { Queryable } from '../storage/database.ts'
+import { readColumnNames } from '../storage/resource-tables/stored-names.ts'
+import type { Definition } from './service.ts'
+
+/**
+ * Returns the definition with the columns that its fields have in a migrated database: a renamed field may still have the
+ * column of its earlier name. Returns the definition itself if every column is named after its field.
+ */
+export async function storedDefinition(db: Queryable, definition: Definition): Promise<Definition> {
+  const names = await readColumnNames(db)
+  if (names.size === 0) return definition
+  // Conditions along relations name columns of other tables, so every collection may change, except that of the users.
+  const storedOne = (one: Collection) =>
+    one.declaration.table === 'users' ? one : collectionOf(withStoredColumns(one.declaration, names))
+  const stored = new Map(definition.collections.map((one) => [one, storedOne(one)]))
+  const collectionsOf = (collections: readonly Collection[]) =>
+    Object.freeze(collections.map((one) => stored.get(one) ?? one))
+  const versions = Object.entries(definition.versions).map(([name, version]) => [
+    name,
+    Object.freeze({ ...version, collections: collectionsOf(version.collections) }),
+  ])
+  const collections = collectionsOf(definition.collections)
+  const declarations = collections.map(({ declaration }) => declaration)
+  const declarationAt = (path: string) => declarations.find((one) => one.path === path)
+  return Object.freeze({
+    ...definition,
+    collections,
+    typedReports: Object.freeze(
+      definition.typedReports.map((one) => storedReport(one, declarationAt(one.of.path) ?? one.of)),
+    ),
+    versions: Object.freeze(Object.fromEntries(versions)),
+    tables: Object.freeze(declarations.map((one) => withTotals(tableOf(one), one, declarations))),
+  })
+}

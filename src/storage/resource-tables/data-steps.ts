@@ -1,0 +1,120 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import type { Engine } from '../engine.ts'
+import {
+  addColumnStatement,
+  addKeyColumnStatement,
+  dropIndexStatement,
+  indexStatements,
+  renameColumnStatements,
+  uniqueTupleStatement,
+} from './ddl.ts'
+import { countOf, rowCount } from './mismatch.ts'
+import type { RecordedColumn } from './record.ts'
+import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
+import { comparableKind, type ExistingTable, tuplesWith } from './schema-diff.ts'
+
+/** A change of the values in a column for which every row is read, in batches. */
+export interface DataStep {
+  kind: 'fill' | 'convert'
+  table: ResourceTable
+  column: ResourceColumn
+  existing: ExistingTable
+  /** The column as recorded; undefined if the step adds it. */
+  before: RecordedColumn | undefined
+}
+
+/** A step whose rows are done. */
+export interface DoneStep {
+  step: DataStep
+  /** How many rows it has written. */
+  rows: number
+  /** The statements that prepared it; none if an interrupted run did. */
+  statements: readonly string[]
+}
+
+/** The steps that an existing table needs; a table without rows needs none to fill. */
+export async function dataStepsOf(tx: Queryable, table: ResourceTable, existing: ExistingTable): Promise<DataStep[]> {
+  const { changes } = table
+  if (changes === undefined || existing.types.size === 0) return []
+  const steps: DataStep[] = []
+  for (const column of table.columns) {
+    const field = fieldOf(column)
+    const before = existing.recorded.get(column.name)
+    const isNew = !existing.types.has(column.name) || (existing.recorded.size > 0 && before === undefined)
+    const fill = changes.fill[field]
+    const step = { table, column, existing, before }
+    if (changes.convert[field] !== undefined && before && comparableKind(before.kind) !== comparableKind(column.kind)) {
+      steps.push({ ...step, kind: 'convert' })
+    } else if (fill !== undefined && (isNew ? 'compute' in fill : column.required && before?.required === false)) {
+      if ((await rowsToFill(tx, step)) > 0) steps.push({ ...step, kind: 'fill' })
+    }
+  }
+  return steps
+}
+
+const rowsToFill = (tx: Queryable, { table, column, before }: Omit<DataStep, 'kind'>) =>
+  countOf(tx, table.name, before ? sql`${sql.ref(column.name)} is null` : sql`true`)
+
+/** The rows after an id that a step reads: those with a value to convert, or without one to fill. */
+export function rowsOfStep({ kind, column, before }: DataStep, after = 0): RawBuilder<boolean> {
+  const value = sql.ref(column.name)
+  if (before === undefined) return sql<boolean>`id > ${after}`
+  return sql<boolean>`id > ${after} and ${value} is ${sql.raw(kind === 'convert' ? 'not null' : 'null')}`
+}
+
+/** The column that a step writes: converted values stay beside the old ones until all are converted. */
+export const targetOf = ({ kind, column }: DataStep): ResourceColumn =>
+  kind === 'convert' ? { ...column, name: `${column.name}__new` } : column
+
+/** The statements that prepare a step; what an interrupted one with another definition left is removed. */
+export function prepareStatements(tx: Queryable, engine: Engine, step: DataStep): string[] {
+  const { kind, table, existing, before } = step
+  if (kind === 'fill' && before !== undefined) return []
+  const target = targetOf(step)
+  const leftovers = [`${target.name}_key`, target.name].filter((name) => existing.types.has(name))
+  return [
+    ...leftovers.map((name) => `alter table "${table.name}" drop column "${name}"`),
+    addColumnStatement(tx, engine, table.name, target),
+    ...(target.folded ? [addKeyColumnStatement(tx, engine, table.name, target)] : []),
+  ]
+}
+
+/** The statements that put converted values into the place of the old ones, which stay in a column `…_old`. */
+export function swapStatements(step: DataStep): string[] {
+  const { kind, table, column, existing, before } = step
+  if (kind === 'fill' || before === undefined) return []
+  const { name } = column
+  const place = `alter table "${table.name}" rename column`
+  const tuples = (table.tuples ?? []).filter(({ fields }) => fields.includes(fieldOf(column)))
+  return [
+    ...renameColumnStatements(table.name, before, tuplesWith(existing, before)),
+    `${place} "${name}__new" to "${name}"`,
+    ...(column.folded ? [`${place} "${name}__new_key" to "${name}_key"`] : []),
+    ...indexStatements(table.name, column),
+    ...tuples.flatMap((tuple) => [dropIndexStatement(tuple.index), uniqueTupleStatement(table.name, tuple)]),
+  ]
+}
+
+/** `convert price of resource_items from number to decimal with scale 2`. */
+export function describeStep({ kind, table, column, before }: DataStep): string {
+  const what = `${kind} ${column.name} of ${table.name}`
+  return kind === 'fill' ? what : `${what} from ${before?.kind} to ${column.kind}`
+}
+
+/** The error of a start that finds a step to do. */
+export async function pendingStep(tx: Queryable, step: DataStep): Promise<string> {
+  const { kind, table, column, before } = step
+  const rows = rowCount(await countOf(tx, table.name, rowsOfStep(step)))
+  const what = kind === 'fill' ? `has to be filled in ${rows}` : `has to be converted from ${before?.kind} in ${rows}`
+  const cure = 'Stop every process that serves this database, and run plinth migrate'
+  return `${table.path}: the field ${fieldOf(column)} ${what} of ${table.name}. ${cure}`
+}
+
+/** An error if a step cannot be prepared. */
+export function obstacleOf({ kind, table, column, existing }: DataStep): string | undefined {
+  if (kind === 'fill' || !existing.types.has(`${column.name}_old`)) return undefined
+  const old = `the column ${column.name}_old, which an earlier change left in ${table.name}`
+  const drop = `    alter table "${table.name}" drop column "${column.name}_old";`
+  return `${table.path}: the field ${fieldOf(column)} cannot be converted: its old values would be put into ${old}. Drop it:\n${drop}`
+}

@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto'
+import type { Database, Queryable } from '../database.ts'
+import type { ResourceTable, SchemaChangesTable } from './resource-columns.ts'
+
+/** Which definition makes the changes. */
+export interface DefinitionLabel {
+  version: string
+  digest: string
+}
+
+export function labelOf(tables: readonly ResourceTable[], version: string | undefined): DefinitionLabel {
+  const digest = createHash('sha256').update(JSON.stringify(tables)).digest('hex').slice(0, 12)
+  return { version: version ?? digest, digest }
+}
+
+/** The number at the end of a comment on changed rows. */
+const rowsOf = (line: string) => Number(/ (\d+) rows?\b/.exec(line)?.[1] ?? 0)
+
+/** Adds finished changes of a table: statements, and comments on changed rows. */
+export async function recordChanges(
+  tx: Queryable,
+  table: string,
+  lines: readonly string[],
+  label: DefinitionLabel,
+  now: string,
+): Promise<void> {
+  for (const [position, line] of lines.entries()) {
+    const isComment = line.startsWith('-- ')
+    const change = isComment ? line.slice(3) : line
+    const rows = isComment ? rowsOf(line) : 0
+    const times = { startedAt: now, finishedAt: now, position, columnName: null, lastId: 0 }
+    await tx
+      .insertInto('schemaChanges')
+      .values({ tableName: table, change, rows, ...times, ...label })
+      .execute()
+  }
+}
+
+/** Every change, in order; none if the database has not been migrated. */
+export async function readHistory({ read, engine }: Pick<Database, 'read' | 'engine'>): Promise<SchemaChangesTable[]> {
+  if ((await engine.columnsOf('schema_changes').execute(read)).rows.length === 0) return []
+  return read.selectFrom('schemaChanges').selectAll().orderBy('startedAt').orderBy('position').execute()
+}
+
+/** How far an interrupted change is; undefined if there is none, or only one of another definition. */
+export const interruptedChange = (tx: Queryable, table: string, column: string, { digest }: DefinitionLabel) =>
+  tx
+    .selectFrom('schemaChanges')
+    .select(['lastId', 'rows'])
+    .where('tableName', '=', table)
+    .where('columnName', '=', column)
+    .where('finishedAt', 'is', null)
+    .where('digest', '=', digest)
+    .executeTakeFirst()
+
+/** Forgets unfinished changes of these tables, because a definition without them is served: rows may change meanwhile. */
+export async function abandonChanges(tx: Queryable, tables: readonly ResourceTable[]): Promise<void> {
+  if (tables.length === 0) return
+  const names = tables.map(({ name }) => name)
+  await tx.deleteFrom('schemaChanges').where('finishedAt', 'is', null).where('tableName', 'in', names).execute()
+}

@@ -1,0 +1,137 @@
+import { sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import type { Engine } from '../engine.ts'
+import {
+  type DataStep,
+  type DoneStep,
+  dataStepsOf,
+  describeStep,
+  obstacleOf,
+  prepareStatements,
+  rowsOfStep,
+  swapStatements,
+} from './data-steps.ts'
+import { type DefinitionLabel, interruptedChange, recordChanges } from './history.ts'
+import { countOf, rowCount, TableMismatch } from './mismatch.ts'
+import { readTable } from './read-table.ts'
+import { type RecordedColumn, recordedColumns, recordOf, saveRecord } from './record.ts'
+import { removeUndeclared } from './removal.ts'
+import { fieldOf, type ResourceTable } from './resource-columns.ts'
+import { withStoredNames } from './stored-names.ts'
+import { tidyTable } from './tidy.ts'
+
+/** What `plinth migrate` may do besides what every start does. */
+export interface ThoroughOptions {
+  /** Rename the columns of renamed fields. */
+  tidy?: boolean
+  /** Drop columns and tables that are no longer declared. */
+  allowDataLoss?: boolean
+}
+
+/** What a thorough migration does before the tables are reconciled. */
+export interface Prepared {
+  /** Statements and comments. */
+  lines: string[]
+  /** Columns whose values are filled or converted: `table.column`. */
+  columns: Set<string>
+  steps: DataStep[]
+  /** True if no process may serve the database meanwhile. */
+  isExclusive: boolean
+}
+
+/** The data steps of all tables, as they are. */
+export async function findSteps(tx: Queryable, engine: Engine, tables: readonly ResourceTable[]): Promise<DataStep[]> {
+  const steps: DataStep[] = []
+  for (const declared of tables) {
+    const recorded = await recordedColumns(tx, declared.name)
+    const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
+    const known = withStoredNames(declared, before)
+    if (declared.changes === undefined || recorded === JSON.stringify(recordOf(known))) continue
+    const existing = await readTable(tx, engine, declared.name, before)
+    steps.push(...(await dataStepsOf(tx, withStoredNames(declared, before, existing.types), existing)))
+  }
+  return steps
+}
+
+export interface ThoroughUnit extends ThoroughOptions {
+  /** The steps whose rows are done; undefined for a dry run, which prepares them. */
+  done?: readonly DoneStep[]
+}
+
+interface UnitOptions extends ThoroughUnit {
+  tables: readonly ResourceTable[]
+  label: DefinitionLabel
+  now: string
+}
+
+/**
+ * Puts the new values of steps into place, and removes and renames columns. In a dry run it also prepares the steps, without
+ * values.
+ */
+export async function prepareTables(tx: Queryable, engine: Engine, options: UnitOptions): Promise<Prepared> {
+  const { tables, label, now } = options
+  const done = options.done ?? (await rehearsed(tx, engine, options))
+  const lines: string[] = []
+  for (const step of done) lines.push(...(await place(tx, engine, step, now)))
+  const others: { table: string; lines: string[] }[] = []
+  if (options.allowDataLoss) others.push(...(await removeUndeclared(tx, engine, tables)))
+  if (options.tidy) {
+    for (const table of tables) others.push({ table: table.name, lines: await tidyTable(tx, engine, table) })
+  }
+  for (const { table, lines: more } of others) await recordChanges(tx, table, more, label, now)
+  lines.push(...others.flatMap((other) => other.lines))
+  const steps = done.map(({ step }) => step)
+  const columns = new Set(steps.map(({ table, column }) => `${table.name}.${column.name}`))
+  return { lines, columns, steps, isExclusive: lines.length > 0 }
+}
+
+/** Prepares the steps without any value, and counts the rows that they would write. */
+async function rehearsed(tx: Queryable, engine: Engine, { tables, label }: UnitOptions): Promise<DoneStep[]> {
+  const done: DoneStep[] = []
+  for (const step of await findSteps(tx, engine, tables)) {
+    const { table, column } = step
+    const obstacle = obstacleOf(step)
+    if (obstacle !== undefined) throw new TableMismatch(obstacle)
+    const interrupted = await interruptedChange(tx, table.name, column.name, label)
+    const statements = interrupted ? [] : prepareStatements(tx, engine, step)
+    const rows = await countOf(tx, table.name, rowsOfStep(step, interrupted?.lastId))
+    for (const statement of statements) await sql.raw(statement).execute(tx)
+    done.push({ step, rows, statements })
+  }
+  return done
+}
+
+/** Puts the values of a step into place; returns all its statements, those that prepared it included. */
+async function place(tx: Queryable, engine: Engine, done: DoneStep, now: string): Promise<string[]> {
+  const { step, rows, statements } = done
+  const { table, column } = step
+  const swap = swapStatements(step)
+  for (const statement of swap) {
+    await sql
+      .raw(statement)
+      .execute(tx)
+      .catch((error) => {
+        if (!engine.isDuplicate(error)) throw error
+        const what = `several rows of ${table.name} would have the same converted value, and unique includes it`
+        throw new TableMismatch(`${table.path}: the field ${fieldOf(column)} cannot be converted: ${what}`)
+      })
+  }
+  await replaceRecord(tx, step)
+  await tx
+    .updateTable('schemaChanges')
+    .set({ finishedAt: now })
+    .where('tableName', '=', table.name)
+    .where('columnName', '=', column.name)
+    .where('finishedAt', 'is', null)
+    .execute()
+  return [...statements, `-- ${describeStep(step)} in ${rowCount(rows)}`, ...swap]
+}
+
+/** Records the converted column, so that its old kind is forgotten. */
+async function replaceRecord(tx: Queryable, { kind, table, column }: DataStep): Promise<void> {
+  if (kind === 'fill') return
+  const recorded = JSON.parse((await recordedColumns(tx, table.name)) ?? '[]') as RecordedColumn[]
+  const { sql: _, ...converted } = column
+  const columns = recorded.map((one) => (one.name === column.name ? converted : one))
+  await saveRecord(tx, table.name, JSON.stringify(columns))
+}

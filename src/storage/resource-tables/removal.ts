@@ -1,0 +1,92 @@
+import { sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import type { Engine } from '../engine.ts'
+import { dropIndexStatement } from './ddl.ts'
+import { countOf, rowCount } from './mismatch.ts'
+import { readTable } from './read-table.ts'
+import { type RecordedColumn, recordedColumns, saveRecord } from './record.ts'
+import type { ResourceTable } from './resource-columns.ts'
+import { hasIndex, tuplesWith } from './schema-diff.ts'
+import { withStoredNames } from './stored-names.ts'
+
+/** The changes of one table, as statements and comments, and whether the table is dropped. */
+export interface Removal {
+  table: string
+  lines: string[]
+}
+
+/**
+ * Drops the columns and tables that are recorded but no longer declared, with their data. Returns what was dropped; nothing
+ * but tables of resources is.
+ */
+export async function removeUndeclared(
+  tx: Queryable,
+  engine: Engine,
+  tables: readonly ResourceTable[],
+): Promise<Removal[]> {
+  const removals: Removal[] = []
+  for (const table of tables) {
+    const lines = await dropColumns(tx, engine, table)
+    if (lines.length > 0) removals.push({ table: table.name, lines })
+  }
+  const declared = new Set(tables.map(({ name }) => name))
+  const recorded = await tx.selectFrom('resourceTables').select('name').execute()
+  // Tables without the prefix are those of the service itself.
+  const undeclared = recorded
+    .map(({ name }) => name)
+    .filter((name) => name.startsWith('resource_') && !declared.has(name))
+  return [...removals, ...(await dropTables(tx, engine, undeclared))]
+}
+
+async function dropColumns(tx: Queryable, engine: Engine, table: ResourceTable): Promise<string[]> {
+  const recorded = await recordedColumns(tx, table.name)
+  if (recorded === undefined) return []
+  const before = JSON.parse(recorded) as RecordedColumn[]
+  const existing = await readTable(tx, engine, table.name, before)
+  const kept = new Set(withStoredNames(table, before, existing.types).columns.map(({ name }) => name))
+  const lines: string[] = []
+  for (const column of before.filter(({ name }) => !kept.has(name) && existing.types.has(name))) {
+    const { name, folded } = column
+    const rows = await countOf(tx, table.name, sql`${sql.ref(name)} is not null`)
+    const statements = [
+      ...tuplesWith(existing, column).map(dropIndexStatement),
+      ...[name, `${name}_key`]
+        .filter((one) => hasIndex(existing, one))
+        .map((one) => dropIndexStatement(`${table.name}_${one}`)),
+      ...(folded ? [`alter table "${table.name}" drop column "${name}_key"`] : []),
+      `alter table "${table.name}" drop column "${name}"`,
+    ]
+    for (const statement of statements) await sql.raw(statement).execute(tx)
+    lines.push(...statements, `-- remove ${table.name}.${name} with its values in ${rowCount(rows)}`)
+  }
+  const left = before.filter(({ name }) => kept.has(name))
+  if (lines.length > 0) await saveRecord(tx, table.name, JSON.stringify(left))
+  return lines
+}
+
+/** Drops tables; those that refer to others come first. */
+async function dropTables(tx: Queryable, engine: Engine, names: readonly string[]): Promise<Removal[]> {
+  const references = new Map<string, string[]>()
+  for (const name of names) {
+    const { rows } = await engine.foreignKeysOf(name).execute(tx)
+    references.set(
+      name,
+      rows.map(({ table }) => table).filter((table) => table !== name),
+    )
+  }
+  const removals: Removal[] = []
+  const left = new Set(names)
+  while (left.size > 0) {
+    const free = [...left].find((name) => ![...left].some((other) => references.get(other)?.includes(name)))
+    const name = free ?? ([...left][0] as string)
+    left.delete(name)
+    const columns = (JSON.parse((await recordedColumns(tx, name)) ?? '[]') as RecordedColumn[]).map((one) => one.name)
+    const { rows: existing } = await engine.columnsOf(name).execute(tx)
+    const rows = existing.length === 0 ? 0 : await countOf(tx, name, sql`true`)
+    const drop = `drop table if exists "${name}"`
+    await sql.raw(drop).execute(tx)
+    await tx.deleteFrom('resourceTables').where('name', '=', name).execute()
+    removals.push({ table: name, lines: [drop, `-- remove ${name} with ${rowCount(rows)} of ${columns.join(', ')}`] })
+  }
+  return removals
+}

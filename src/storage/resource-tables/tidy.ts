@@ -1,0 +1,75 @@
+import { sql } from 'kysely'
+import type { Queryable } from '../database.ts'
+import type { Engine } from '../engine.ts'
+import { snake } from '../rows/column-names.ts'
+import { comparedColumn, constraintName, dropIndexStatement, indexStatements, uniqueTupleStatement } from './ddl.ts'
+import { readTable } from './read-table.ts'
+import { type RecordedColumn, recordedColumns, saveRecord } from './record.ts'
+import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
+import { type ExistingTable, hasIndex } from './schema-diff.ts'
+import { withNames, withStoredNames } from './stored-names.ts'
+
+/**
+ * Gives the columns of renamed fields the names of their fields, with their indexes and foreign keys. Returns the statements;
+ * a column whose new name is in use keeps its own.
+ */
+export async function tidyTable(tx: Queryable, engine: Engine, declared: ResourceTable): Promise<string[]> {
+  const recorded = await recordedColumns(tx, declared.name)
+  if (recorded === undefined) return []
+  const before = JSON.parse(recorded) as RecordedColumn[]
+  const existing = await readTable(tx, engine, declared.name, before)
+  const table = withStoredNames(declared, before, existing.types)
+  const stale = table.columns.filter(
+    ({ field, name }) => field !== undefined && existing.recorded.has(name) && !existing.types.has(snake(field)),
+  )
+  if (stale.length === 0) return []
+  const names = new Map(stale.map(({ name, field }) => [name, snake(field as string)]))
+  const statements = tidyStatements(engine, table, existing, names)
+  for (const statement of statements) await sql.raw(statement).execute(tx)
+  const tidied = before.map(({ field, ...column }): RecordedColumn => {
+    const name = names.get(column.name)
+    return name === undefined ? { ...column, ...(field !== undefined && { field }) } : { ...column, name }
+  })
+  await saveRecord(tx, table.name, JSON.stringify(tidied))
+  return statements
+}
+
+function tidyStatements(
+  engine: Engine,
+  table: ResourceTable,
+  existing: ExistingTable,
+  names: ReadonlyMap<string, string>,
+): string[] {
+  const tidied = withNames(table, names)
+  const isStale = ({ name }: ResourceColumn) => names.has(name)
+  const stale = table.columns.filter(isStale)
+  const compared = stale.map(comparedColumn)
+  const tuples = [...existing.tuples].filter(([, columns]) => columns.some((column) => compared.includes(column)))
+  const fields = new Set(stale.map(fieldOf))
+  return [
+    ...tuples.map(([index]) => dropIndexStatement(index)),
+    ...stale.flatMap((column) =>
+      renameStatements(engine, table.name, existing, column, names.get(column.name) as string),
+    ),
+    ...tidied.columns
+      .filter((column) => fields.has(fieldOf(column)))
+      .flatMap((one) => indexStatements(table.name, one)),
+    ...(tidied.tuples ?? [])
+      .filter((tuple) => tuple.fields.some((field) => fields.has(field)))
+      .map((tuple) => uniqueTupleStatement(table.name, tuple)),
+  ]
+}
+
+/** Renames a column, without its indexes. */
+function renameStatements(engine: Engine, table: string, existing: ExistingTable, column: ResourceColumn, to: string) {
+  const { name } = column
+  const place = `alter table "${table}" rename column`
+  const key = `${name}_key`
+  const hasReference = existing.recorded.get(name)?.references !== undefined
+  return [
+    ...[name, key].filter((one) => hasIndex(existing, one)).map((one) => dropIndexStatement(`${table}_${one}`)),
+    `${place} "${name}" to "${to}"`,
+    ...(existing.types.has(key) ? [`${place} "${key}" to "${to}_key"`] : []),
+    ...(hasReference ? engine.renameForeignKey(table, constraintName(table, name), constraintName(table, to)) : []),
+  ]
+}

@@ -1,0 +1,38 @@
+import type { RawBuilder } from 'kysely'
+import type { Database, Queryable } from '../database.ts'
+import { type ColumnNames, columnOfField, keyColumnOfField } from './column-names.ts'
+import { firstRevision } from './revision.ts'
+
+export type Encode = (values: Record<string, unknown>) => Record<string, unknown>
+/** The case-folded text of a field's value, as stored in its companion column. */
+export type KeyOf = (field: string, value: unknown) => unknown
+
+interface Insertable {
+  fields: readonly string[]
+  folded: readonly string[]
+  columns: ColumnNames | undefined
+  keyOf: KeyOf
+  encode: Encode
+}
+
+/** Compiles the INSERT once, because inserts must be fast. */
+export function inserter(
+  db: Database,
+  table: 'products',
+  { fields, folded, columns, keyOf, encode }: Insertable,
+  subscribed: RawBuilder<boolean>,
+) {
+  const stored = fields.map((field) => columnOfField(field, columns))
+  const keys = folded.map((field) => keyColumnOfField(field, columns))
+  const blank = [...stored, ...keys, 'revision', 'created_at', 'updated_at'].map((column) => [column, null])
+  const add = db.read.withoutPlugins().insertInto(table).values(Object.fromEntries(blank))
+  const addRow = db.prepareInsert(add, subscribed)
+  return async (tx: Queryable, values: Record<string, unknown>, now: string) => {
+    const encoded = encode(values)
+    const cells: unknown[] = fields.map((field) => encoded[field] ?? null)
+    for (const field of folded) cells.push(keyOf(field, values[field]))
+    cells.push(1, now, now)
+    const { id, result } = await addRow(tx, cells)
+    return { row: { id, ...values, ...firstRevision(now) }, subscribed: result }
+  }
+}
