@@ -19,7 +19,7 @@ interface Declared {
 /** The form in which the column of a field stores a valid value. */
 export type StoreValue = (field: string, value: unknown) => StoredCell
 
-/** The `migrate` option as its table applies it. */
+/** Returns the `migrate` option as its table applies it. */
 export function schemaChangesOf({ body, migrate }: Declared, store: StoreValue): SchemaChanges | undefined {
   if (migrate === undefined) return undefined
   const { renamed = {}, fill = {}, convert = {} } = migrate as Record<string, Readonly<Record<string, unknown>>>
@@ -68,7 +68,7 @@ function called(run: () => unknown): unknown {
   }
 }
 
-/** A stored row as it was served. */
+/** Returns a stored row as it was served. */
 function rowOf(cells: StoredCells): EarlierRow {
   const present = Object.entries(cells).filter(([, { value }]) => value !== null)
   return Object.fromEntries(present.map(([field, { kind, value }]) => [field, decoded(kind, value)])) as EarlierRow
@@ -76,7 +76,7 @@ function rowOf(cells: StoredCells): EarlierRow {
 
 const scaleOf = (kind: string) => /^decimal with scale (\d+)$/.exec(kind)?.[1]
 
-/** The value of a cell from its recorded kind, which may be one that the declaration no longer has. */
+/** Decodes a cell by its recorded kind, which may be one that the declaration no longer has. */
 function decoded(kind: string, value: unknown): unknown {
   const scale = scaleOf(kind)
   if (scale !== undefined) return decimalCodec(Number(scale)).decode(value)

@@ -51,7 +51,7 @@ export async function runStep(db: Database, step: DataStep, options: BatchOption
   }
 }
 
-/** Where to start: after the rows that an interrupted run has done, or at the first one, with a new column. */
+/** Finds where to start: after the rows that an interrupted run has done, or at the first one, with a new column. */
 async function begin(tx: Queryable, { engine }: Database, step: DataStep, { label, now }: BatchOptions) {
   const { table, column } = step
   const interrupted = await interruptedChange(tx, table.name, column.name, label)
@@ -117,7 +117,7 @@ async function store(tx: Queryable, engine: Engine, step: DataStep, rows: Record
 const keyOf = ({ blank }: ResourceColumn, value: StoredCell) =>
   value === null ? (blank ? '' : null) : caseFold(String(value))
 
-/** The next rows with the recorded columns that the step reads; decimals as text. */
+/** Reads the next rows with the recorded columns that the step needs; decimals as text. */
 async function readBatch(tx: Queryable, step: DataStep, after: number) {
   const { table, existing, kind, before } = step
   const read = kind === 'convert' && before ? [before] : [...existing.recorded.values()]
@@ -133,7 +133,7 @@ async function readBatch(tx: Queryable, step: DataStep, after: number) {
   return rows
 }
 
-/** Throws `TableMismatch` if the row has no valid value. */
+/** Computes the new value of a row. Throws `TableMismatch` if it has no valid one. */
 function newValue(step: DataStep, row: Record<string, unknown>): StoredCell {
   const { kind, table, column, before, existing } = step
   const field = fieldOf(column)

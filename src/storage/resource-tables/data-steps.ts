@@ -33,7 +33,7 @@ export interface DoneStep {
   statements: readonly string[]
 }
 
-/** The steps that an existing table needs; a table without rows needs none to fill. */
+/** Returns the steps that an existing table needs; a table without rows needs none to fill. */
 export async function dataStepsOf(tx: Queryable, table: ResourceTable, existing: ExistingTable): Promise<DataStep[]> {
   const { changes } = table
   if (changes === undefined || existing.types.size === 0) return []
@@ -56,18 +56,18 @@ export async function dataStepsOf(tx: Queryable, table: ResourceTable, existing:
 const rowsToFill = (tx: Queryable, { table, column, before }: Omit<DataStep, 'kind'>) =>
   countOf(tx, table.name, before ? sql`${sql.ref(column.name)} is null` : sql`true`)
 
-/** The rows after an id that a step reads: those with a value to convert, or without one to fill. */
+/** Returns a condition for the rows after an id that a step reads: those with a value to convert, or without one to fill. */
 export function rowsOfStep({ kind, column, before }: DataStep, after = 0): RawBuilder<boolean> {
   const value = sql.ref(column.name)
   if (before === undefined) return sql<boolean>`id > ${after}`
   return sql<boolean>`id > ${after} and ${value} is ${sql.raw(kind === 'convert' ? 'not null' : 'null')}`
 }
 
-/** The column that a step writes: converted values stay beside the old ones until all are converted. */
+/** Returns the column that a step writes: converted values stay beside the old ones until all are converted. */
 export const targetOf = ({ kind, column }: DataStep): ResourceColumn =>
   kind === 'convert' ? { ...column, name: `${column.name}__new` } : column
 
-/** The statements that prepare a step; what an interrupted one with another definition left is removed. */
+/** Returns the statements that prepare a step; what an interrupted one with another definition left is removed. */
 export function prepareStatements(tx: Queryable, engine: Engine, step: DataStep): string[] {
   const { kind, table, existing, before } = step
   if (kind === 'fill' && before !== undefined) return []
@@ -80,7 +80,7 @@ export function prepareStatements(tx: Queryable, engine: Engine, step: DataStep)
   ]
 }
 
-/** The statements that put converted values into the place of the old ones, which stay in a column `…_old`. */
+/** Returns the statements that swap converted values with the old ones, which stay in a column `…_old`. */
 export function swapStatements(step: DataStep): string[] {
   const { kind, table, column, existing, before } = step
   if (kind === 'fill' || before === undefined) return []
@@ -96,13 +96,13 @@ export function swapStatements(step: DataStep): string[] {
   ]
 }
 
-/** `convert price of resource_items from number to decimal with scale 2`. */
+/** Returns text such as `convert price of resource_items from number to decimal with scale 2`. */
 export function describeStep({ kind, table, column, before }: DataStep): string {
   const what = `${kind} ${column.name} of ${table.name}`
   return kind === 'fill' ? what : `${what} from ${before?.kind} to ${column.kind}`
 }
 
-/** The error of a start that finds a step to do. */
+/** Returns the error of a start that finds a step to do. */
 export async function pendingStep(tx: Queryable, step: DataStep): Promise<string> {
   const { kind, table, column, before } = step
   const rows = rowCount(await countOf(tx, table.name, rowsOfStep(step)))
@@ -111,7 +111,7 @@ export async function pendingStep(tx: Queryable, step: DataStep): Promise<string
   return `${table.path}: the field ${fieldOf(column)} ${what} of ${table.name}. ${cure}`
 }
 
-/** An error if a step cannot be prepared. */
+/** Returns an error if a step cannot be prepared. */
 export function obstacleOf({ kind, table, column, existing }: DataStep): string | undefined {
   if (kind === 'fill' || !existing.types.has(`${column.name}_old`)) return undefined
   const old = `the column ${column.name}_old, which an earlier change left in ${table.name}`

@@ -44,7 +44,7 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
   return [create.compile().sql, ...indexes, ...tuples, ...times]
 }
 
-/** The statement that adds a field's column; every existing row has the `constant`, if there is one. */
+/** Returns the statement that adds a field's column; every existing row then has the `constant`, if there is one. */
 export function addColumnStatement(
   tx: Queryable,
   engine: Engine,
@@ -65,7 +65,7 @@ export function addColumnStatement(
     .compile().sql
 }
 
-/** The statement that adds the case-folded companion column of a field. */
+/** Returns the statement that adds a field's case-folded companion column. */
 export const addKeyColumnStatement = (
   tx: Queryable,
   engine: Engine,

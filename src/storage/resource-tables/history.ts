@@ -13,7 +13,7 @@ export function labelOf(tables: readonly ResourceTable[], version: string | unde
   return { version: version ?? digest, digest }
 }
 
-/** The number at the end of a comment on changed rows. */
+/** Returns the number of rows that a comment names. */
 const rowsOf = (line: string) => Number(/ (\d+) rows?\b/.exec(line)?.[1] ?? 0)
 
 /** Adds finished changes of a table: statements, and comments on changed rows. */
@@ -36,13 +36,13 @@ export async function recordChanges(
   }
 }
 
-/** Every change, in order; none if the database has not been migrated. */
+/** Reads every change, in order; none if the database has not been migrated. */
 export async function readHistory({ read, engine }: Pick<Database, 'read' | 'engine'>): Promise<SchemaChangesTable[]> {
   if ((await engine.columnsOf('schema_changes').execute(read)).rows.length === 0) return []
   return read.selectFrom('schemaChanges').selectAll().orderBy('startedAt').orderBy('position').execute()
 }
 
-/** How far an interrupted change is; undefined if there is none, or only one of another definition. */
+/** Reads how far an interrupted change is; undefined if there is none, or only one of another definition. */
 export const interruptedChange = (tx: Queryable, table: string, column: string, { digest }: DefinitionLabel) =>
   tx
     .selectFrom('schemaChanges')

@@ -39,7 +39,7 @@ export interface Prepared {
   isExclusive: boolean
 }
 
-/** The data steps of all tables, as they are. */
+/** Finds the data steps of all tables. */
 export async function findSteps(tx: Queryable, engine: Engine, tables: readonly ResourceTable[]): Promise<DataStep[]> {
   const steps: DataStep[] = []
   for (const declared of tables) {

@@ -3,7 +3,7 @@ import type { Engine } from '../engine.ts'
 import type { RecordedColumn } from './record.ts'
 import type { ExistingTable } from './schema-diff.ts'
 
-/** The columns and indexes of a table; `before` is its record. */
+/** Reads the columns and indexes of a table; `before` is its record. */
 export async function readTable(
   tx: Queryable,
   engine: Engine,

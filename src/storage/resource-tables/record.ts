@@ -4,10 +4,10 @@ import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 /** A column as declared when its table was last reconciled. */
 export type RecordedColumn = Omit<ResourceColumn, 'sql'>
 
-/** What is recorded about a table, so that a later start can detect changes of its declaration. */
+/** Returns what is recorded about a table, so that a later start can detect changes to the declaration. */
 export const recordOf = ({ columns }: ResourceTable): RecordedColumn[] => columns.map(({ sql: _, ...column }) => column)
 
-/** The JSON text of a table's record; undefined if there is none. */
+/** Reads a table's record as JSON text; undefined if there is none. */
 export async function recordedColumns(tx: Queryable, name: string): Promise<string | undefined> {
   const query = tx.selectFrom('resourceTables').select('columns').where('name', '=', name)
   return (await query.executeTakeFirst())?.columns

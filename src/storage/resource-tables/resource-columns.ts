@@ -7,7 +7,7 @@ export interface ResourceColumn {
   name: string
   /** The field, if its name in snake case is not that of the column. */
   field?: string
-  /** The column type as declared; recorded, so that a later start detects a change. */
+  /** The declared column type; recorded, so that a later start detects a change. */
   kind: string
   sql: SqlType
   required: boolean
@@ -81,7 +81,7 @@ export interface ResourceTable {
   search: readonly string[]
 }
 
-/** The field of a column. */
+/** Returns the field of a column. */
 export const fieldOf = ({ name, field }: Pick<ResourceColumn, 'name' | 'field'>): string =>
   field ?? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 

@@ -26,9 +26,9 @@ export interface ReconcileOptions {
 }
 
 /**
- * Brings the tables in line with their declarations, and returns the statements that were run. Makes only safe changes: new
- * tables, columns that are optional or have a default, and indexes. Throws `TableMismatch` for everything else and never
- * drops rows. A row that receives a default gets a new revision.
+ * Changes the tables to match their declarations and returns the executed statements. Makes only safe changes: adds
+ * tables, indexes, and columns that are optional or have a value for existing rows. Throws `TableMismatch` for any other
+ * difference, and never deletes rows. A row that receives a default gets a new revision.
  */
 export async function reconcile(
   tx: Queryable,

@@ -35,7 +35,7 @@ export interface TableChanges {
   defaults: ResourceColumn[]
   /** New columns in which every row has a constant, without being changed. */
   constants: ResourceColumn[]
-  /** Names of columns whose new companion column must then be filled. */
+  /** Names of columns with a new companion column that must be filled afterwards. */
   fills: string[]
   /** Error messages for differences that only the operator can resolve. */
   mismatches: string[]
@@ -82,7 +82,7 @@ export async function diffTable(
   return changes
 }
 
-/** The constant that existing rows have in a new column; undefined if none is declared. */
+/** Returns the constant that existing rows have in a new column; undefined if none is declared. */
 export function constantFor({ changes }: ResourceTable, column: ResourceColumn): string | number | undefined {
   const fill = changes?.fill[fieldOf(column)]
   return fill !== undefined && 'constant' in fill ? fill.constant : undefined
@@ -135,7 +135,7 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!indexes.has(comparedColumn(column))) changes.statements.push(...indexStatements(table.name, column))
 }
 
-/** `text` and `exact` differ only in how they are compared, `integer` and `reference` in the foreign key. */
+/** `text` and `exact` differ only in how they are compared; `integer` and `reference` differ only in the foreign key. */
 export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
@@ -187,10 +187,10 @@ function undeclaredColumn({ table, existing }: Comparison, column: RecordedColum
   )
 }
 
-/** The names of the unique indexes over several columns that include a column. */
+/** Returns the names of the unique multi-column indexes that include a column. */
 export const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
   [...tuples].filter(([, columns]) => columns.includes(comparedColumn(column))).map(([index]) => index)
 
-/** True if a column has an index of its own. */
+/** Returns true if a column has an index of its own. */
 export const hasIndex = ({ indexed, unique }: ExistingTable, column: string): boolean =>
   indexed.has(column) || unique.has(column)

@@ -6,7 +6,7 @@ import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-col
 import { tupleIndexName } from './unique-tuples.ts'
 
 /**
- * The table with the columns that its fields have in the database: a renamed field keeps the column of its earlier name.
+ * Returns the table with the columns that its fields have in the database: a renamed field keeps the column of its earlier name.
  * Without a record of the table, `types` holds the columns that exist.
  */
 export function withStoredNames(
@@ -26,7 +26,7 @@ export function withStoredNames(
   return withNames(table, new Map(table.columns.map((column) => [column.name, storedName(column)])))
 }
 
-/** The table with other names for its columns. */
+/** Returns the table with other names for its columns. */
 export function withNames(table: ResourceTable, names: ReadonlyMap<string, string>): ResourceTable {
   if ([...names].every(([from, to]) => from === to)) return table
   const renamed = (name: string) => names.get(name) ?? name
@@ -63,7 +63,7 @@ export function sharedColumns({ path, columns }: ResourceTable): string[] {
   })
 }
 
-/** The columns of fields that are not named after them, by table. */
+/** Reads the columns of fields that are not named after them, by table. */
 export async function readColumnNames(db: Queryable): Promise<ReadonlyMap<string, ColumnNames>> {
   const tables = await db.selectFrom('resourceTables').select(['name', 'columns']).execute()
   const named = tables.map(({ name, columns }): [string, [string, string][]] => {

@@ -3,8 +3,8 @@ export type ColumnNames = Readonly<Record<string, string>>
 
 export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** The column of a field. */
+/** Returns the column of a field. */
 export const columnOfField = (field: string, columns: ColumnNames = {}): string => columns[field] ?? snake(field)
 
-/** The companion column with the case-folded text of a field. */
+/** Returns the companion column with the case-folded text of a field. */
 export const keyColumnOfField = (field: string, columns?: ColumnNames): string => `${columnOfField(field, columns)}_key`

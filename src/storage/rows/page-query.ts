@@ -117,16 +117,18 @@ export function countSql(filters: readonly Filter[], source: PageSource, { plan,
   return sql<{ count: number }>`select count(*) as count from (${rows}) as counted`
 }
 
-/** A column. If hidden, it is wrapped in `coalesce`, which keeps its value but prevents the use of its index. */
+/**
+ * Returns a column. A hidden column is wrapped in `coalesce`, which keeps its value but prevents the use of its index.
+ */
 function columnOf(field: string, source: PageSource, isHidden = false): RawBuilder<unknown> {
   const { table, folded, wide, columns = {} } = source
   const name = folded.includes(field) ? keyColumnOfField(field, columns) : columnOfField(field, columns)
-  // A bare name would mean what the statement selects under it: the text of a wide field, or another field.
+  // Without the table name it could refer to what is selected under that name: the text of a wide field, or another field.
   const column = wide.includes(field) || field in columns ? sql.ref(`${table}.${name}`) : sql.ref(name)
   return isHidden ? sql`coalesce(${column}, ${column})` : column
 }
 
-/** The column of a field as it is read. */
+/** Returns the expression that reads a field's column. */
 export function readColumn(field: string, { wide, columns }: Pick<PageSource, 'wide' | 'columns'>) {
   const column = sql.ref(columnOfField(field, columns))
   return wide.includes(field) ? sql`cast(${column} as text)` : column

@@ -157,7 +157,7 @@ function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll' | '
   }
 }
 
-/** Reads related rows; the statement of each field is compiled on first use. */
+/** Creates the reader of related rows; the statement for each field is compiled on first use. */
 function decodedReader(
   db: Database,
   { table, columns: names }: PageSource,
@@ -175,7 +175,7 @@ function decodedReader(
 }
 
 type WithSubscribed = Row & { subscribed: boolean | number }
-/** Encoded values by column, with those of the companion columns. */
+/** Returns encoded values by column, with those of the companion columns. */
 function inColumns(
   encoded: Record<string, unknown>,
   values: Record<string, unknown>,
