@@ -60,7 +60,7 @@ export function plinth<Claims extends object = object, Fields extends TObject = 
       Derived extends DerivedSchemas = Record<never, never>,
     >(
       declared: ResourceOptions<B, Claims, RoleOf<Role>, Computed, Derived>,
-    ): Collection<B> => collectionWith(declared, { ...(claims && { claims }), users: extended }),
+    ): Collection<B, Computed> => collectionWith(declared, { ...(claims && { claims }), users: extended }),
     service: (declared: ServiceOptions): Definition => defineService(declared, extended),
     /** The users of the service: `/users` of every version. */
     users: extended?.collection ?? builtInUsers,

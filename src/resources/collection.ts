@@ -16,7 +16,7 @@ export const collection = <
   Derived extends DerivedSchemas = Record<never, never>,
 >(
   options: ResourceOptions<B, object, string, Computed, Derived>,
-): Collection<B> => collectionWith(options)
+): Collection<B, Computed> => collectionWith(options)
 
 /** The same for a resource with claims, or with fields that not everyone can write. */
 export function collectionWith<
@@ -25,12 +25,14 @@ export function collectionWith<
   Role extends string,
   Computed extends string,
   Derived extends DerivedSchemas,
->(options: ResourceOptions<B, Claims, Role, Computed, Derived>, context?: ResourceContext): Collection<B> {
+>(options: ResourceOptions<B, Claims, Role, Computed, Derived>, context?: ResourceContext): Collection<B, Computed> {
   return collectionOf(defineResource(options, context))
 }
 
 /** Returns the collection of a validated declaration. */
-export function collectionOf<B extends TObject>(declaration: Declaration<B>): Collection<B> {
+export function collectionOf<B extends TObject, Computed extends string>(
+  declaration: Declaration<B>,
+): Collection<B, Computed> {
   return Object.freeze({
     declaration,
     plugin: async (app, options) => {
@@ -38,5 +40,5 @@ export function collectionOf<B extends TObject>(declaration: Declaration<B>): Co
       for (const operation of declaration.operations) app.route(routes[operation](served))
       for (const list of nestedLists(served)) app.route(list)
     },
-  } satisfies Collection<B>)
+  } satisfies Collection<B, Computed>)
 }

@@ -128,8 +128,10 @@ export interface Related {
 }
 
 /** A declared resource: its declaration, and the plugin that serves it under any version prefix. */
-export interface Collection<B extends TObject = TObject> {
+export interface Collection<B extends TObject = TObject, Computed extends string = string> {
   declaration: Declaration<B>
+  /** The names of the computed fields, for the compiler alone. */
+  '~computed'?: { names: Computed }
   plugin: FastifyPluginAsync<CollectionOptions>
 }
 

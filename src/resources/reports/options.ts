@@ -25,8 +25,17 @@ export type ShowOption<Fields> =
   | 'count'
   | OneOf<'sum' | 'min' | 'max', NamesOf<Fields, number> | TextNames<Required<Fields>>>
 
+/** The fields that a report can name; only rows of resources with access rules have `createdBy`. */
+type ReportedFields<B extends TObject, Computed extends string> = FieldsOf<B> & { createdBy: string } & {
+  readonly [Name in Computed]: string | number | boolean
+}
+
 /** The options of `report()`. */
-export interface ReportOptions<B extends TObject = TObject, P extends TObject = TObject> {
+export interface ReportOptions<
+  B extends TObject = TObject,
+  P extends TObject = TObject,
+  Computed extends string = string,
+> {
   /** The report type, such as `revenue` or `revenue-by-month`. */
   name: string
   /** The heading of documents; default: the name. */
@@ -34,9 +43,9 @@ export interface ReportOptions<B extends TObject = TObject, P extends TObject = 
   /** The parameters of a request, created with `Type.Object()`; default: none. */
   parameters?: P
   /** Selects the rows; default: all. Must be a pure function of the parameters; `true` selects all rows. */
-  where?: (parameters: Static<P>) => boolean | Condition<FieldsOf<B>>
+  where?: (parameters: Static<P>) => boolean | Condition<ReportedFields<B, Computed>>
   /** The columns that rows are grouped by, in the order of the rows. */
-  group?: Readonly<Record<string, GroupOption<FieldsOf<B>>>>
+  group?: Readonly<Record<string, GroupOption<ReportedFields<B, Computed>>>>
   /** The aggregates of each group or, without `group`, of all rows. */
-  show?: Readonly<Record<string, ShowOption<FieldsOf<B>>>>
+  show?: Readonly<Record<string, ShowOption<ReportedFields<B, Computed>>>>
 }

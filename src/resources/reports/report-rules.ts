@@ -48,6 +48,8 @@ interface ReportFields {
   fields: ConditionFields
   /** Fields that no report may show. */
   concealed: readonly string[]
+  /** Computed fields that are conditions, which have no column. */
+  conditions: readonly string[]
 }
 
 /** Reads the columns of `group` and `show`; returns all errors. */
@@ -103,15 +105,18 @@ function onlyMember(value: unknown): [string | undefined, unknown] {
 
 function readField(
   name: unknown,
-  { fields, concealed }: ReportFields,
+  { fields, concealed, conditions }: ReportFields,
   read: (field: ConditionFields[string]) => Read,
 ): Read {
-  const shown = Object.keys(fields).filter((field) => !concealed.includes(field))
+  const shown = Object.keys(fields).filter((field) => ![...concealed, ...conditions].includes(field))
   const field = typeof name === 'string' && Object.hasOwn(fields, name) ? fields[name] : undefined
   if (field === undefined)
     return { error: `names '${String(name)}', which is not a field: ${hint(String(name), shown)}` }
   if (concealed.includes(field.on.field)) {
     return { error: `names ${name}, which lists and reports never contain: ${hint('', shown)}` }
+  }
+  if (conditions.includes(field.on.field)) {
+    return { error: `names ${name}, a computed condition, which only where can name: ${hint('', shown)}` }
   }
   const result = read(field)
   return 'error' in result ? { error: `names ${name}, which ${result.error}` } : result

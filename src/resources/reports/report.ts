@@ -1,8 +1,10 @@
 import { type TObject, Type } from 'typebox'
 import { DefinitionError } from '../../startup-errors.ts'
 import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
+import { ownConditionFields, shownDeclaration } from '../computed/declare.ts'
+import { listConditions } from '../computed/list-conditions.ts'
 import { conditionTest } from '../conditions/conditions.ts'
-import { type ConditionFields, conditionFields } from '../conditions/fields.ts'
+import type { ConditionFields } from '../conditions/fields.ts'
 import { todayIn } from '../conditions/today.ts'
 import type { Collection, Declaration } from '../declaration.ts'
 import { reportOf } from '../representation.ts'
@@ -39,15 +41,17 @@ type NoParameters = TObject<{}>
  * Declares a report on the rows of a resource: its parameters, the rows that it selects, and how it groups and aggregates
  * them. Throws `DefinitionError`, which lists every error in the declaration.
  */
-export function report<B extends TObject, P extends TObject = NoParameters>(
-  of: Collection<B>,
-  options: ReportOptions<B, P>,
+export function report<B extends TObject, Computed extends string = never, P extends TObject = NoParameters>(
+  of: Collection<B, Computed>,
+  options: ReportOptions<B, P, NoInfer<Computed>>,
 ): Report {
   const declaration = of?.declaration as Declaration | undefined
   const { name, title, parameters = Type.Object({}), where = () => true, ...grouping } = Object(options)
   const place = `report '${String(name)}'`
   if (declaration === undefined) throw new DefinitionError([`${place}: the first argument must be a collection`])
-  const { columns, errors } = readColumns(grouping, { fields: fieldsOf(declaration), concealed: declaration.concealed })
+  const { concealed, computed } = declaration
+  const named = { fields: fieldsOf(declaration), concealed, conditions: Object.keys(computed.whens) }
+  const { columns, errors } = readColumns(grouping, named)
   const all = [...optionErrors(Object(options)), ...errors]
   if (all.length > 0) throw new DefinitionError(all.map((error) => `${place}: ${error}`))
   return Object.freeze({
@@ -68,7 +72,7 @@ export function storedReport(one: Report, of: Declaration): Report {
 
 /** The fields that conditions and columns can name. */
 const fieldsOf = (declaration: Declaration): ConditionFields =>
-  declaration.access?.fields ?? conditionFields(declaration, 'letters')
+  ownConditionFields(shownDeclaration(declaration), declaration.access !== undefined)
 
 /** Returns what the report service needs of a report. `zone` is the time zone of `'today'`. */
 export function declaredReport(one: Report, zone: string) {
@@ -78,7 +82,8 @@ export function declaredReport(one: Report, zone: string) {
     try {
       const result = where(structuredClone(parameters) as never)
       if (typeof result === 'boolean') return result ? passesAll : passesNone
-      return conditionTest(result, { fields, today: todayIn({ zone, now }) })
+      const test = conditionTest(result, { fields, today: todayIn({ zone, now }) })
+      return listConditions(of.computed, { zone, now })?.resolve(test) ?? test
     } catch (error) {
       throw new Error(`The condition of the report ${name} failed`, { cause: error })
     }
