@@ -101,8 +101,8 @@ export async function requesterFor(
 }
 
 /** Returns a report's columns, in the requested order. */
-export function columnsOf({ columns }: ReportKind, { fields }: ReportQuery): ReportKind['columns'] {
-  if (!fields) return columns
+export function columnsOf({ columns, typed }: ServedReport, { fields }: ReportQuery): ReportKind['columns'] {
+  if (!fields || typed) return columns
   return fields.flatMap((name) => columns.filter((column) => column.name === name))
 }
 
@@ -143,8 +143,10 @@ export async function countUpTo(
 
 function queryOf(kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongReadOptions {
   const columns = columnsOf(kind, query)
+  // The parameters of a typed report may have the same names, but other meanings.
+  const sort = kind.typed ? [] : (query.sort ?? [])
   const order = [
-    ...(query.sort ?? []).map((entry) => {
+    ...sort.map((entry) => {
       const name = entry.replace(/^-/, '')
       const isWide = kind.columns.find((column) => column.name === name)?.decimal !== undefined
       return { column: kind.sorts?.[name] as string, descending: entry.startsWith('-'), isWide }

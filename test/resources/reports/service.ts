@@ -67,6 +67,15 @@ export const reports = {
     name: 'groups',
     group: { isOpen: 'isOpen', seats: 'seats', weight: 'weight', total: 'total', note: 'note' },
   }),
+  named: report(invoices, {
+    name: 'named',
+    parameters: Type.Object({
+      fields: Type.Array(Type.String()),
+      sort: Type.String(),
+      filter: Type.Object({ seats: Type.Integer() }),
+    }),
+    where: ({ fields, sort, filter: { seats } }) => ({ reference: { in: [...fields, sort] }, seats }),
+  }),
   overdue: report(invoices, {
     name: 'overdue',
     where: () => ({ status: 'sent', due: { before: 'today' } }),

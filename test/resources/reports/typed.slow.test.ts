@@ -212,6 +212,13 @@ forEachEngine((engine) => {
       assert.equal(response.statusCode, 202, response.body)
     })
 
+    it('gives parameters no other meaning than that of its condition', async () => {
+      const parameters = { fields: ['R-0', 'R-1'], sort: 'R-2', filter: { seats: 3 } }
+      const [only, ...others] = await json('named', parameters)
+      assert.deepEqual([only.reference, only.total, others], ['R-2', '-7.00', []])
+      await reportFile(at, 'named', parameters, { format: 'pdf' })
+    })
+
     it('keeps the parameters of other reports', async () => {
       assert.equal((await request('invoices', { fields: ['id'], sort: '-id' })).statusCode, 202)
       const { status, errors } = await errorsOf('invoices', { from: 'x', of: 1 })
