@@ -51,16 +51,26 @@ export function readDeclared({ read }: DeclaredReport, parameters: unknown = {})
 export const declaredErrors = (failures: FastifySchemaValidationError[]): FieldError[] =>
   fromValidation(failures, 'body').errors ?? []
 
-/** Returns how a report groups its rows, and the SQL of its cells. */
-export function groupsOf(
-  { engine }: Pick<Database, 'engine'>,
-  from: string,
-  columns: readonly GroupedColumn[],
-): Omit<AggregateReadOptions, 'where'> {
-  const groups = columns.filter(({ role }) => role === 'group')
+/** Returns the rows that a request selects. Throws if the author's condition fails. */
+export const matchingRows = (
+  declared: DeclaredReport | undefined,
+  parameters: object,
+  now: () => number,
+): RowTest | undefined => declared?.matching(parameters as DeclaredValues, now)
+
+interface Groups extends Omit<AggregateReadOptions, 'where'> {
+  /** A condition that is always true (`engine.interruptible`). */
+  interruptible: RawBuilder<boolean>
+}
+
+/** Returns how a report groups its rows, and the SQL of its cells; undefined if it has the rows themselves. */
+export function groupsOf({ engine }: Pick<Database, 'engine'>, { table, grouped }: DeclaredReport): Groups | undefined {
+  if (grouped === undefined) return undefined
+  const groups = grouped.filter(({ role }) => role === 'group')
   return {
-    from: sql.raw(from),
-    cells: columns.map((column) => ({ term: cellOf(engine, column), type: column.type })),
+    from: sql.table(table),
+    interruptible: engine.interruptible(table),
+    cells: grouped.map((column) => ({ term: cellOf(engine, column), type: column.type })),
     groups: groups.map(({ sql: term, type }) => ({ term: sql.raw(term), isText: type === 'string' })),
   }
 }

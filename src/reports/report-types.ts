@@ -9,7 +9,7 @@ import { caseFold } from '../storage/rows/page-query.ts'
 import { passesNone, type RowTest, type StoredValue, testSql } from '../storage/rows/row-test.ts'
 import { aggregateRead, countGroups } from '../storage/snapshots/aggregate-read.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../storage/snapshots/long-read.ts'
-import { type DeclaredReport, type DeclaredValues, groupsOf } from './declared-report.ts'
+import { type DeclaredReport, groupsOf } from './declared-report.ts'
 import type { ReportColumn } from './formats/format.ts'
 
 /** A condition that a report request may contain; `column` is an SQL expression. */
@@ -108,20 +108,10 @@ export function columnsOf({ columns, typed }: ServedReport, { fields }: ReportQu
 
 /** Returns a report's rows as a long read. */
 export function readOf(db: Database, kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongRead {
-  const groups = groupedBy(db, kind)
+  const groups = kind.typed && groupsOf(db, kind.typed)
   if (groups === undefined) return longRead(db, queryOf(kind, query, viewer))
-  const where = [...conditions(kind, query, viewer), db.engine.interruptible(groups.table)]
-  return aggregateRead(db, { ...groups, where })
+  return aggregateRead(db, { ...groups, where: [...conditions(kind, query, viewer), groups.interruptible] })
 }
-
-/** Returns the groups of a report; undefined if its rows are those of a table. */
-function groupedBy(db: Database, { from, typed }: ServedReport) {
-  return typed?.grouped && { ...groupsOf(db, from, typed.grouped), table: typed.table }
-}
-
-/** The rows that a request for a typed report selects. Throws if the author's condition fails. */
-export const matchingRows = ({ typed }: ServedReport, query: ReportQuery, now: () => number): RowTest | undefined =>
-  typed?.matching(query as DeclaredValues, now)
 
 /** Counts a report's rows, up to `max`; if few rows match its filters, the query reads all rows. */
 export async function countUpTo(
@@ -131,7 +121,7 @@ export async function countUpTo(
   viewer: ReportRequester,
   max: number,
 ) {
-  const grouped = groupedBy(db, kind)
+  const grouped = kind.typed && groupsOf(db, kind.typed)
   if (grouped?.groups.length === 0) return 1
   const [, table] = /^"?(\w+)"?(?= join |$)/.exec(kind.from) ?? []
   const where = [...conditions(kind, query, viewer), ...(table ? [db.engine.interruptible(table)] : [])]

@@ -4,10 +4,10 @@ import { validatedBy } from '../http/policies/body-parsing.ts'
 import { type FieldError, Problem } from '../http/problems/problem.ts'
 import { urlErrors } from '../http/text-rules.ts'
 import { newId } from '../storage/ids.ts'
-import { readDeclared } from './declared-report.ts'
+import { matchingRows, readDeclared } from './declared-report.ts'
 import { formats } from './formats/formats.ts'
 import { checkParameters } from './parameters.ts'
-import { countUpTo, matchingRows, type ReportQuery, requesterFor, type ServedReport } from './report-types.ts'
+import { countUpTo, type ReportQuery, requesterFor, type ServedReport } from './report-types.ts'
 import type { ReportsOptions } from './route-parts.ts'
 import { type ReportRequest, reportRequest } from './schemas.ts'
 import type { NewTask } from './tasks.ts'
@@ -97,7 +97,7 @@ async function refuseTooManyRows(
   format: string,
   owner: Caller,
 ): Promise<void> {
-  const matching = matchingRows(kind, query, now)
+  const matching = matchingRows(kind.typed, query, now)
   const maxRows = formats.get(format)?.maxRows
   if (maxRows === undefined) return
   const requester = { ...(await requesterFor(kind, access, owner)), matching }

@@ -4,6 +4,7 @@ import type { Definition } from '../../src/definition/service.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { generate } from '../../src/reports/generate/generate.ts'
 import type { Produce } from '../../src/reports/generate/worker-thread.ts'
+import { rowAccess } from '../../src/row-access.ts'
 import type { Database } from '../../src/storage/database.ts'
 import type { TestApp } from './app.ts'
 import { produceHere } from './reports.ts'
@@ -34,12 +35,13 @@ export async function attempt(
 }> {
   const { db, results, clock } = service
   const errors: unknown[] = []
+  const now = () => clock.now
   const queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
   const job = { payload: { taskId }, attempt: 1, signal: new AbortController().signal, finish: async () => {} }
   await generate({
-    ...{ db, queue, results, kinds: reportKinds(definition), random: randomBytes, resultSeconds: 60 },
+    ...{ db, queue, results, kinds: reportKinds(definition), random: randomBytes, resultSeconds: 60, now },
+    access: rowAccess(definition, { db, now }).reportAccess,
     produce: produce ?? produceHere(results, db.url),
-    now: () => clock.now,
     onError: (error) => errors.push(error),
   })(job)
   const sender = token === undefined ? { scopes } : { token }

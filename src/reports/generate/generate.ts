@@ -4,12 +4,12 @@ import { type Job, LeaseLost, Stopping, type Work } from '../../queue/queue.ts'
 import { iso } from '../../storage/ids.ts'
 import type { RowTest } from '../../storage/rows/row-test.ts'
 import type { Task } from '../../storage/tables/tables.ts'
+import { matchingRows } from '../declared-report.ts'
 import type { ResultStore } from '../files/store.ts'
 import { formats } from '../formats/formats.ts'
 import { checkParameters } from '../parameters.ts'
 import {
   columnsOf,
-  matchingRows,
   type ReportAccess,
   type ReportQuery,
   type ReportRequester,
@@ -115,7 +115,7 @@ function matchingNow(kind: ServedReport, requested: ReportQuery, now: () => numb
     throw new Problem('VALIDATION_ERROR', `The report ${kind.name} now has other parameters: request it again`)
   }
   try {
-    return matchingRows(kind, query, now)
+    return matchingRows(kind.typed, query, now)
   } catch (error) {
     throw new Problem('INTERNAL_ERROR', `The condition of the report ${kind.name} failed`, { cause: error })
   }

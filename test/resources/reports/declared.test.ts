@@ -172,13 +172,6 @@ describe('service({ reports })', () => {
     assert.equal(refusalOf([reserved]), 'service: the report type activity is declared twice')
   })
 
-  it('refuses a report of a resource with access rules', () => {
-    const body = Type.Object({ title: Title })
-    const notes = collection({ path: '/notes', noun: 'note', body, access: ({ id }) => ({ createdBy: id }) })
-    const refusal = refusalOf([report(notes, { name: 'all-notes' })], [notes])
-    assert.match(refusal, /the report 'all-notes' reads \/notes, whose access rules exclude reports/)
-  })
-
   it('refuses a report of a resource that it does not have', () => {
     const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
     assert.equal(
