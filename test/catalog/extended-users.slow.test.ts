@@ -76,6 +76,11 @@ forEachEngine((engine) => {
       ])
     }
 
+    const eventsOf = async (id: number) => {
+      const rows = await app.db.read.selectFrom('events').select(['type', 'body']).orderBy('type').execute()
+      return rows.filter(({ body }) => JSON.parse(body).id === id).map(({ type }) => type)
+    }
+
     describe('reading', () => {
       it('200 with oneself alone in lists and counts; 404 for all others', async () => {
         const list = await as(ada, { url: '/users', headers: { prefer: 'count=exact' } })
@@ -264,7 +269,13 @@ forEachEngine((engine) => {
       const invite = (id: number, role: string) =>
         app.send({ method: 'POST', url: `/api/users/${id}/invitation`, payload: { role }, scopes: 'admin' })
 
-      it('201 with a declared role, which the user then has', async () => {
+      it('201 with a declared role, which the user then has, with an event', async () => {
+        const webhook = { event: 'user.*', callbackUrl: 'http://127.0.0.1:1/hook' }
+        const scopes = `${fullScopes} webhooks:write`
+        assert.equal(
+          (await app.send({ method: 'POST', url: '/api/webhooks', payload: webhook, scopes })).statusCode,
+          201,
+        )
         const { id, revision: _ } = (
           await asAdmin({ method: 'POST', url: '/users', payload: { name: 'New', email: 'new@example.com' } })
         ).json()
@@ -272,6 +283,7 @@ forEachEngine((engine) => {
         assert.equal((await asAdmin({ url: `/users/${id}` })).json().role, 'auditor')
         const account = app.db.read.selectFrom('accounts').select('role').where('userId', '=', id)
         assert.equal((await account.executeTakeFirstOrThrow()).role, 'user')
+        assert.deepEqual(await eventsOf(id), ['user.created', 'user.updated'])
         assert.deepEqual(await entries(id), [['invitation.created', { role: 'auditor' }, 'cli_test']])
         assert.equal((await invite(id, 'admin')).statusCode, 201)
         assert.equal((await asAdmin({ url: `/users/${id}` })).json().role, 'auditor')
