@@ -35,13 +35,6 @@ export function accessOf(
   }
 }
 
-/** True if the caller can read a row, judged in memory by its facts (`rowFacts`); always without access rules. */
-export const canReadFacts = (
-  { access: rules }: Pick<Declaration, 'access'>,
-  access: Pick<RowAccess, 'read'>,
-  facts: Readonly<Record<string, unknown>>,
-): boolean => rules === undefined || rowPasses(access.read, facts, rules)
-
 type Judged = Pick<Served, 'declaration' | 'rows'>
 
 /** Reads a row, and judges it by the rules: in memory, or in the same statement if they look at related rows. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { canReadFacts } from '../../../src/resources/access/enforce.ts'
 import { rowFacts } from '../../../src/resources/access/row-facts.ts'
 import { accessFor } from '../../../src/resources/access/rules.ts'
+import { rowPasses } from '../../../src/resources/conditions/conditions.ts'
 import type { Declaration } from '../../../src/resources/declaration.ts'
 import type { Database } from '../../../src/storage/database.ts'
 import { migrate } from '../../../src/storage/migrate.ts'
@@ -262,7 +262,11 @@ async function assertFacts(on: Context, name: Name, row: Row, who: string): Prom
   const facts = await rowFacts(declaration, on.declarations)(on.db.read, row)
   const sender = { clientId: who, subject: who, scopes: new Set<string>() }
   const access = accessFor(declaration.access, sender, { client: { id: who, labels: {} } }, () => '2026-03-01')
-  assert.equal(canReadFacts(declaration, access, facts), canRead(on.model, name, row, who), JSON.stringify(facts))
+  assert.equal(
+    rowPasses(access.read, facts, declaration.access),
+    canRead(on.model, name, row, who),
+    JSON.stringify(facts),
+  )
 }
 
 async function listed(on: Context, { name, caller, filter, along }: Step<'list'>): Promise<void> {

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Line, plinth, Ref, Title, Type } from '../../../src/plinth.ts'
+import { appOn, type TestApp, token } from '../../support/app.ts'
+import { forEachEngine } from '../../support/engines.ts'
+
+const { collection, service } = plinth({ claims: ({ client }) => ({ tenant: client.id }) })
+const invoices = collection({
+  path: '/invoices',
+  noun: 'invoice',
+  body: Type.Object({ tenant: Line(1, 40), status: Type.Enum(['draft', 'paid']) }),
+  access: ({ claims }) => ({ tenant: claims.tenant }),
+  locked: { status: 'paid' },
+})
+const lines = collection({
+  path: '/lines',
+  noun: 'line',
+  body: Type.Object({ invoiceId: Ref(invoices, { onDelete: 'cascade' }), text: Title }),
+  access: { of: 'invoice' },
+  locked: { text: 'final' },
+})
+const remarks = collection({
+  path: '/remarks',
+  noun: 'remark',
+  body: Type.Object({ lineId: Ref(lines, { onDelete: 'cascade' }), text: Title }),
+  access: { of: 'line' },
+})
+const definition = service({ resources: [invoices, lines, remarks] })
+const scopes = Object.keys(definition.scopes).join(' ')
+
+forEachEngine((engine) => {
+  describe('rows with the access rules of a resource that has locked rows', () => {
+    const app = appOn(engine, { definition })
+    const send = (request: Parameters<TestApp['send']>[0], who = 'north') =>
+      app.send({ token: token(scopes, who), ...request })
+    const create = async (url: string, payload: object): Promise<number> => {
+      const created = await send({ method: 'POST', url, payload })
+      assert.equal(created.statusCode, 201, created.body)
+      return created.json().id
+    }
+    const invoice = () => create('/invoices', { tenant: 'north', status: 'draft' })
+    const pay = async (id: number) => {
+      const paid = await send({ method: 'PUT', url: `/invoices/${id}`, payload: { tenant: 'north', status: 'paid' } })
+      assert.equal(paid.statusCode, 200, paid.body)
+    }
+    const refusedBy = async (request: Parameters<TestApp['send']>[0]) => {
+      const answer = await send(request)
+      assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'RESOURCE_LOCKED'], answer.body)
+      return answer.json().detail
+    }
+
+    it('409 RESOURCE_LOCKED for every write that the row which they belong to refuses', async () => {
+      const [invoiceId, other] = [await invoice(), await invoice()]
+      const id = await create('/lines', { invoiceId, text: 'Work' })
+      const remark = await create('/remarks', { lineId: id, text: 'Hm' })
+      const moving = await create('/lines', { invoiceId: other, text: 'Work' })
+      const put = (url: string, payload: object) => ({ method: 'PUT', url, payload }) as const
+      assert.equal((await send(put(`/lines/${id}`, { invoiceId, text: 'More' }))).statusCode, 200)
+      await pay(invoiceId)
+      await refusedBy(put(`/lines/${id}`, { invoiceId, text: 'Other' }))
+      await refusedBy(put(`/lines/${id}`, { invoiceId: other, text: 'Other' }))
+      await refusedBy(put(`/lines/${moving}`, { invoiceId, text: 'Work' }))
+      await refusedBy({ method: 'DELETE', url: `/lines/${id}` })
+      await refusedBy({ method: 'DELETE', url: `/remarks/${remark}` })
+      await refusedBy({ method: 'POST', url: '/remarks', payload: { lineId: id, text: 'Oh' } })
+      assert.equal(
+        await refusedBy({ method: 'POST', url: '/lines', payload: { invoiceId, text: 'Late' } }),
+        `The invoice ${invoiceId} of the line is in a state that allows no changes`,
+      )
+      const listed = await send({ url: `/invoices/${invoiceId}/lines` })
+      assert.deepEqual(
+        listed.json().map(({ text }: { text: string }) => text),
+        ['More'],
+      )
+      assert.equal((await send({ url: `/lines/${moving}` })).json().invoiceId, other)
+    })
+
+    it('409 by their own lock too, and 404 for those who cannot read them', async () => {
+      const invoiceId = await invoice()
+      const id = await create('/lines', { invoiceId, text: 'final' })
+      const remove = { method: 'DELETE', url: `/lines/${id}` } as const
+      await refusedBy(remove)
+      await refusedBy({ method: 'POST', url: '/remarks', payload: { lineId: id, text: 'Oh' } })
+      await refusedBy({ method: 'DELETE', url: `/invoices/${invoiceId}` })
+      assert.equal((await send(remove, 'south')).statusCode, 404)
+    })
+
+    it('204 for a deletion that takes along what belongs to the row', async () => {
+      const invoiceId = await invoice()
+      const id = await create('/lines', { invoiceId, text: 'Work' })
+      assert.equal((await send({ method: 'DELETE', url: `/invoices/${invoiceId}` })).statusCode, 204)
+      assert.equal((await send({ url: `/lines/${id}` })).statusCode, 404)
+    })
+
+    it('is documented for POST', async () => {
+      const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
+      assert.match(JSON.stringify(document.paths['/lines'].post), /RESOURCE_LOCKED/)
+      assert.doesNotMatch(JSON.stringify(document.paths['/invoices'].post), /RESOURCE_LOCKED/)
+    })
+  })
+})
