@@ -49,9 +49,7 @@ export function report<B extends TObject, Computed extends string = never, P ext
   const { name, title, parameters = Type.Object({}), where = () => true, ...grouping } = Object(options)
   const place = `report '${String(name)}'`
   if (declaration === undefined) throw new DefinitionError([`${place}: the first argument must be a collection`])
-  const { concealed, computed } = declaration
-  const named = { fields: fieldsOf(declaration), concealed, conditions: Object.keys(computed.whens) }
-  const { columns, errors } = readColumns(grouping, named)
+  const { columns, errors } = readColumns(grouping, namesOf(declaration))
   const all = [...optionErrors(Object(options)), ...errors]
   if (all.length > 0) throw new DefinitionError(all.map((error) => `${place}: ${error}`))
   return Object.freeze({
@@ -66,9 +64,16 @@ export const isReport = (value: unknown): value is Report =>
 
 /** Returns a report on the same resource with the columns that its fields have in the database. */
 export function storedReport(one: Report, of: Declaration): Report {
-  const { columns } = readColumns(one.grouping, { fields: fieldsOf(of), concealed: of.concealed })
+  const { columns } = readColumns(one.grouping, namesOf(of))
   return Object.freeze({ ...one, of, columns: Object.freeze(columns) })
 }
+
+/** What the columns can name. */
+const namesOf = (declaration: Declaration) => ({
+  fields: fieldsOf(declaration),
+  concealed: declaration.concealed,
+  conditions: Object.keys(declaration.computed.whens),
+})
 
 /** The fields that conditions and columns can name. */
 const fieldsOf = (declaration: Declaration): ConditionFields =>
