@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { customers, invoices, lines, service } from '../examples/invoicing/data.ts'
+import { addUser, openAccount } from '../src/oauth/users/accounts.ts'
+import { appOn, type TestApp, token } from './support/app.ts'
+import { forEachEngine } from './support/engines.ts'
+
+const definition = service({ resources: [customers, invoices, lines] })
+const scopes = ['customers', 'invoices', 'lines'].flatMap((name) => [`${name}:read`, `${name}:write`]).join(' ')
+const mergePatch = { 'content-type': 'application/merge-patch+json' }
+
+forEachEngine((engine) => {
+  describe('examples/invoicing', () => {
+    const app = appOn(engine, { definition })
+    const ids = {} as Record<'ada' | 'eve' | 'auditor', number>
+    const admin = (method: 'PATCH', url: string, payload: object) =>
+      app.send({ method, url, payload, headers: mergePatch, scopes: 'users:write users:read:full admin' })
+    const newUser = async (name: string, fields: object) => {
+      const id = await app.db.write(async (tx) => {
+        const added = await addUser(tx, name, `${name}@example.com`, app.clock.now)
+        await openAccount(tx, added, 'user', app.clock.now)
+        return added
+      })
+      const response = await admin('PATCH', `/users/${id}`, fields)
+      assert.equal(response.statusCode, 200, response.body)
+      return id
+    }
+    before(async () => {
+      ids.ada = await newUser('ada', { tenant: 'north', role: 'member' })
+      ids.eve = await newUser('eve', { tenant: 'south', role: 'member' })
+      ids.auditor = await newUser('auditor', { role: 'auditor' })
+    })
+    type Who = keyof typeof ids
+    const as = (who: Who, request: Parameters<TestApp['send']>[0]) =>
+      app.send({ ...request, token: token(scopes, 'cli_app', String(ids[who])) })
+    const create = async (who: Who, url: string, payload: object) => {
+      const response = await as(who, { method: 'POST', url, payload })
+      assert.equal(response.statusCode, 201, response.body)
+      return response.json()
+    }
+    const read = async (who: Who, url: string) => {
+      const response = await as(who, { url })
+      assert.equal(response.statusCode, 200, response.body)
+      return response.json()
+    }
+    const patch = (who: Who, url: string, payload: object) =>
+      as(who, { method: 'PATCH', url, payload, headers: mergePatch })
+    const invoice = async (who: Who, more: object = {}) => {
+      const email = `${who}${Math.random()}@example.com`
+      const { id: customerId } = await create(who, '/v2/customers', { name: 'Ada', email })
+      return create(who, '/v2/invoices', { customerId, due: '2026-02-28', currency: 'EUR', ...more })
+    }
+
+    it('201 with the tenant of the caller, a gap-free reference, and a total of its lines', async () => {
+      const made = await invoice('ada')
+      assert.deepEqual(
+        [made.status, made.total, made.overdue, made.createdBy],
+        ['draft', '0.00', false, `user:${ids.ada}`],
+      )
+      assert.match(made.reference, /^R-\d+$/)
+      const next = await invoice('eve')
+      assert.equal(Number(next.reference.slice(2)), Number(made.reference.slice(2)) + 1)
+      await create('ada', '/v2/lines', { invoiceId: made.id, text: 'Work', amount: '100.10' })
+      await create('ada', '/v2/lines', { invoiceId: made.id, text: 'Travel', amount: '0.20' })
+      const shown = await read('ada', `/v2/invoices/${made.id}?expand=customer,lines`)
+      assert.deepEqual([shown.total, shown.customer.tenant, shown.lines.length], ['100.30', 'north', 2])
+    })
+
+    it("404 for another tenant's rows on every route; 200 for the auditor, who cannot write", async () => {
+      const { id, customerId } = await invoice('ada')
+      const { id: lineId } = await create('ada', '/v2/lines', { invoiceId: id, text: 'Work', amount: '1.00' })
+      for (const url of [`/v2/customers/${customerId}`, `/v2/invoices/${id}`, `/v2/lines/${lineId}`]) {
+        assert.equal((await as('eve', { url })).statusCode, 404)
+        assert.equal((await patch('eve', url, {})).statusCode, 404)
+        assert.equal((await as('eve', { method: 'DELETE', url })).statusCode, 404)
+      }
+      assert.equal((await as('eve', { url: `/v2/customers/${customerId}/invoices` })).statusCode, 404)
+      const stolen = { customerId, due: '2026-01-01', currency: 'EUR' }
+      assert.equal((await as('eve', { method: 'POST', url: '/v2/invoices', payload: stolen })).statusCode, 422)
+      assert.equal((await as('auditor', { url: `/v2/invoices/${id}` })).statusCode, 200)
+      assert.equal((await patch('auditor', `/v2/invoices/${id}`, { status: 'sent' })).statusCode, 403)
+      assert.equal((await as('auditor', { url: `/v2/customers/${customerId}` })).statusCode, 404)
+    })
+
+    it("200 with the caller's rows alone, filtered along a relation, expanded and sorted by a sum", async () => {
+      const [small, large] = [await invoice('ada'), await invoice('ada')]
+      await create('ada', '/v2/lines', { invoiceId: small.id, text: 'Work', amount: '900.00' })
+      await create('ada', '/v2/lines', { invoiceId: large.id, text: 'Work', amount: '10000.00' })
+      await invoice('eve')
+      const query = 'status=draft,sent&customer.name=Ada&expand=customer&sort=-total&limit=200'
+      const { items } = await read('ada', `/v2/invoices?${query}`)
+      assert.deepEqual([items[0].id, items[0].total, items[1].id], [large.id, '10000.00', small.id])
+      assert.deepEqual(
+        new Set(items.map(({ customer }: { customer: { tenant: string } }) => customer.tenant)),
+        new Set(['north']),
+      )
+      const over = await read('ada', '/v2/invoices?total[from]=1000.00')
+      assert.deepEqual(
+        over.items.map(({ id }: { id: number }) => id),
+        [large.id],
+      )
+    })
+
+    it('409 for the customer of an invoice, and for a paid invoice and its lines, which stay as they are', async () => {
+      const { id, customerId } = await invoice('ada')
+      const { id: lineId } = await create('ada', '/v2/lines', { invoiceId: id, text: 'Work', amount: '1.00' })
+      const inUse = await as('ada', { method: 'DELETE', url: `/v2/customers/${customerId}` })
+      assert.deepEqual([inUse.statusCode, inUse.json().errorCode], [409, 'RESOURCE_IN_USE'])
+      assert.match(inUse.json().detail, /1 invoices/)
+      assert.equal((await patch('ada', `/v2/invoices/${id}`, { status: 'paid' })).statusCode, 200)
+      for (const [url, payload] of [
+        [`/v2/invoices/${id}`, { status: 'draft' }],
+        [`/v2/lines/${lineId}`, { amount: '2.00' }],
+      ] as const) {
+        const refused = await patch('ada', url, payload)
+        assert.deepEqual([refused.statusCode, refused.json().errorCode], [409, 'RESOURCE_LOCKED'])
+      }
+      const added = { invoiceId: id, text: 'More', amount: '1.00' }
+      assert.equal((await as('ada', { method: 'POST', url: '/v2/lines', payload: added })).statusCode, 409)
+      assert.equal((await read('ada', `/v2/invoices/${id}`)).total, '1.00')
+    })
+
+    it('200 with invoices that are overdue from the day after they are due', async () => {
+      const { id } = await invoice('ada', { due: '2026-03-01', status: 'sent' })
+      const overdue = async () =>
+        (await read('ada', '/v2/invoices?overdue=true&limit=200')).items.map((one: { id: number }) => one.id)
+      assert.ok(!(await overdue()).includes(id))
+      app.clock.now += 86_400_000
+      assert.ok((await overdue()).includes(id))
+      assert.equal((await read('ada', `/v2/invoices/${id}`)).overdue, true)
+      app.clock.now -= 86_400_000
+    })
+  })
+})
