@@ -35,6 +35,17 @@ export interface CachedPages {
   set: (key: string | null, page: CachedPage) => CachedPage
 }
 
+const texts = new WeakMap<RowTest, string>()
+
+/** Returns a test as text, which is written once for the tests of access rules. */
+function textOf(test: RowTest): string {
+  const known = texts.get(test)
+  if (known !== undefined) return known
+  const text = JSON.stringify(test)
+  texts.set(test, text)
+  return text
+}
+
 /**
  * Caches pages for all callers that can read the same rows; for a day, if a condition depends on it; and not at all if
  * functions make fields of their items, since these may depend on the time.
@@ -45,7 +56,7 @@ export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time
   const today = usesToday ? todayIn(time) : undefined
   const keyOf: CachedPages['keyOf'] = ({ url }, read, readableRelated) => {
     if (!isCacheable) return null
-    const key = read === passesAll ? url : `${url} ${JSON.stringify(read)}`
+    const key = read === passesAll ? url : `${url} ${textOf(read)}`
     const expanded = readableRelated ? `${key} ${JSON.stringify([...readableRelated])}` : key
     return today ? `${today()} ${expanded}` : expanded
   }

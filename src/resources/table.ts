@@ -53,6 +53,9 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
   const tuples = tupleIndexes(table, declaration.tuples, folded)
   const targets = new Map(references.map(({ field, table }) => [field, table]))
   // Without an index every deletion of a row that others refer to would read all of these.
+  // Rules compare text letter by letter.
+  const isExact = (field: string) =>
+    declaration.access !== undefined && folded.includes(field) && filters.includes(field)
   const indexed = new Set([...filters, ...ranges, ...sorts, ...targets.keys()])
   const defaults = defaultsOf(body)
   const columns = Object.entries(kinds).map(([field, kind]): ResourceColumn => {
@@ -65,6 +68,7 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
       folded: folded.includes(field),
       unique: unique.includes(field),
       indexed: indexed.has(field),
+      ...(isExact(field) && { exact: true }),
       ...(blank.includes(field) && { blank: true }),
       ...(targets.has(field) && { references: targets.get(field) as string }),
       ...(Object.hasOwn(defaults, field) && {

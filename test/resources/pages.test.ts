@@ -22,11 +22,11 @@ describe('pageCache', () => {
     assert.equal(pages.get('/a'), second)
   })
 
-  it('evicts the least recently used page beyond two million characters', () => {
+  it('evicts the least recently used page beyond four million characters', () => {
     const pages = pageCache()
-    for (const name of ['/a', '/b', '/c']) pages.set(name, page(600_000))
+    for (const name of ['/a', '/b', '/c']) pages.set(name, page(1_200_000))
     pages.get('/a')
-    pages.set('/d', page(600_000))
+    pages.set('/d', page(1_200_000))
     assert.deepEqual(
       ['/a', '/b', '/c', '/d'].map((url) => pages.get(url) !== undefined),
       [true, false, true, true],
@@ -35,16 +35,16 @@ describe('pageCache', () => {
 
   it('counts a page and its URL once, however often it is cached', () => {
     const pages = pageCache()
-    pages.set('/other', page(600_000))
-    for (let turn = 0; turn < 10; turn++) pages.set('/same', page(600_000))
+    pages.set('/other', page(1_200_000))
+    for (let turn = 0; turn < 10; turn++) pages.set('/same', page(1_200_000))
     assert.ok(pages.get('/other') && pages.get('/same'))
-    for (let at = 0; at < 400; at++) pages.set(`/${at}?x=${'x'.repeat(8_000)}`, page(2))
+    for (let at = 0; at < 600; at++) pages.set(`/${at}?x=${'x'.repeat(8_000)}`, page(2))
     assert.equal(pages.get('/other'), undefined)
   })
 
   it('does not cache a page larger than the whole cache', () => {
     const pages = pageCache()
-    const large = page(2_100_000)
+    const large = page(4_100_000)
     assert.equal(pages.set('/large', large), large)
     assert.equal(pages.get('/large'), undefined)
   })

@@ -3,15 +3,26 @@ import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import { maxId } from '../../storage/ids.ts'
 import type { JudgedRow } from '../../storage/rows/judged-rows.ts'
-import type { ListQuery } from '../../storage/rows/page-query.ts'
-import { hasRelation, passesAll, type RowTest } from '../../storage/rows/row-test.ts'
+import { caseFold, type ListQuery } from '../../storage/rows/page-query.ts'
+import { type ColumnTest, hasRelation, passesAll, type RowTest } from '../../storage/rows/row-test.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import { rowPasses } from '../conditions/conditions.ts'
 import { todayIn } from '../conditions/today.ts'
 import type { Declaration, Served } from '../declaration.ts'
 import { type AccessOf, accessFor, allOf, type CallerFacts, type RowAccess } from './rules.ts'
 
-/** Returns the function that evaluates a resource's access rules; undefined if it has none. */
+/** The result of rules, and what it depends on besides the facts about the caller. */
+interface Evaluated {
+  access: RowAccess
+  scopes: ReadonlySet<string>
+  /** Null if no condition compares with `'today'`. */
+  day: string | null
+}
+
+/**
+ * Returns the function that evaluates a resource's access rules; undefined if it has none. Rules are pure, so they are
+ * evaluated once for the facts about a caller, the token's scopes and the day.
+ */
 export function accessOf(
   { access, path }: Declaration,
   {
@@ -25,10 +36,17 @@ export function accessOf(
 ): AccessOf | undefined {
   if (access === undefined) return undefined
   const today = todayIn(time)
+  const evaluated = new WeakMap<CallerFacts, Evaluated>()
   return async (caller) => {
     const facts = await factsOf(caller)
+    const known = evaluated.get(facts)
+    if (known?.scopes === caller.scopes && (known.day === null || known.day === today())) return known.access
+    let day: string | null = null
+    const dayOfRules = () => (day ??= today())
     try {
-      return accessFor(access, caller, facts, today)
+      const result = accessFor(access, caller, facts, dayOfRules)
+      evaluated.set(facts, { access: result, scopes: caller.scopes, day })
+      return result
     } catch (error) {
       throw new Error(`The access rules of ${path} failed`, { cause: error })
     }
@@ -75,18 +93,41 @@ export async function assertStorable(
 }
 
 /**
+ * The comparison that a test consists of, if it is one with a stored value. Text with a companion column is compared in both
+ * columns: if the stored text is equal, so is the case-folded one.
+ */
+function equalityOf(test: RowTest): ColumnTest | undefined {
+  const [index, stored, ...others] = 'all' in test && test.all.length > 1 ? test.all : [undefined, test]
+  if (others.length > 0 || !isEquality(stored) || stored.on.keyColumn !== undefined) return undefined
+  if (index === undefined) return stored
+  const isImplied =
+    isEquality(index) &&
+    index.on.keyColumn !== undefined &&
+    index.on.field === stored.on.field &&
+    index.values[0] === caseFold(String(stored.values[0]))
+  return isImplied ? stored : undefined
+}
+
+const isEquality = (test: RowTest | undefined): test is ColumnTest =>
+  test !== undefined && 'on' in test && test.op === '=' && test.values.length === 1
+
+/**
  * The query of a list, restricted to the rows that a caller can read. A single equality becomes a filter, so that an index
  * bounds the page.
  */
 export function readable(query: ListQuery, read: RowTest, { filters, folded }: Declaration): ListQuery {
   if (read === passesAll) return query
-  if ('on' in read && read.op === '=' && query.where === undefined) {
-    const { field } = read.on
-    const [value] = read.values
-    // An id beyond the range of the column would be an error in a filter; the test allows it.
-    const isId = field === 'id' && Math.abs(Number(value)) <= maxId
-    const hasIndex = isId || field === 'createdBy' || (filters.includes(field) && !folded.includes(field))
-    if (hasIndex && value !== undefined) return { ...query, filters: [...query.filters, { field, op: '=', value }] }
+  const equality = equalityOf(read)
+  if (equality && query.where === undefined) {
+    const { field } = equality.on
+    const [value] = equality.values
+    // An integer beyond the range of the column would be an error in a filter; the test allows it.
+    const isInRange = !(equality.on.isNarrow || field === 'id') || Math.abs(Number(value)) <= maxId
+    const hasIndex = field === 'id' || field === 'createdBy' || filters.includes(field)
+    if (hasIndex && isInRange && value !== undefined) {
+      const isExact = folded.includes(field) && { exact: true as const }
+      return { ...query, filters: [...query.filters, { field, op: '=', value, ...isExact }] }
+    }
   }
   return { ...query, where: query.where ? allOf(query.where, read) : read }
 }

@@ -84,12 +84,20 @@ export const addKeyColumnStatement = (
 const createIndexStatement = (table: string, name: string) =>
   `create index "${table}_${name}" on "${table}" ("${name}", "id")`
 
-/** Returns the statement for a column's index, if it needs one: a unique index, or an index for keyset pagination. */
-export function indexStatements(table: string, column: ResourceColumn): string[] {
+/** Returns the statements for a column's indexes: a unique index, or one for keyset pagination, and one of the text itself. */
+export const indexStatements = (table: string, column: ResourceColumn): string[] => [
+  ...comparedIndexStatements(table, column),
+  ...exactIndexStatements(table, column),
+]
+
+export function comparedIndexStatements(table: string, column: ResourceColumn): string[] {
   const name = comparedColumn(column)
   if (column.unique) return [`create unique index "${table}_${name}" on "${table}" ("${name}")`]
   return column.indexed ? [createIndexStatement(table, name)] : []
 }
+
+export const exactIndexStatements = (table: string, { name, exact }: ResourceColumn): string[] =>
+  exact ? [createIndexStatement(table, name)] : []
 
 /**
  * Returns the statement for the index on fields that are unique together. Both engines treat rows with a null as
@@ -108,7 +116,7 @@ export const dropIndexStatement = (index: string): string => `drop index if exis
  */
 export function renameColumnStatements(
   table: string,
-  { name, folded, references }: Pick<ResourceColumn, 'name' | 'folded' | 'references'>,
+  { name, folded, exact, references }: Pick<ResourceColumn, 'name' | 'folded' | 'exact' | 'references'>,
   tuples: readonly string[] = [],
 ): string[] {
   const dropTuples = tuples.map(dropIndexStatement)
@@ -116,7 +124,8 @@ export function renameColumnStatements(
   const dropKey = [dropIndexStatement(`${table}_${name}_key`), `alter table "${table}" drop column "${name}_key"`]
   return [
     ...tuples.map(dropIndexStatement),
-    ...(folded ? dropKey : [dropIndexStatement(`${table}_${name}`)]),
+    ...(folded ? dropKey : []),
+    ...(folded && !exact ? [] : [dropIndexStatement(`${table}_${name}`)]),
     `alter table "${table}" rename column "${name}" to "${name}_old"`,
   ]
 }

@@ -16,6 +16,8 @@ export interface ResourceColumn {
   unique: boolean
   /** True if lists can be filtered or sorted by the field. */
   indexed: boolean
+  /** True if the text itself has an index as well, by which access rules select rows. */
+  exact?: boolean
   /** True if the companion column contains an empty string instead of null in rows without a value. */
   blank?: boolean
   /** The value stored in rows that have no value; never set for a unique column. */

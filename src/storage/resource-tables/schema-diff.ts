@@ -5,7 +5,9 @@ import {
   addColumnStatement,
   addKeyColumnStatement,
   comparedColumn,
+  comparedIndexStatements,
   dropIndexStatement,
+  exactIndexStatements,
   indexStatements,
   renameColumnStatements,
 } from './ddl.ts'
@@ -132,7 +134,8 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
     if (!isEmpty) changes.fills.push(column.name)
   }
   const indexes = column.unique ? existing.unique : existing.indexed
-  if (!indexes.has(comparedColumn(column))) changes.statements.push(...indexStatements(table.name, column))
+  if (!indexes.has(comparedColumn(column))) changes.statements.push(...comparedIndexStatements(table.name, column))
+  if (!existing.indexed.has(column.name)) changes.statements.push(...exactIndexStatements(table.name, column))
 }
 
 /** `text` and `exact` differ only in how they are compared; `integer` and `reference` differ only in the foreign key. */

@@ -9,8 +9,11 @@ export interface Sort {
 }
 
 export type Filter =
-  /** Text for a companion column is case-folded, unless `stored` is set because the text already has its stored form. */
-  | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number; stored?: true }
+  /**
+   * Text for a companion column is case-folded, unless `stored` is set because the text already has its stored form. An
+   * `exact` filter compares the text itself instead; it needs an index of its own (`ResourceColumn.exact`).
+   */
+  | { field: string; op: '=' | '>=' | '<=' | '>' | '<'; value: string | number; stored?: true; exact?: true }
   /** Matches text anywhere in one of these fields, which have case-folded companion columns. */
   | { field: readonly string[]; op: 'contains'; value: string }
 
@@ -57,7 +60,7 @@ export const foldValue = (value: unknown): unknown => (typeof value === 'string'
 /** Returns a cache key for the statement of a page, which covers everything except the values. */
 export function planKey({ filters, order, after, backwards }: ListQuery): string {
   let key = `${backwards} ${after !== null}`
-  for (const { field, op } of filters) key += ` ${field}${op}`
+  for (const filter of filters) key += ` ${filter.field}${filter.op}${isExact(filter) ? '=' : ''}`
   for (const { field, descending } of order) key += descending ? ` -${field}` : ` ${field}`
   return key
 }
@@ -68,7 +71,7 @@ export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, 
     wide.includes(field as string) ? wideInteger(String(value)) : value
   const values: unknown[] = filters.map((filter) => {
     if (filter.op === 'contains') return likePattern(caseFold(filter.value))
-    if (!folded.includes(filter.field)) return bound(filter.field, filter.value)
+    if (!folded.includes(filter.field) || isExact(filter)) return bound(filter.field, filter.value)
     return filter.stored ? filter.value : foldValue(filter.value)
   })
   if (after) values.push(...after.map((value, at) => bound(order[at]?.field, value)))
@@ -142,13 +145,15 @@ function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan
   return filters.map((filter, at) => {
     if (filter.op !== 'contains') {
       const isHidden = plan === 'found' || (plan === 'walk' && isRange(filter.op))
-      const column = columnOf(filter.field, source, isHidden)
+      const column = columnOf(filter.field, isExact(filter) ? { ...source, folded: [] } : source, isHidden)
       return sql`${column} ${sql.raw(filter.op)} ${at}`
     }
     const matches = filter.field.map((field) => sql`${columnOf(field, source)} like ${at} escape '!'`)
     return matches.length === 1 ? (matches[0] as RawBuilder<unknown>) : sql`(${sql.join(matches, sql` or `)})`
   })
 }
+
+const isExact = (filter: Filter): boolean => filter.op === '=' && filter.exact === true
 
 export const isRange = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
 
