@@ -23,4 +23,5 @@ export const {
   Type,
   Url,
   users,
+  view,
 } = await load('plinth')

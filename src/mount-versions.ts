@@ -61,7 +61,8 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const { ofAccounts, served: usersCollection, roles } = usersOf(definition, options)
   const { factsOf, eventAccess, reportAccess } = rowAccess(definition, options)
   const all = definition.collections.map(({ declaration }) => declaration)
-  const guardOf = (one: Collection) => (one === usersCollection ? ofAccounts : undefined)
+  const guardOf = ({ declaration }: Collection) =>
+    (declaration.view?.collection ?? declaration) === usersCollection?.declaration ? ofAccounts : undefined
   for (const { version, status } of options.lives) {
     const served = status === 'retired' ? undefined : definition.versions[version]
     for (const prefix of served?.prefixes ?? []) {

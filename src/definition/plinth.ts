@@ -4,8 +4,9 @@ import { users as builtInUsers } from '../catalog/users.ts'
 import type { CallerFacts, ClaimsOf } from '../resources/access/rules.ts'
 import { collectionWith } from '../resources/collection.ts'
 import type { DerivedSchemas } from '../resources/computed/options.ts'
+import type { GivenFields } from '../resources/constraints/creation.ts'
 import type { Collection } from '../resources/declaration.ts'
-import type { ResourceOptions } from '../resources/resource-options.ts'
+import type { FieldOf as BodyField, ResourceOptions } from '../resources/resource-options.ts'
 import { DefinitionError } from '../startup-errors.ts'
 import { type Definition, defineService, type ServiceOptions } from './service.ts'
 import { plinthErrors } from './users-rules.ts'
@@ -58,9 +59,12 @@ export function plinth<Claims extends object = object, Fields extends TObject = 
       B extends TObject,
       Computed extends string = never,
       Derived extends DerivedSchemas = Record<never, never>,
+      Set extends BodyField<B> = never,
+      Defaulted extends BodyField<B> = never,
     >(
-      declared: ResourceOptions<B, Claims, RoleOf<Role>, Computed, Derived>,
-    ): Collection<B, Computed> => collectionWith(declared, { ...(claims && { claims }), users: extended }),
+      declared: ResourceOptions<B, Claims, RoleOf<Role>, Computed, Derived> & GivenFields<Set, Defaulted>,
+    ): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>> =>
+      collectionWith(declared, { ...(claims && { claims }), users: extended }),
     service: (declared: ServiceOptions): Definition => defineService(declared, extended),
     /** The users of the service: `/users` of every version. */
     users: extended?.collection ?? builtInUsers,

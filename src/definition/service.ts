@@ -114,6 +114,12 @@ function serviceErrors({ resources, versions, reports, users }: Declared): strin
     return ['service: resources must be a non-empty array of collection() results']
   }
   const declarations = resources.map(({ declaration }) => declaration)
+  const views = declarations.filter(({ view }) => view !== undefined)
+  if (views.length > 0) {
+    return views.map(
+      ({ path }) => `service: resources lists a view of ${path}: list the collection, and the view in versions`,
+    )
+  }
   return [
     ...duplicates(declarations.map(({ path }) => path)).map((path) => `service: the path ${path} is declared twice`),
     ...duplicates(declarations.map(({ noun }) => noun)).map((noun) => `service: the noun '${noun}' is declared twice`),

@@ -1,9 +1,10 @@
 import { collectionOf } from '../resources/collection.ts'
 import { withTotals } from '../resources/computed/total-columns.ts'
-import type { Collection } from '../resources/declaration.ts'
+import type { Collection, Declaration } from '../resources/declaration.ts'
 import { withStoredColumns } from '../resources/migration/stored-conditions.ts'
 import { storedReport } from '../resources/reports/report.ts'
 import { tableOf } from '../resources/table.ts'
+import { viewDeclaration } from '../resources/views/view-declaration.ts'
 import type { Queryable } from '../storage/database.ts'
 import { readColumnNames } from '../storage/resource-tables/stored-names.ts'
 import type { Definition } from './service.ts'
@@ -18,9 +19,9 @@ export async function storedDefinition(db: Queryable, definition: Definition): P
   // Conditions along relations name columns of other tables, so every collection may change, except that of the users.
   const storedOne = (one: Collection) =>
     one.declaration.table === 'users' ? one : collectionOf(withStoredColumns(one.declaration, names))
-  const stored = new Map(definition.collections.map((one) => [one, storedOne(one)]))
+  const stored = new Map(definition.collections.map((one) => [one.declaration, storedOne(one)]))
   const collectionsOf = (collections: readonly Collection[]) =>
-    Object.freeze(collections.map((one) => stored.get(one) ?? one))
+    Object.freeze(collections.map((one) => stored.get(one.declaration) ?? storedView(one, stored)))
   const versions = Object.entries(definition.versions).map(([name, version]) => [
     name,
     Object.freeze({ ...version, collections: collectionsOf(version.collections) }),
@@ -37,4 +38,11 @@ export async function storedDefinition(db: Queryable, definition: Definition): P
     versions: Object.freeze(Object.fromEntries(versions)),
     tables: Object.freeze(declarations.map((one) => withTotals(tableOf(one), one, declarations))),
   })
+}
+
+/** Returns a collection of a version as a view of the stored collection, if it is a view. */
+function storedView(one: Collection, stored: ReadonlyMap<Declaration, Collection>): Collection {
+  const { view } = one.declaration
+  const own = view && stored.get(view.collection)
+  return own ? collectionOf(viewDeclaration(own.declaration, view.options)) : one
 }

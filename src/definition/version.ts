@@ -1,4 +1,5 @@
 import type { Collection } from '../resources/declaration.ts'
+import { nameErrors } from '../resources/relations/relation-rules.ts'
 
 /** The ways in which API versions may differ; everything else is shared by all versions. */
 export interface Differences {
@@ -61,11 +62,29 @@ export function versionErrors(resources: readonly Collection[], versions: Declar
   // The unprefixed paths in the API contract belong to v1.
   if (!Object.hasOwn(versions, 'v1')) errors.push('service: versions must include v1')
   for (const [name, { resources: served, ...differences }] of Object.entries(versions)) {
-    const isInvalid = !Array.isArray(served) || served.some((collection) => !resources.includes(collection))
-    if (isInvalid) errors.push(`service: ${name} may serve only collections that resources lists`)
+    const isInvalid = !Array.isArray(served) || served.some((collection) => !isOf(resources, collection))
+    if (isInvalid) errors.push(`service: ${name} may serve only collections that resources lists, and views of them`)
+    else errors.push(...servedErrors(name, served))
     for (const [option, value] of Object.entries(differences)) errors.push(...differenceErrors(name, option, value))
   }
   return errors
+}
+
+/** True for a resource of the service, and for a view of one. */
+const isOf = (resources: readonly Collection[], one: Collection | undefined): boolean =>
+  resources.some((resource) => resource === one || resource.declaration === one?.declaration?.view?.collection)
+
+/** Errors among the resources of one version. */
+function servedErrors(name: string, served: readonly Collection[]): string[] {
+  const declarations = served.map(({ declaration }) => declaration)
+  const paths = declarations.map(({ path }) => path)
+  const repeated = new Set(paths.filter((path, at) => paths.indexOf(path) !== at))
+  // Names of collections are checked once for the whole service.
+  const views = declarations.filter(({ view }) => view !== undefined)
+  return [
+    ...[...repeated].map((path) => `service: ${name} serves ${path} twice: list the collection or one view of it`),
+    ...views.flatMap((view) => nameErrors(view, declarations)).map((error) => `${error} (in ${name})`),
+  ]
 }
 
 const allowedValues: Readonly<Record<string, readonly string[]>> = {

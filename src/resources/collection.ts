@@ -1,8 +1,9 @@
 import type { TObject } from 'typebox'
 import type { DerivedSchemas } from './computed/options.ts'
+import type { GivenFields } from './constraints/creation.ts'
 import type { Collection, Declaration } from './declaration.ts'
 import { defineResource, type ResourceContext } from './define.ts'
-import type { ResourceOptions } from './resource-options.ts'
+import type { FieldOf, ResourceOptions } from './resource-options.ts'
 import { nestedLists, routes } from './routes.ts'
 import { servedResource } from './serve.ts'
 
@@ -14,9 +15,11 @@ export const collection = <
   B extends TObject,
   Computed extends string = never,
   Derived extends DerivedSchemas = Record<never, never>,
+  Set extends FieldOf<B> = never,
+  Defaulted extends FieldOf<B> = never,
 >(
-  options: ResourceOptions<B, object, string, Computed, Derived>,
-): Collection<B, Computed> => collectionWith(options)
+  options: ResourceOptions<B, object, string, Computed, Derived> & GivenFields<Set, Defaulted>,
+): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>> => collectionWith(options)
 
 /** The same for a resource with claims, or with fields that not everyone can write. */
 export function collectionWith<
@@ -25,14 +28,22 @@ export function collectionWith<
   Role extends string,
   Computed extends string,
   Derived extends DerivedSchemas,
->(options: ResourceOptions<B, Claims, Role, Computed, Derived>, context?: ResourceContext): Collection<B, Computed> {
+  Given extends string = string,
+  DerivedField extends string = string,
+>(
+  options: ResourceOptions<B, Claims, Role, Computed, Derived>,
+  context?: ResourceContext,
+): Collection<B, Computed, Given, DerivedField> {
   return collectionOf(defineResource(options, context))
 }
 
 /** Returns the collection of a validated declaration. */
-export function collectionOf<B extends TObject, Computed extends string>(
-  declaration: Declaration<B>,
-): Collection<B, Computed> {
+export function collectionOf<
+  B extends TObject,
+  Computed extends string = string,
+  Given extends string = string,
+  Derived extends string = string,
+>(declaration: Declaration<B>): Collection<B, Computed, Given, Derived> {
   return Object.freeze({
     declaration,
     plugin: async (app, options) => {

@@ -22,6 +22,7 @@ import type { Writers } from './constraints/writers.ts'
 import type { MigrateOptions } from './migration/options.ts'
 import type { Expand, Reference, ReferenceCheck, Remove } from './relations/reference.ts'
 import type { Representations } from './representation-cache.ts'
+import type { ViewOf } from './views/field-names.ts'
 import type { Guard } from './writes/guard.ts'
 
 export type CollectionOperation = 'list' | 'create' | 'read' | 'replace' | 'patch' | 'remove'
@@ -94,6 +95,8 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   /** The scope required for reading; null if reading is public. */
   readScope: string | null
   links?: (row: Row) => Record<string, Link>
+  /** The collection that it is a view of, whose names conditions, links and events use, and how the names differ. */
+  view?: ViewOf<Declaration>
 }
 
 export interface CollectionOptions {
@@ -127,11 +130,19 @@ export interface Related {
   served: readonly Declaration[]
 }
 
-/** A declared resource: its declaration, and the plugin that serves it under any version prefix. */
-export interface Collection<B extends TObject = TObject, Computed extends string = string> {
+/**
+ * A declared resource: its declaration, and the plugin that serves it under any version prefix. The other type parameters are
+ * the names of its computed fields, of fields that have a value if a body omits them, and of derived fields.
+ */
+export interface Collection<
+  B extends TObject = TObject,
+  Computed extends string = string,
+  Given extends string = string,
+  Derived extends string = string,
+> {
   declaration: Declaration<B>
-  /** The names of the computed fields, for the compiler alone. */
-  '~computed'?: { names: Computed }
+  /** For the compiler alone: no value has it. */
+  '~names'?: { computed: Computed; given: Given; derived: Derived }
   plugin: FastifyPluginAsync<CollectionOptions>
 }
 

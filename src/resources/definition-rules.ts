@@ -30,7 +30,7 @@ const reservedPaths = [
   'tables',
 ]
 const reservedNouns = ['report', 'webhook']
-const reservedFields = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view']
+export const reservedFields = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', '_links', 'view']
 const maxNameLength = 40
 /** Index names are `resource_<path>_<field>_key`, and PostgreSQL truncates them at 63 bytes. */
 const maxPathAndFieldLength = 49
@@ -107,18 +107,23 @@ function nameErrors(path: string, noun: unknown, options: ResourceOptions): stri
   return errors
 }
 
+/** What is wrong with the name of a field; undefined if it can be one. */
+export function fieldNameError(name: unknown): string | undefined {
+  if (typeof name !== 'string') return `the field name must be text, not ${quoted(name)}`
+  if (reservedFields.includes(name) || name in Object.prototype) return `the field name ${name} is reserved`
+  if (fieldForm.test(name) && columnName(name).length <= maxNameLength) return undefined
+  return `the field name ${name} must be camelCase without two capitals in a row, and at most ${maxNameLength} characters`
+}
+
 function fieldErrors(body: TObject, pathLength: number): string[] {
   const errors: string[] = []
   const names = Object.keys(body.properties)
   if (names.length === 0) errors.push('body must have at least one field')
   for (const name of names) {
     const schema = body.properties[name] as TSchema
-    if (reservedFields.includes(name) || name in Object.prototype) errors.push(`the field name ${name} is reserved`)
-    else if (!fieldForm.test(name) || columnName(name).length > maxNameLength) {
-      errors.push(
-        `the field name ${name} must be camelCase without two capitals in a row, and at most ${maxNameLength} characters`,
-      )
-    } else if (kindOf(schema) === undefined) {
+    const misnamed = fieldNameError(name)
+    if (misnamed !== undefined) errors.push(misnamed)
+    else if (kindOf(schema) === undefined) {
       const types = 'use strings, integers, numbers, booleans, enums of these, objects or arrays'
       errors.push(`the field ${name} has a type that cannot be stored: ${types}; for absent values use Type.Optional()`)
     }

@@ -10,13 +10,13 @@ import type { Declaration, Link, Relation, Served } from './declaration.ts'
 
 /** Returns the function that turns a row into its representation: it adds links and omits absent and hidden fields. */
 export function serializer(
-  { body, hides, links, access, writeOnly }: Declaration,
+  { body, hides, links, access, writeOnly, view }: Declaration,
   prefix: string,
   presenter?: Presenter,
 ): Served['serialize'] {
   const complete = Object.keys(body.properties).every((name) => body.required?.includes(name))
   // If no field can be absent, hidden or added, the row is its own representation.
-  if (complete && !hides && !links && !access && !presenter && writeOnly.length === 0) return (row) => row
+  if (complete && !hides && !links && !access && !view && !presenter && writeOnly.length === 0) return (row) => row
   return (stored, request) => {
     const row = presenter ? presenter.present(stored) : stored
     const isReduced = hides !== undefined && !hides.unless(callerOf(request), row.id)
@@ -31,13 +31,17 @@ export function serializer(
         continue
       visible[name] = row[name]
     }
-    if (isReduced) visible.view = 'reduced'
+    if (view || isReduced) visible.view = viewName(view?.tag, isReduced)
     const variant = presenter?.variantOf(row)
     if (variant !== undefined) visible._variant = variant
     if (links) visible._links = prefixed(links(stored), prefix)
     return visible as unknown as Versioned
   }
 }
+
+/** Tells representations of the same revision apart: those of views, and those without fields that are hidden from the caller. */
+const viewName = (tag: string | undefined, isReduced: boolean) =>
+  [...(tag === undefined ? [] : [tag]), ...(isReduced ? ['reduced'] : [])].join('.')
 
 const prefixed = (links: Record<string, Link>, prefix: string) =>
   Object.fromEntries(Object.entries(links).map(([name, link]) => [name, { ...link, href: prefix + link.href }]))

@@ -10,7 +10,7 @@ import type { MigrateOptions } from './migration/options.ts'
 import type { RelatedFields } from './relations/related-fields.ts'
 
 /** The names of a body's fields. */
-type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
+export type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
 
 /** The options of `collection()`: the path of a resource, its fields and rules, and its HTTP operations. */
 export interface ResourceOptions<

@@ -6,7 +6,7 @@ import { codecsOf } from './table.ts'
 
 /** The rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
-  const { table, columns, kinds, folded, blank, sorts, references, access, computed } = declaration
+  const { table, columns, kinds, folded, blank, sorts, references, access, computed, view } = declaration
   const fields = [...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
   // Links, conditions and functions may use any field.
   const isMade = [...Object.keys(computed.whens), ...Object.keys(computed.derived)].length > 0
@@ -19,5 +19,6 @@ export function resourceRows(db: Database, declaration: Declaration): Rows {
     returnsDeleted: access !== undefined,
     listed: isPartial ? [...new Set(read)] : undefined,
     codecs: codecsOf(declaration),
+    indexed: view?.collection.search.map(view.memberOf),
   })
 }

@@ -13,25 +13,31 @@ import { referenceCheck } from './relations/reference-check.ts'
 import { mayMeetLocks, removable } from './relations/removable.ts'
 import { serializer } from './representation.ts'
 import { representationCache } from './representation-cache.ts'
+import { resourceRows } from './resource-rows.ts'
+import { viewParts } from './views/view-parts.ts'
 
 /** The context of a resource's routes under a version prefix. */
 export function servedResource(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
-  const { kinds, body, input } = declaration
+  const { kinds, body, input, patchable } = declaration
   const fieldNames = Object.keys(kinds)
   const types = Object.entries(kinds).map(([name, kind]) => [name, columnType(kind)] as const)
   const { all = [declaration], served = [declaration] } = options.related ?? {}
   const expandable = expandableOf(options, served, prefix)
   const shown = presenter(declaration, options)
-  const own = removable(declaration, options, all)
+  const { view } = declaration
+  // Deletions, locks, totals and events are those of the collection, whatever the names in a view.
+  const collection = view?.collection ?? declaration
+  const own = removable(collection, options, all)
   return {
     ...options,
-    ...{ declaration, prefix, fieldNames, rows: own.rows, announce: own.announce },
+    ...{ declaration, prefix, fieldNames, rows: own.rows, announce: own.announce, totals: own.totals },
+    ...(view && { rows: resourceRows(options.db, declaration), ...viewParts(view, { ...options, ...own }) }),
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(options.db),
     complete: defaultFiller(body),
     creator: creator(declaration, options),
     check: inputValidator(input, 'body'),
-    readDecimals: decimalReader(input),
+    readDecimals: decimalReader(patchable),
     serialize: serializer(declaration, prefix, shown),
     presenter: shown,
     listConditions: listConditions(declaration.computed, options),
@@ -40,8 +46,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     references: referenceCheck(options, declaration, all),
     remove: own.remove,
     lock: own.lock,
-    totals: own.totals,
-    meetsLocks: mayMeetLocks(declaration, all),
+    meetsLocks: mayMeetLocks(collection, all),
     referrers: reachOf(own.children.length > 0 ? all.filter(forbidsDeletion) : [], options),
     isReferred: own.children.length > 0,
     relations: expandable.relationsOf(declaration),

@@ -15,8 +15,8 @@ export interface Versioned {
   updatedAt: string
   /** 1 if an earlier revision dates from the same second. */
   sharesSecond?: number
-  /** Set for a representation that omits fields that the caller may not read; it then needs its own tag. */
-  view?: 'reduced'
+  /** Names one of several representations of a revision, each of which needs its own tag, such as `reduced`. */
+  view?: string
   /** What else identifies the representation of a revision, such as the day; it then has no Last-Modified. */
   _variant?: string
 }
@@ -133,14 +133,12 @@ export function clientTag({ headers }: FastifyRequest, etag: string): string | u
   })?.opaque
 }
 
-const wholeSeconds = (ms: number) => Math.floor(ms / 1_000) * 1_000
-
 /**
  * Returns the modification time for evaluating date conditions; NaN if there is no date. Adds one second if an earlier
  * revision has the same date, because a client with the earlier revision would send that date (RFC 9110 §8.8.2.2).
  */
 const modifiedMs = ({ updatedAt, sharesSecond, _variant }: Versioned): number =>
-  _variant === undefined ? wholeSeconds(Date.parse(updatedAt)) + (sharesSecond ? 1_000 : 0) : Number.NaN
+  _variant === undefined ? Math.floor(Date.parse(updatedAt) / 1_000) * 1_000 + (sharesSecond ? 1_000 : 0) : Number.NaN
 
 /** Returns whether a row meets a precondition. Unless the row is locked, the UPDATE statement must repeat the check. */
 export function meets(resource: Versioned, { matches = 'any', differs = [], unmodifiedSince }: Precondition): boolean {
@@ -151,7 +149,8 @@ export function meets(resource: Versioned, { matches = 'any', differs = [], unmo
 }
 
 /** The tag of a revision: with its view, the day, a digest of what the time determines, and the content coding. */
-const revisionTag = /^"([1-9][0-9]{0,8})(\.reduced)?(\.[0-9]{4}-[0-9]{2}-[0-9]{2})?(\.[0-9a-f]{16})?(-br|-gzip)?"$/
+const revisionTag =
+  /^"([1-9][0-9]{0,8})(\.[0-9a-f]{8})?(\.reduced)?(\.[0-9]{4}-[0-9]{2}-[0-9]{2})?(\.[0-9a-f]{16})?(-br|-gzip)?"$/
 
 /** Returns the revision in a tag issued by this service; -1, which no row has, for any other tag. */
 const revisionOf = (tag: string): number => Number(revisionTag.exec(tag)?.[1] ?? -1)

@@ -64,12 +64,13 @@ export async function findJudged(
   if (access && (hasRelation(access.read) || hasRelation(access.write))) return rows.judged(id, access)
   const row = await rows.find(id)
   const passesRule = (test: RowTest | undefined) =>
-    row === undefined ||
-    declaration.access === undefined ||
-    test === undefined ||
-    rowPasses(test, row, declaration.access)
+    row === undefined || test === undefined || isPassed(declaration, test, row)
   return row && { row, canRead: passesRule(access?.read), canWrite: passesRule(access?.write) }
 }
+
+/** True if a row passes the test of a rule, which has the names of the collection. */
+const isPassed = ({ access, view }: Declaration, test: RowTest, row: Row): boolean =>
+  access === undefined || rowPasses(test, view ? view.toOwn(row) : row, access)
 
 /** The refusal of a write: it identifies the resource, but no row. */
 export const notWritable = ({ path }: Declaration, purpose: 'change' | 'store') =>
@@ -88,7 +89,7 @@ export async function assertStorable(
   if (declaration.access === undefined || access === undefined) return
   const isWritable = hasRelation(access.write)
     ? await rows.passes(tx, row.id, access.write)
-    : rowPasses(access.write, row, declaration.access)
+    : isPassed(declaration, access.write, row)
   if (!isWritable) throw notWritable(declaration, 'store')
 }
 
@@ -115,18 +116,20 @@ const isEquality = (test: RowTest | undefined): test is ColumnTest =>
  * The query of a list, restricted to the rows that a caller can read. A single equality becomes a filter, so that an index
  * bounds the page.
  */
-export function readable(query: ListQuery, read: RowTest, { filters, folded }: Declaration): ListQuery {
+export function readable(query: ListQuery, read: RowTest, declaration: Declaration): ListQuery {
   if (read === passesAll) return query
   const equality = equalityOf(read)
   if (equality && query.where === undefined) {
     const { field } = equality.on
+    const { filters, folded } = declaration.view?.collection ?? declaration
+    const member = declaration.view?.memberOf(field) ?? field
     const [value] = equality.values
     // An integer beyond the range of the column would be an error in a filter; the test allows it.
     const isInRange = !(equality.on.isNarrow || field === 'id') || Math.abs(Number(value)) <= maxId
     const hasIndex = field === 'id' || field === 'createdBy' || filters.includes(field)
     if (hasIndex && isInRange && value !== undefined) {
       const isExact = folded.includes(field) && { exact: true as const }
-      return { ...query, filters: [...query.filters, { field, op: '=', value, ...isExact }] }
+      return { ...query, filters: [...query.filters, { field: member, op: '=', value, ...isExact }] }
     }
   }
   return { ...query, where: query.where ? allOf(query.where, read) : read }

@@ -3,6 +3,7 @@ import { types } from 'node:util'
 import type { Row } from '../../storage/rows/rows.ts'
 import { conditionTest, rowPasses } from '../conditions/conditions.ts'
 import { todayIn } from '../conditions/today.ts'
+import type { FieldNames } from '../views/field-names.ts'
 import type { DeclaredComputed } from './options.ts'
 
 /** The time, and the time zone of `'today'`; default: UTC. */
@@ -18,8 +19,25 @@ export interface Presenter {
   variantOf: (presented: Row) => string | undefined
 }
 
+interface Presented {
+  path: string
+  computed: DeclaredComputed
+}
+
 /** The presenter of a resource; undefined if rows show what is stored. Throws if a function of `derived` throws. */
-export function presenter({ path, computed }: { path: string; computed: DeclaredComputed }, time: Time) {
+export function presenter(
+  { path, computed, view }: Presented & { view?: FieldNames & { collection: Presented } },
+  time: Time,
+): Presenter | undefined {
+  const own = view && presenter(view.collection, time)
+  if (view) {
+    return (
+      own && {
+        present: (row) => view.toMembers(own.present(view.toOwn(row))),
+        variantOf: (shown) => own.variantOf(view.toOwn(shown)),
+      }
+    )
+  }
   const whens = Object.entries(computed.whens)
   const derived = Object.entries(computed.derived)
   if (whens.length + derived.length === 0) return undefined

@@ -21,16 +21,24 @@ type ValueOrPromise<V> = V | Promise<V>
 
 /** The values of new rows by field: constants, or pure functions of the context, async only to await `next`. */
 export type DefaultValues<B extends TObject, Claims = object, Role extends string = string> = {
-  readonly [F in keyof Static<B>]?:
-    | Value<B, F>
-    | ((context: CreationContext<Claims, Role>) => ValueOrPromise<Value<B, F>>)
+  readonly [F in keyof Static<B>]?: DefaultValue<Value<B, F>, Claims, Role>
 }
+
+export type DefaultValue<V, Claims = object, Role extends string = string> =
+  | V
+  | ((context: CreationContext<Claims, Role>) => ValueOrPromise<V>)
 
 /** The same, except that a function that returns nothing refuses the creation with 403. */
 export type SetValues<B extends TObject, Claims = object, Role extends string = string> = {
   readonly [F in keyof Static<B>]?:
     | Value<B, F>
     | ((context: CreationContext<Claims, Role>) => ValueOrPromise<Value<B, F> | null | undefined>)
+}
+
+/** The names of the fields to which `set` and `defaults` give values; only for their inference. */
+export interface GivenFields<Set extends string, Defaulted extends string> {
+  set?: { readonly [F in Set]?: unknown }
+  defaults?: { readonly [F in Defaulted]?: unknown }
 }
 
 /** `set` and `defaults` once their types are checked. */
@@ -56,12 +64,19 @@ export function creationErrors({ body, set = {}, defaults = {}, unique }: Declar
   ]
 }
 
-function valueErrors(option: string, { properties }: TObject, field: string, value: unknown): string[] {
+/** Returns the errors in the value of one field; the value of `option` may override a default of the schema if `overrides`. */
+export function valueErrors(
+  option: string,
+  { properties }: TObject,
+  field: string,
+  value: unknown,
+  overrides = false,
+): string[] {
   const schema = properties[field] as TSchema | undefined
   if (!Object.hasOwn(properties, field) || schema === undefined) {
     return [`${option} names '${field}', but body has no such field`]
   }
-  if (hasDefault(schema)) return [`${option} cannot include ${field}: its schema has a default`]
+  if (hasDefault(schema) && !overrides) return [`${option} cannot include ${field}: its schema has a default`]
   if (isCounting(value) && value.length === 0) {
     return [
       `${option}: the function of ${field} must not be async: it may only await next(), as in async ({ next }) => …`,
@@ -112,8 +127,16 @@ const withProperties = (body: TObject, change: (field: string, schema: TSchema) 
 
 type Body = Record<string, unknown>
 
-/** The members of a body, without those of `set`. The same object if there are none. */
-export const settable = ({ set }: { set: Values }, body: Body): Body =>
-  Object.keys(set).some((field) => field in body)
-    ? Object.fromEntries(Object.entries(body).filter(([field]) => !Object.hasOwn(set, field)))
+/** Fields that bodies cannot contain: those of `set`, and those that a view hides. */
+export interface Unsettable {
+  set: Values
+  view?: { hidden: readonly string[] }
+}
+
+/** The members of a body, without those that it cannot contain. The same object if there are none. */
+export function settable({ set, view }: Unsettable, body: Body): Body {
+  const isUnsettable = (field: string) => Object.hasOwn(set, field) || (view?.hidden.includes(field) ?? false)
+  return Object.keys(body).some(isUnsettable)
+    ? Object.fromEntries(Object.entries(body).filter(([field]) => !isUnsettable(field)))
     : body
+}

@@ -6,7 +6,7 @@ import type { Queryable } from '../../storage/database.ts'
 import { type CallerFacts, type ClaimsOf, type RuleCaller, ruleCaller } from '../access/rules.ts'
 import { amended } from '../column-types.ts'
 import { counted, isCounting, nextOutside } from './counted.ts'
-import { settable, type Values } from './creation.ts'
+import { settable, type Unsettable, type Values } from './creation.ts'
 
 type Body = Record<string, unknown>
 
@@ -15,11 +15,10 @@ interface CreatorOptions {
   factsOf: (caller: Caller) => Promise<CallerFacts>
 }
 
-interface Created {
+interface Created extends Unsettable {
   path: string
   noun: string
   input: TObject
-  set: Values
   defaults: Values
   claims: ClaimsOf<object>
 }
@@ -41,7 +40,10 @@ export interface Creator {
 export function creator(declaration: Created, { now, factsOf }: CreatorOptions): Creator {
   const { set, defaults, claims } = declaration
   const all = [...Object.values(set), ...Object.values(defaults)]
-  if (all.length === 0) return { callerOf: undefined, created: (body) => body, createdIn: undefined }
+  if (all.length === 0) {
+    const created = declaration.view ? (body: Body) => settable(declaration, body) : (body: Body) => body
+    return { callerOf: undefined, created, createdIn: undefined }
+  }
   const hasFunctions = all.some((value) => typeof value === 'function')
   const callerOf = async (caller: Caller) => ruleCaller(claims, caller, await factsOf(caller))
   const complete = completer(declaration)
@@ -66,8 +68,10 @@ export function creator(declaration: Created, { now, factsOf }: CreatorOptions):
 }
 
 /** The fields of a body that get values, with their declared values and their places. */
-function missing({ path, set, defaults }: Created, body: Body): [field: string, value: unknown, place: string][] {
-  const absent = Object.entries(defaults).filter(([field]) => !(field in body))
+function missing(declaration: Created, body: Body): [field: string, value: unknown, place: string][] {
+  const { path, set, defaults } = declaration
+  const sent = settable(declaration, body)
+  const absent = Object.entries(defaults).filter(([field]) => !(field in sent))
   return [
     ...absent.map(([field, value]): [string, unknown, string] => [field, value, `${path}: defaults.${field}`]),
     ...Object.entries(set).map(([field, value]): [string, unknown, string] => [field, value, `${path}: set.${field}`]),

@@ -64,10 +64,12 @@ export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema
 
 /** Fields that a PUT may leave out without removing them: the caller cannot see them, or must not change them. */
 export function keptFields(declaration: Declaration, caller: Caller, id: number): readonly string[] {
-  const { hides, writeOnly, immutable, set, defaults, writers } = declaration
+  const { hides, writeOnly, immutable, set, defaults, writers, view, kinds } = declaration
   const hidden = hides && !hides.unless(caller, id) ? hides.fields : []
   const foreign = writers?.kept(caller, id) ?? []
-  return [...hidden, ...foreign, ...writeOnly, ...immutable, ...Object.keys(set), ...Object.keys(defaults)]
+  const kept = [...hidden, ...foreign, ...writeOnly, ...immutable, ...Object.keys(set), ...Object.keys(defaults)]
+  // A view may also hide sums and counts, which no write has.
+  return view ? kept.filter((field) => Object.hasOwn(kinds, field)) : kept
 }
 
 type Values = Readonly<Record<string, unknown>>

@@ -16,6 +16,7 @@ interface Declared {
   unique: readonly string[]
   tuples: readonly (readonly string[])[]
   columns?: ColumnNames
+  view?: { hidden: readonly string[] }
 }
 
 /** The fields that are unique on their own. */
@@ -87,13 +88,15 @@ export const tupleIndexes = (table: string, tuples: Declared['tuples'], folded: 
 export function duplicateProblem(
   engine: Engine,
   error: unknown,
-  { noun, unique, tuples, columns: names }: Declared,
+  { noun, unique, tuples, columns: names, view }: Declared,
 ): Problem {
   const columns = engine.duplicateColumns(error).map((column) => column.replace(/_key$/, ''))
   const indexes = [...unique.map((field) => [field]), ...tuples]
   const isViolated = (fields: readonly string[]) =>
     fields.length === columns.length && fields.every((field) => columns.includes(columnOfField(field, names)))
-  const fields = indexes.find(isViolated) ?? (indexes[0] as readonly string[])
+  const violated = indexes.find(isViolated) ?? (indexes[0] as readonly string[])
+  const shown = violated.filter((field) => !view?.hidden.includes(field))
+  const fields = shown.length > 0 ? shown : violated
   const errors = fields.map((field) => {
     const others = fields.filter((name) => name !== field)
     return { field, message: `is in use already${others.length > 0 ? ` together with ${listed(others)}` : ''}` }

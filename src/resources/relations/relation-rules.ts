@@ -34,7 +34,8 @@ function orderErrors(declaration: Declaration, at: number, declarations: readonl
   })
 }
 
-function nameErrors(declaration: Declaration, declarations: readonly Declaration[]): string[] {
+/** Returns the errors in the names of a declaration's relations to others. */
+export function nameErrors(declaration: Declaration, declarations: readonly Declaration[]): string[] {
   const { path, shownBody, references } = declaration
   const taken = [...Object.keys(shownBody.properties), ...references.map(({ name }) => name), ...ownMembers]
   const errors = relationsToMany(declaration, declarations)

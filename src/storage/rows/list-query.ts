@@ -157,7 +157,7 @@ async function scanPlan(
   const planned = () => ({ plan, conditions: [...passing(plan === 'walk'), interruptible] })
   const searched = filters.find(({ op }) => op === 'contains')
   if (searched?.op !== 'contains') return planned()
-  const columns = searched.field.map((field) => keyColumnOfField(field, source.columns))
+  const columns = (source.indexed ?? searched.field).map((field) => keyColumnOfField(field, source.columns))
   const found = await db.textIndex.candidates({ table: source.table, columns }, caseFold(searched.value), requester)
   if (found === undefined) return planned()
   const ids = found.ids(bind(found.match))

@@ -46,6 +46,8 @@ export interface PageSource {
   /** Fields stored as 64-bit integers (`Codec.isWide`); filters and positions contain their decimal text. */
   wide: readonly string[]
   columns?: ColumnNames | undefined
+  /** The fields of the text index, if lists search only some of them. */
+  indexed?: readonly string[] | undefined
 }
 
 /**

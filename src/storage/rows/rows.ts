@@ -2,7 +2,8 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import { idOrNone } from '../ids.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
-import { type ColumnNames, columnOfField, keyColumnOfField } from './column-names.ts'
+import { type ColumnNames, columnOfField } from './column-names.ts'
+import { inColumns } from './column-values.ts'
 import { type Encode, inserter, type KeyOf } from './inserter.ts'
 import { type RowJudge, rowJudge } from './judged-rows.ts'
 import { type Lists, listsOf } from './list-query.ts'
@@ -35,6 +36,8 @@ export interface RowsOptions {
   /** Codecs for fields with a stored form that differs from the form that clients see. */
   codecs?: Readonly<Record<string, Codec>>
   columns?: ColumnNames | undefined
+  /** The fields of the text index, if lists search only some of them. */
+  indexed?: readonly string[] | undefined
   /** SQL that each change evaluates to find out whether its event has a subscriber; none by default. */
   subscribed?: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
   /** True if a deletion returns the whole row, not only its id. */
@@ -73,13 +76,14 @@ export interface Rows extends Lists<Row>, RowJudge<Row> {
 const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
 
 export function rowsOf(db: Database, options: RowsOptions): Rows {
-  const { table, fields, folded, blank = [], listed, codecs = {}, columns, subscribed = noSubscribers } = options
+  const { table, fields, folded, blank = [], listed, codecs = {}, columns, indexed } = options
+  const { subscribed = noSubscribers } = options
   // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const name = table as 'products'
   const listedByDefault = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const readFields = [...listedByDefault, 'sharesSecond']
   const wide = Object.keys(codecs).filter((field) => codecs[field]?.isWide)
-  const source = { table, folded, wide, columns }
+  const source = { table, folded, wide, columns, indexed }
   const read = readFields.map((field) => sql<never>`${readColumn(field, source)}`.as(field))
   const isPlain = (field: string) => !wide.includes(field) && columns?.[field] === undefined
   const returned = readFields.map((field) => (isPlain(field) ? field : readColumn(field, source).as(field)))
@@ -175,18 +179,6 @@ function decodedReader(
 }
 
 type WithSubscribed = Row & { subscribed: boolean | number }
-/** Returns encoded values by column, with those of the companion columns. */
-function inColumns(
-  encoded: Record<string, unknown>,
-  values: Record<string, unknown>,
-  { folded, columns, keyOf }: Pick<ChangerOptions, 'folded' | 'columns' | 'keyOf'>,
-): Record<string, unknown> {
-  const stored = Object.entries(encoded).map(([field, value]) => [columnOfField(field, columns), value])
-  const changed = folded.filter((field) => field in values)
-  const keys = changed.map((field) => [keyColumnOfField(field, columns), keyOf(field, values[field])])
-  return Object.fromEntries([...stored, ...keys])
-}
-
 const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | undefined) => {
   const each = (read: Row[]) => read.map((row) => decode(row) as Row)
   return rows instanceof Promise ? rows.then(each) : each(rows)

@@ -1,0 +1,64 @@
+/** How the fields of a view differ from those of its collection. */
+export interface FieldChanges {
+  /** The name that clients see, by the collection's own name. */
+  rename?: Readonly<Record<string, string>> | undefined
+  /** Fields that the version does not have. */
+  hide?: readonly string[] | undefined
+}
+
+type Members = Readonly<Record<string, unknown>>
+
+/** The names of a collection's fields as the members of a view's rows. */
+export interface FieldNames {
+  /** The member for a field of the collection; all other members, such as `id`, keep their names. */
+  memberOf: (field: string) => string
+  /** The field of a member; undefined if the view has no such member. */
+  ownOf: (member: string) => string | undefined
+  /** Members that clients neither see nor send. */
+  hidden: readonly string[]
+  /** A row or body of the view with the collection's names. */
+  toOwn: <M extends Members>(members: M) => M
+  /** The inverse of `toOwn`. */
+  toMembers: <M extends Members>(own: M) => M
+  /** A representation of the collection as the view shows it: without hidden fields. */
+  toShown: (representation: Members) => Record<string, unknown>
+}
+
+/** The names in a view. A hidden field keeps its own name in rows unless another field is shown under it. */
+export function fieldNames(fields: readonly string[], { rename = {}, hide = [] }: FieldChanges): FieldNames {
+  const shown = fields.filter((field) => !hide.includes(field))
+  const members = new Map(
+    shown.map((field) => [field, Object.hasOwn(rename, field) ? (rename[field] as string) : field]),
+  )
+  const taken = new Set(members.values())
+  for (const field of fields) {
+    if (!hide.includes(field)) continue
+    let member = field
+    while (taken.has(member)) member += 'Hidden'
+    taken.add(member)
+    members.set(field, member)
+  }
+  const owners = new Map([...members].map(([field, member]) => [member, field]))
+  return {
+    memberOf: (field) => members.get(field) ?? field,
+    ownOf: (member) => owners.get(member),
+    hidden: fields.filter((field) => hide.includes(field)).map((field) => members.get(field) as string),
+    toOwn: (row) => renamed(row, (member) => owners.get(member) ?? member) as typeof row,
+    toMembers: (own) => renamed(own, (field) => members.get(field) ?? field) as typeof own,
+    toShown: (representation) => {
+      const entries = Object.entries(representation).filter(([field]) => !hide.includes(field))
+      return renamed(Object.fromEntries(entries), (field) => members.get(field) ?? field)
+    },
+  }
+}
+
+const renamed = (members: Members, nameOf: (name: string) => string): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(members).map(([name, value]) => [nameOf(name), value]))
+
+/** What makes the declaration of a view one. */
+export interface ViewOf<Collection> extends FieldNames {
+  collection: Collection
+  options: FieldChanges & { defaults?: Readonly<Record<string, unknown>> | undefined }
+  /** Distinguishes its representations in entity tags. */
+  tag: string
+}

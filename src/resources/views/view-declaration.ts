@@ -1,0 +1,137 @@
+import { hash } from 'node:crypto'
+import type { TObject } from 'typebox'
+import { columnOfField, snake } from '../../storage/rows/column-names.ts'
+import type { Row } from '../../storage/rows/rows.ts'
+import { amended } from '../column-types.ts'
+import type { DeclaredComputed } from '../computed/options.ts'
+import { creationOf, withoutSet } from '../constraints/creation.ts'
+import { replacementOf } from '../constraints/kept-fields.ts'
+import type { Rule } from '../constraints/rules.ts'
+import type { Declaration } from '../declaration.ts'
+import { relationName } from '../relations/reference.ts'
+import { type FieldChanges, type FieldNames, fieldNames } from './field-names.ts'
+import { viewWriters } from './view-parts.ts'
+
+/** The options of a view once its errors are checked. */
+export interface CheckedView extends FieldChanges {
+  defaults?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** Every member of a declaration, so that a new one cannot be forgotten here. */
+type Members = { [Name in keyof Required<Declaration>]: Declaration[Name] }
+
+/**
+ * The declaration of a view: that of its collection under other names, from which schemas, queries, documents and errors
+ * follow. Hidden fields are stored and kept like write-only ones, and like those of `set` no body has them.
+ */
+export function viewDeclaration(own: Declaration, options: CheckedView): Declaration {
+  const names = fieldNames(Object.keys(own.shownBody.properties), options)
+  const { memberOf, hidden, toOwn } = names
+  const { links, operations, publicRead, scopes, readScope, access, locked, claims, users, writers } = own
+  const declared: Members = {
+    ...{ path: own.path, name: own.name, noun: own.noun, table: own.table },
+    ...{ operations, publicRead, scopes, readScope, access, locked, claims, users },
+    writers: writers && viewWriters(writers, names),
+    ...bodiesOf(own, options, names),
+    ...listsOf(own, names),
+    columns: columnsOf(own, names),
+    // The table changes with its collection.
+    migrate: undefined,
+    kinds: keyed(own.kinds, memberOf),
+    shownKinds: keyed(own.shownKinds, memberOf),
+    computed: computedIn(own.computed, memberOf),
+    references: own.references.map((reference) => {
+      const field = memberOf(reference.field)
+      return { ...reference, field, name: relationName(field) }
+    }),
+    hides: own.hides && { ...own.hides, fields: own.hides.fields.map(memberOf) },
+    immutable: own.immutable.map(memberOf),
+    concealed: [...own.concealed.map(memberOf), ...hidden],
+    rules: own.rules.map((rule) => renamedRule(rule, names)),
+    links: links && ((row) => links(toOwn(row) as Row)),
+    view: { ...names, collection: own, options, tag: tagOf(options) },
+  }
+  return Object.freeze(declared) as Declaration
+}
+
+const keyed = <V>(values: Readonly<Record<string, V>>, nameOf: (field: string) => string): Record<string, V> =>
+  Object.fromEntries(Object.entries(values).map(([field, value]) => [nameOf(field), value]))
+
+/** The columns of members that are not called as their column. */
+function columnsOf({ shownKinds, columns }: Declaration, { memberOf }: FieldNames) {
+  const stored = Object.keys(shownKinds).map((field) => [memberOf(field), columnOfField(field, columns)] as const)
+  const other = stored.filter(([member, column]) => snake(member) !== column)
+  return other.length > 0 ? Object.fromEntries(other) : undefined
+}
+
+/** The computed and derived fields, whose conditions and functions have the names of the collection. */
+const computedIn = (own: DeclaredComputed, memberOf: FieldNames['memberOf']): DeclaredComputed => ({
+  whens: keyed(own.whens, memberOf),
+  totals: own.totals.map((total) => ({ ...total, name: memberOf(total.name) })),
+  derived: keyed(own.derived, memberOf),
+  initial: keyed(own.initial, memberOf),
+  usesToday: own.usesToday,
+})
+
+/** The schemas of bodies, and what they do not say: the fields that no body has, and the values of omitted ones. */
+function bodiesOf(own: Declaration, options: CheckedView, names: FieldNames) {
+  const { memberOf, hidden, toShown } = names
+  const set = keyed(own.set, memberOf)
+  const defaults = keyed({ ...own.defaults, ...options.defaults }, memberOf)
+  const writeOnly = [...own.writeOnly.map(memberOf), ...hidden]
+  const input = renamedSchema(own.input, names, toShown)
+  const unsent = { ...set, ...Object.fromEntries(hidden.map((member) => [member, undefined])) }
+  const kept = [...writeOnly, ...own.immutable.map(memberOf), ...Object.keys(defaults)]
+  return {
+    // With the hidden values, of which links may be made.
+    body: renamedSchema(own.body, names, (example) => keyed(example, memberOf)),
+    shownBody: renamedSchema(own.shownBody, names, (example) => keyed(example, memberOf)),
+    input,
+    creation: creationOf(input, unsent, defaults),
+    replacement: withoutSet(replacementOf(input, kept), unsent),
+    patchable: withoutSet(input, unsent),
+    ...{ set, defaults, writeOnly },
+  }
+}
+
+/** What lists and queries can name, without hidden fields; what is stored, with them. */
+function listsOf(own: Declaration, { memberOf, hidden }: FieldNames) {
+  const named = (list: readonly string[]) => list.map(memberOf)
+  const shown = (list: readonly string[]) => named(list).filter((member) => !hidden.includes(member))
+  const visible = Object.keys(own.shownBody.properties).filter((field) => !own.concealed.includes(field))
+  const always = ['createdAt', 'updatedAt', ...(own.access ? ['createdBy'] : [])]
+  const listed = own.listed ?? (hidden.length > 0 ? ['id', ...visible, ...always] : undefined)
+  return {
+    filters: shown(own.filters),
+    ranges: shown(own.ranges),
+    search: shown(own.search),
+    sorts: shown(own.sorts),
+    listed: listed && shown(listed),
+    unique: named(own.unique),
+    tuples: own.tuples.map(named),
+    folded: named(own.folded),
+    blank: named(own.blank),
+  }
+}
+
+/** A body schema with the names of the view. */
+function renamedSchema(schema: TObject, { memberOf }: FieldNames, renamed: FieldNames['toShown']): TObject {
+  const { examples } = schema as { examples?: readonly Record<string, unknown>[] }
+  const properties = Object.entries(schema.properties).map(([field, property]) => [memberOf(field), property])
+  return amended(schema, {
+    properties: Object.fromEntries(properties),
+    ...(schema.required && { required: schema.required.map(memberOf) }),
+    ...(examples && { examples: examples.map(renamed) }),
+  })
+}
+
+/** A rule for the bodies of the view, which its function gets with the collection's names. */
+const renamedRule = ({ field, message, holds }: Rule, { memberOf, hidden, toOwn }: FieldNames): Rule => ({
+  field: memberOf(field),
+  message: hidden.includes(memberOf(field)) ? `${message} (a field that this version does not have)` : message,
+  holds: (body) => holds(toOwn(body) as never),
+})
+
+/** Representations with the same names have the same tag. */
+const tagOf = ({ rename = {}, hide = [] }: CheckedView): string =>
+  hash('sha256', JSON.stringify([Object.entries(rename).toSorted(), hide.toSorted()]), 'hex').slice(0, 8)

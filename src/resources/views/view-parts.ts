@@ -1,0 +1,55 @@
+import type { Settle, TotalsUpdater } from '../computed/updater.ts'
+import type { Writers } from '../constraints/writers.ts'
+import type { Announce, Declaration } from '../declaration.ts'
+import type { Guard } from '../writes/guard.ts'
+import type { FieldNames, ViewOf } from './field-names.ts'
+
+interface Parts {
+  announce: Announce
+  totals: TotalsUpdater | undefined
+  guard?: Guard | undefined
+}
+
+/** What a view leaves to its collection, and thus passes with the collection's names: events, totals and guards. */
+export function viewParts(
+  { toOwn, toMembers, ownOf, collection }: ViewOf<Declaration>,
+  { announce, totals, guard }: Parts,
+): Parts {
+  // The collection deletes its rows itself, so these have its names already.
+  const announced: Announce = (tx, change, row, ...by) =>
+    announce(tx, change, change === 'deleted' ? row : toOwn(row), ...by)
+  const { record } = guard ?? {}
+  const guarded: Guard | undefined = guard && {
+    ...guard,
+    change: (tx, change, run) => guard.change(tx, { ...change, values: change.values && toOwn(change.values) }, run),
+    ...(record && {
+      record: (tx, { fields, values, ...about }) =>
+        record(tx, { ...about, fields: fields.map((field) => ownOf(field) ?? field), values: toOwn(values) }),
+    }),
+  }
+  // A row may refer to rows of its own table, among them itself.
+  const settling =
+    (settle: Settle): Settle =>
+    async (...by) =>
+      (await settle(...by)).map((one) => (one.table === collection.table ? { ...one, row: toMembers(one.row) } : one))
+  const totalled: TotalsUpdater | undefined = totals && {
+    ...totals,
+    created: async (tx, values) => settling(await totals.created(tx, toOwn(values))),
+    changed: async (tx, id, values, precondition) => {
+      const settle = await totals.changed(tx, id, toOwn(values), precondition)
+      return settle && settling(settle)
+    },
+  }
+  return { announce: announced, totals: totalled, guard: guarded }
+}
+
+/** Who can write which members of a view. Everyone can name a member that it does not have, which is then ignored. */
+export const viewWriters = (writers: Writers, { ownOf, memberOf }: FieldNames): Writers => ({
+  ...writers,
+  recorded: writers.recorded.map(memberOf),
+  refusal: (caller, member, id) => {
+    const field = ownOf(member)
+    return field === undefined ? undefined : writers.refusal(caller, field, id)
+  },
+  kept: (caller, id) => writers.kept(caller, id).map(memberOf),
+})
