@@ -1,4 +1,5 @@
 import type { Definition } from './definition/service.ts'
+import { eventsIn } from './event-shapes.ts'
 import { oauthOperations } from './oauth/openapi/endpoints.ts'
 import { endpoints } from './oauth/provider/http/endpoints.ts'
 import { apiScopes } from './oauth/tokens/scopes.ts'
@@ -18,7 +19,12 @@ export function documentation(
 ): Record<string, DocumentOptions> {
   const common = commonFacts(definition)
   const served = lives.filter(({ status, version }) => status !== 'retired' && definition.versions[version])
-  const one = (life: VersionStatus | undefined) => ({ ...common, ...about, deprecated: life?.status === 'deprecated' })
+  const one = (life: VersionStatus | undefined) => ({
+    ...common,
+    ...about,
+    ...(life && { events: eventsIn(definition, life.version) }),
+    deprecated: life?.status === 'deprecated',
+  })
   const [first] = served
   const prefixes = definition.versions[first?.version ?? '']?.prefixes ?? ['']
   const ofVersions = served.map((life): [string, DocumentOptions] => [

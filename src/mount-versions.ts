@@ -4,6 +4,7 @@ import { auditRoutes } from './audit/routes.ts'
 import { userRows } from './catalog/user-rows.ts'
 import { users } from './catalog/users.ts'
 import type { Definition } from './definition/service.ts'
+import { eventsIn, servedVersions } from './event-shapes.ts'
 import type { Caller } from './http/policies/authenticate.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
 import { rejectUnknownParameters } from './http/strict-handling.ts'
@@ -38,7 +39,7 @@ import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 export type VersionOptions = Omit<CollectionOptions, 'factsOf'> &
   Omit<ReportsOptions, 'access'> &
   Omit<InvitationRouteOptions, 'roles'> &
-  Omit<WebhooksOptions, 'events' | 'access'> &
+  Omit<WebhooksOptions, 'events' | 'versions' | 'access'> &
   Omit<AdminOptions, 'scopes'> & {
     later: Later
     /** All versions with their lifecycle status. */
@@ -58,6 +59,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const checkCallback = (url: string) => checkTarget(options.policy, url, options.lookup)
   const versions = options.lives.map(({ version }) => version)
   const calls = () => readVersionCalls(options.db, versions)
+  const registrable = servedVersions(definition, options.lives)
   const { ofAccounts, served: usersCollection, roles } = usersOf(definition, options)
   const { factsOf, eventAccess, reportAccess } = rowAccess(definition, options)
   const all = definition.collections.map(({ declaration }) => declaration)
@@ -80,7 +82,13 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
           })
         }
         await at.register(reports, { ...options, access: reportAccess, checkCallback, watch, downloads, prefix })
-        await at.register(webhooks, { ...options, events: definition.events, access: eventAccess, prefix })
+        await at.register(webhooks, {
+          ...options,
+          events: eventsIn(definition, version),
+          versions: registrable,
+          access: eventAccess,
+          prefix,
+        })
         await at.register(invitationRoute, { ...options, roles, prefix })
         for (const routes of [clientRoutes, apiKeyRoutes]) {
           await at.register(routes, { ...options, scopes: definition.scopes, prefix })

@@ -4,6 +4,7 @@ import type { Config } from './config/config.ts'
 import { limitRules } from './config/rate-limits.ts'
 import { resultsUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
+import { eventShapes } from './event-shapes.ts'
 import { reportKinds } from './mount-versions.ts'
 import { nodeClock } from './node-clock.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
@@ -16,6 +17,7 @@ import { pooledRandom } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
 import type { Stores } from './stores.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
+import type { VersionStatus } from './versioning/version-of-path.ts'
 import { failureLog } from './webhooks/dispatch/failure-log.ts'
 import { sender } from './webhooks/dispatch/http-client.ts'
 import { defaultEndpointLimits } from './webhooks/queue/endpoint-queue.ts'
@@ -26,6 +28,7 @@ export type OnClose = (closer: () => unknown) => void
 
 interface Opening extends Stores {
   version: string
+  lives: VersionStatus[]
   log: Logger
   onClose: OnClose
   wall: () => number
@@ -37,7 +40,7 @@ const hourMs = 3_600_000
 
 /** Opens the components that the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
-  const { db, sealer, version, log, onClose, wall, monotonic } = opening
+  const { db, sealer, version, lives, log, onClose, wall, monotonic } = opening
   const revocations: RevocationEpoch = { count: 0 }
   const closeLater = <Part extends { close: () => unknown }>(part: Part): Part => {
     onClose(part.close)
@@ -59,6 +62,8 @@ export async function openParts(config: Config, definition: Definition, opening:
     counter: closeLater(requestCounter({ db, now, onError })),
     versionCounter: closeLater(versionCallCounter({ db, now, onError })),
     definition,
+    lives,
+    shapes: eventShapes(definition, lives),
     policy,
     results,
     queue: await openQueue({ db, now, random: Math.random, onError }),

@@ -16,7 +16,6 @@ import { ensureTextIndexes } from './storage/postgres/text-index.ts'
 import type { Stores } from './stores.ts'
 import { serverCertificates } from './tls/certificates.ts'
 import { versionLives } from './version-lifecycle.ts'
-import type { VersionStatus } from './versioning/version-of-path.ts'
 import { startWork } from './worker.ts'
 
 /** A running service. */
@@ -68,7 +67,7 @@ async function start(settings: Config, declared: Definition, version: string, on
   await checkReports(stores.db, definition.reports)
   onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError: indexFailed }))
   const clocks = { wall, monotonic, later }
-  const parts = { lives, ...(await openParts(config, definition, { ...stores, ...clocks, version, log, onClose })) }
+  const parts = await openParts(config, definition, { ...stores, ...clocks, lives, version, log, onClose })
   const { revocations, now } = parts
   // Stops together with the listeners, or separately if the start fails before the listeners exist.
   let stopped: Promise<void> | undefined
@@ -107,7 +106,7 @@ async function withPort(config: Config): Promise<Config> {
   return http.port === 0 ? { ...config, http: { ...http, port: await freePort(http.host) } } : config
 }
 
-type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; lives: VersionStatus[] }
+type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit }
 type Authorization = Awaited<ReturnType<typeof openAuthorization>>
 type Certificates = Awaited<ReturnType<typeof serverCertificates>>
 

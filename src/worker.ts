@@ -26,6 +26,7 @@ import type { DispatchOptions } from './webhooks/dispatch/dispatch-options.ts'
 import { startDispatch } from './webhooks/dispatch/dispatcher.ts'
 import { fanOut } from './webhooks/dispatch/fan-out.ts'
 import type { Sender } from './webhooks/dispatch/http-client.ts'
+import { type EventShapes, storedShapes } from './webhooks/event-shapes.ts'
 import { expireDeliveries } from './webhooks/expire.ts'
 import type { EndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 import { reviveOwners } from './webhooks/queue/owners.ts'
@@ -64,6 +65,8 @@ export interface WorkerOptions {
   monotonic: () => number
   random: RandomBytes
   jitter: () => number
+  /** The field names of events by API version. */
+  shapes?: EventShapes
   onError: (error: unknown) => void
 }
 
@@ -74,7 +77,7 @@ export interface WorkerOptions {
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
   const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
   const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, monotonic, jitter } = options
-  const { maxWaiting, onCalled, onDropped, eventAccess: access, reportAccess } = options
+  const { maxWaiting, onCalled, onDropped, eventAccess: access, reportAccess, shapes = storedShapes } = options
   const jobs = { db, queue, now, random, onError }
   const reports = { ...jobs, results, kinds, access: reportAccess, produce, pdfFont, resultSeconds }
   const signing = { db, sealer, keys, version, now, random }
@@ -83,7 +86,7 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, access, onError, onCalled })
   queue.work('report.generate', generate(reports))
   const bound = waitingBound({ db, queue, now, random, maxWaiting, onDropped })
-  queue.work('event.fan-out', { together: fanOut({ ...jobs, access, bound, onAdded: deliveries.wake }) })
+  queue.work('event.fan-out', { together: fanOut({ ...jobs, access, bound, shapes, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: enqueueManual({ db, onAdded: deliveries.wake }) })
   queue.work('webhook.settle', settleRest({ db, now }))
   queue.work('webhook.replay', replaySelected({ db, now, onAdded: deliveries.wake }))

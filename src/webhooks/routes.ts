@@ -30,15 +30,18 @@ export const webhooks: Plugin = async (app, options) => {
 
 const creating: Plugin = async (app, options) => {
   const about = { tags, operationId: 'createWebhook', summary: 'Register a webhook' }
-  const schema = { ...about, body: schemas.newWebhook(options.events), response: { 201: schemas.CreatedWebhook } }
+  const schema = { ...about, body: schemas.newWebhook(options), response: { 201: schemas.CreatedWebhook } }
   const problems = ['DUPLICATE_RESOURCE', 'WEBHOOK_LIMIT_REACHED', 'CALLBACK_URL_BLOCKED'] as const
   const config = { ...writes, limit: 'webhooks', problems } as const
-  const validatorCompiler = validatedBy(registrationErrors(options.events))
+  const validatorCompiler = validatedBy(registrationErrors(options))
   app.post(path, { config, schema, validatorCompiler }, async (request, reply) => {
     const caller = callerOf(request)
     await checkRegistration(request.body, caller, options)
     checkPostPreconditions(request)
-    const { row, shown } = newRegistration(options, caller, request.body)
+    const { row, shown } = newRegistration(options, caller, {
+      version: options.versions.at(-1),
+      ...request.body,
+    })
     const write: InTransaction<Queryable> = (unit) =>
       options.db.write(unit).catch((error) => refuseDuplicate(options.db, error))
     return idempotentWrite(request, reply, write, async (tx) => {
@@ -73,11 +76,11 @@ const changing: Plugin = async (app, options) => {
     summary: 'Change, pause or enable a webhook',
     params: schemas.WebhookParams,
   }
-  const body = schemas.webhookPatch(options.events)
+  const body = schemas.webhookPatch(options)
   const schema = { ...about, body, response: { 200: schemas.WebhookView } }
   const problems = ['DUPLICATE_RESOURCE', 'CALLBACK_URL_BLOCKED', 'PERMISSION_DENIED'] as const
   const config = { ...writes, accepts: [mergePatch], minimal: true, problems }
-  const validatorCompiler = validatedBy(registrationErrors(options.events))
+  const validatorCompiler = validatedBy(registrationErrors(options))
   app.patch(`${path}/:id`, { config, schema, validatorCompiler }, async (request) => {
     const caller = callerOf(request)
     const named = Object.entries(request.body).filter(([name]) => Object.hasOwn(body.properties, name))

@@ -12,6 +12,7 @@ export interface RegistrationBody {
   description?: string
   headers?: Record<string, string>
   payloadStyle?: string
+  version?: string | undefined
 }
 
 /** The body of an update to a webhook: a merge patch (RFC 7396) of the writable fields. */
@@ -21,6 +22,7 @@ export interface RegistrationPatch {
   description?: string | null
   headers?: Record<string, string | null> | null
   payloadStyle?: string
+  version?: string
   status?: string
 }
 
@@ -39,11 +41,14 @@ export interface Rules {
 
 /** Returns violations of rules that the schema does not express. For a patch, checks only the members present. */
 export const registrationErrors =
-  (events: EventKinds) =>
-  ({ event, callbackUrl, headers }: Partial<RegistrationBody> | RegistrationPatch): FieldError[] => [
+  ({ events, versions }: { events: EventKinds; versions: readonly string[] }) =>
+  ({ event, callbackUrl, headers, version }: Partial<RegistrationBody> | RegistrationPatch): FieldError[] => [
     ...(event === undefined ? [] : eventErrors(event, events)),
     ...(callbackUrl === undefined ? [] : urlErrors('callbackUrl', callbackUrl)),
     ...headerErrors(headers ?? {}),
+    ...(version === undefined || versions.includes(version)
+      ? []
+      : [{ field: 'version', message: `must be one of ${versions.join(', ')}` }]),
   ]
 
 /**

@@ -45,12 +45,29 @@ const eventOf = (events: EventKinds) =>
     examples: ['report.completed'],
   })
 
+interface Registrable {
+  events: EventKinds
+  /** The served API versions, oldest first. */
+  versions: readonly string[]
+}
+
+const versionOf = (versions: readonly string[], keywords: object = {}) =>
+  Type.Optional(
+    Type.String({
+      maxLength: 10,
+      description: 'The API version whose field names the events of resources have; by default the newest one',
+      ...documentedRules({ enum: versions, ...keywords }),
+      examples: versions.slice(-1),
+    }),
+  )
+
 /** The body of a registration. */
-export const newWebhook = (events: EventKinds) =>
+export const newWebhook = ({ events, versions }: Registrable) =>
   Type.Object({
     ...own,
     event: eventOf(events),
     payloadStyle: Type.Optional(Type.String({ ...PayloadStyle, ...documentedRules({ default: 'plain' }) })),
+    version: versionOf(versions, { default: versions.at(-1) }),
   })
 
 /** Makes a schema nullable without a union, so that a wrong type causes only one error. */
@@ -65,13 +82,14 @@ const HeaderChanges = Type.Unsafe<Record<string, string | null> | null>({
 })
 
 /** The body of an update to a webhook: a merge patch (RFC 7396). */
-export const webhookPatch = (events: EventKinds) =>
+export const webhookPatch = ({ events, versions }: Registrable) =>
   Type.Object({
     event: Type.Optional(eventOf(events)),
     callbackUrl: Type.Optional(own.callbackUrl),
     description: Type.Optional(OrNull(Line(0, 500, { examples: ['Tells the billing system'] }))),
     headers: Type.Optional(HeaderChanges),
     payloadStyle: Type.Optional(PayloadStyle),
+    version: versionOf(versions),
     status: Type.Optional(
       Type.String({ enum: ['active', 'paused'], description: 'Only active webhooks are called', examples: ['paused'] }),
     ),
@@ -81,6 +99,12 @@ const members = {
   id: Type.String({ examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
   ...own,
   payloadStyle: PayloadStyle,
+  version: Type.Optional(
+    Type.String({
+      description: 'The API version whose field names the events of resources have; without one, the newest',
+      examples: ['v2'],
+    }),
+  ),
   status: Type.String({ enum: ['active', 'paused', 'disabled'] }),
   statusReason: Type.Optional(Type.String({ description: 'Why the service disabled the webhook' })),
   previousSecretExpiresAt: Type.Optional(

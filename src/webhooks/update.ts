@@ -63,7 +63,7 @@ function valuesOf(
   patch: RegistrationPatch,
   caller: Caller,
 ): Partial<Webhook> {
-  const { event, callbackUrl, payloadStyle, status } = patch
+  const { event, callbackUrl, payloadStyle, version, status } = patch
   const isOther = callbackUrl !== undefined && callbackUrl !== before.callbackUrl
   const values: Partial<Webhook> = {
     ...(event !== undefined && { event }),
@@ -71,6 +71,7 @@ function valuesOf(
     ...('description' in patch && { description: patch.description ?? null }),
     ...('headers' in patch && { headers: headersAfter(sealer, before, patch.headers) }),
     ...(payloadStyle !== undefined && { payloadStyle: payloadStyle === 'envelope' ? 'envelope' : 'plain' }),
+    ...(version !== undefined && { version }),
     ...(status !== undefined && { status: status === 'paused' ? 'paused' : 'active' }),
     ...(status === 'paused' && { stops: before.stops + 1 }),
   }

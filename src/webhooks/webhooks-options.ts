@@ -11,6 +11,8 @@ export interface WebhooksOptions extends Store {
   events: EventKinds
   /** Who may receive the events of resources with access rules. */
   access: EventAccess
+  /** The served API versions, oldest first. */
+  versions: readonly string[]
   /** Which addresses may be registered. */
   policy: AddressPolicy
   lookup?: LookupAll

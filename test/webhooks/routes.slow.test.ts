@@ -57,6 +57,7 @@ forEachEngine((engine) => {
       const given = {
         events: reportEvents,
         access: noRules,
+        versions: ['v1', 'v2'],
         db,
         // These tests call no webhooks.
         queue: { enqueue: async () => {}, work: () => {}, stop: async () => {} },
@@ -124,7 +125,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, {
           ...body,
           description: 'Ours',
-          status: 'active',
+          ...{ version: 'v2', status: 'active' },
           createdAt: '2026-03-01T12:00:00.000Z',
         })
       })
@@ -134,7 +135,7 @@ forEachEngine((engine) => {
         const { id, secret, createdAt, ...rest } = (await post({ ...body, id: 'whk_mine', status: 'paused' })).json()
         assert.notEqual(id, 'whk_mine')
         assert.ok(secret && createdAt)
-        assert.deepEqual(rest, { ...body, payloadStyle: 'plain', status: 'active' })
+        assert.deepEqual(rest, { ...body, payloadStyle: 'plain', version: 'v2', status: 'active' })
       })
 
       it('201 with a Location under the request’s version prefix', async () => {

@@ -4,37 +4,8 @@ import type { Owned, Revisioned } from '../rows/revision.ts'
 import type * as administration from './administration.ts'
 import type { AuthTables, ClientsTable } from './auth.ts'
 import type { LimitWindowsTable, QuotaUsesTable } from './limits.ts'
+import type { BooksTable, ProductsTable, UsersTable } from './resources.ts'
 import type { AnswersTable, JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './tasks.ts'
-
-/** Columns that every resource table has in addition to its own fields. */
-interface Resource extends Revisioned {
-  id: ColumnType<number, never, never>
-}
-
-/** Columns named `…Key` contain case-folded text (see `caseFold`), used for searching, sorting and uniqueness. */
-export interface UsersTable extends Resource {
-  name: string
-  nameKey: string
-  email: string
-  emailKey: string
-  address: string | null
-  phone: string | null
-}
-
-export interface ProductsTable extends Resource {
-  name: string
-  nameKey: string
-  price: number
-}
-
-export interface BooksTable extends Resource {
-  title: string
-  titleKey: string
-  author: string
-  authorKey: string
-  genre: string | null
-  genreKey: string | null
-}
 
 /** An encrypted secret, and the previous secret, which is also used to sign until it expires. */
 interface Secret {
@@ -50,6 +21,8 @@ export interface WebhooksTable extends Owned, Secret, Revisioned {
   description: string | null
   headers: string | null
   payloadStyle: 'plain' | 'envelope'
+  /** The API version whose field names it receives; null for the newest. */
+  version: string | null
   status: 'active' | 'paused' | 'disabled'
   statusReason: string | null
   /** The scopes of the token that registered the webhook; null if it was registered before resource events existed. */

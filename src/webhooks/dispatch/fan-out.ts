@@ -3,6 +3,7 @@ import type { WorkTogether } from '../../queue/queue.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../../storage/ids.ts'
 import type { WaitingBound } from '../deliveries/waiting-bound.ts'
+import { bodiesOf, type EventShapes, storedShapes } from '../event-shapes.ts'
 import { endpointQueueId, scheduleEndpointQueues, shareOf } from '../queue/endpoint-queue.ts'
 import { type FanOutJob, type JudgingOptions, readersIn } from './readers.ts'
 import { type Event, type Target, targetsIn } from './targets.ts'
@@ -13,6 +14,8 @@ export interface FanOutOptions extends JudgingOptions {
   random: RandomBytes
   /** Limits the waiting deliveries. */
   bound?: WaitingBound
+  /** The field names of events by API version; by default those that are stored. */
+  shapes?: EventShapes
   /** Called after deliveries are added. */
   onAdded?: () => void
 }
@@ -32,7 +35,7 @@ const maxGathered = 10_000
  * adds nothing. Nobody gets an event about a row that the access rules hide from them.
  */
 export const fanOut = (options: FanOutOptions): WorkTogether => {
-  const { db, now, random, bound, onAdded } = options
+  const { db, now, random, bound, shapes = storedShapes, onAdded } = options
   return async ({ payloads, finish }) => {
     const jobs = payloads as FanOutJob[]
     const instant = new Date(now()).toISOString()
@@ -50,9 +53,11 @@ export const fanOut = (options: FanOutOptions): WorkTogether => {
     // A unique constraint ignores nulls, so only the transaction that finishes the jobs may add these.
     const addressed: Addition[] = []
     for (const event of events) {
+      const bodyIn = bodiesOf(event, shapes)
       for (const target of await readers(event)) {
         const additions = target.webhookId === null ? addressed : registered
-        additions.push(additionOf(event, target, newOrderedId('dlv', random, instant)))
+        const shaped = { ...event, body: bodyIn(target.version) }
+        additions.push(additionOf(shaped, target, newOrderedId('dlv', random, instant)))
       }
       if (registered.length >= maxGathered) await addChunks(registered, add)
     }

@@ -14,6 +14,8 @@ export interface Target extends Owned {
   webhookId: string | null
   url: string
   payloadStyle: 'plain' | 'envelope'
+  /** The API version whose field names it receives; null for the newest. */
+  version: string | null
   /** How often the webhook has been paused or disabled. */
   stops: number
   /** The scopes of the token that registered the webhook, if any. */
@@ -43,7 +45,7 @@ export function targetsIn(tx: Queryable, db: Database, events: readonly Event[])
     if (isCalled || (await delivered).has(event.id)) return targets
     return [
       ...targets,
-      { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', stops: 0, scopes: null },
+      { webhookId: null, ownerClient, ownerSubject, url, payloadStyle: 'plain', version: null, stops: 0, scopes: null },
     ]
   }
 }
@@ -62,7 +64,7 @@ async function ofOwners(tx: Queryable, db: Database, events: readonly Event[]) {
     [...owners.values()].map(({ ownerClient, ownerSubject }) => [ownerClient, ownerSubject]),
   )
   const { rows } = await sql<Registered>`
-    select id as webhook_id, callback_url as url, payload_style, event, owner_client, owner_subject, stops, scopes
+    select id as webhook_id, callback_url as url, payload_style, version, event, owner_client, owner_subject, stops, scopes
     from webhooks
     where status = 'active'
       and (owner_client, owner_subject) in (select value ->> 0, value ->> 1 from ${db.engine.jsonRows(wanted)})
@@ -81,7 +83,7 @@ const active = (tx: Queryable, { type, exceptWebhook }: Event) =>
   tx
     .selectFrom('webhooks')
     .select(['webhooks.id as webhookId', 'ownerClient', 'ownerSubject'])
-    .select(['callbackUrl as url', 'payloadStyle', 'stops', 'webhooks.scopes'])
+    .select(['callbackUrl as url', 'payloadStyle', 'version', 'stops', 'webhooks.scopes'])
     .where('status', '=', 'active')
     .where('event', 'in', patternsOf(type))
     .where('webhooks.id', 'is distinct from', exceptWebhook)

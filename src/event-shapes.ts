@@ -1,0 +1,42 @@
+import type { Definition } from './definition/service.ts'
+import { eventKindsOf } from './resources/change-events.ts'
+import type { VersionStatus } from './versioning/version-of-path.ts'
+import type { EventShapes } from './webhooks/event-shapes.ts'
+import type { EventKinds } from './webhooks/event-types.ts'
+
+/** Returns the names of the versions that are served, oldest first. */
+export const servedVersions = ({ versions }: Pick<Definition, 'versions'>, lives: readonly VersionStatus[]): string[] =>
+  lives.filter(({ version, status }) => status !== 'retired' && versions[version]).map(({ version }) => version)
+
+/**
+ * Returns the function that gives the body of an event the field names of a version. Events are stored with those of the
+ * collections. A retired version is followed by the next one that is served.
+ */
+export function eventShapes(definition: Definition, lives: readonly VersionStatus[]): EventShapes {
+  const served = servedVersions(definition, lives)
+  const followerOf = (version: string) => served.find((other) => numberOf(other) >= numberOf(version))
+  const shapes = new Map(served.map((version) => [version, shapesOf(definition, version)]))
+  return (type, version) => {
+    const effective = (version === null ? undefined : followerOf(version)) ?? served.at(-1)
+    return effective === undefined ? undefined : shapes.get(effective)?.get(type)
+  }
+}
+
+const numberOf = (version: string) => Number(version.slice(1))
+
+/** The shapes of a version by event type, for the resources of which it serves a view. */
+function shapesOf({ versions }: Definition, version: string) {
+  return new Map(
+    (versions[version]?.collections ?? []).flatMap(({ declaration: { noun, view } }) =>
+      view === undefined ? [] : [`${noun}.created`, `${noun}.updated`].map((type) => [type, view.toShown] as const),
+    ),
+  )
+}
+
+/** Returns the event types of a service, with the field names of one version. */
+export function eventsIn({ events, versions }: Definition, version: string): EventKinds {
+  const views = (versions[version]?.collections ?? []).filter(({ declaration: { view } }) => view !== undefined)
+  const shown = Object.assign({}, ...views.map(({ declaration }) => eventKindsOf(declaration)))
+  const known = Object.entries(events).map(([type, kind]) => [type, shown[type] ?? kind])
+  return Object.fromEntries(known)
+}

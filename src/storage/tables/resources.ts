@@ -1,0 +1,32 @@
+import type { ColumnType } from 'kysely'
+import type { Revisioned } from '../rows/revision.ts'
+
+/** Columns that every resource table has in addition to its own fields. */
+interface Resource extends Revisioned {
+  id: ColumnType<number, never, never>
+}
+
+/** Columns named `…Key` contain case-folded text (see `caseFold`), used for searching, sorting and uniqueness. */
+export interface UsersTable extends Resource {
+  name: string
+  nameKey: string
+  email: string
+  emailKey: string
+  address: string | null
+  phone: string | null
+}
+
+export interface ProductsTable extends Resource {
+  name: string
+  nameKey: string
+  price: number
+}
+
+export interface BooksTable extends Resource {
+  title: string
+  titleKey: string
+  author: string
+  authorKey: string
+  genre: string | null
+  genreKey: string | null
+}
