@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
-import { customers, invoices, lines, service } from '../examples/invoicing/data.ts'
+import definition from '../examples/invoicing/service.ts'
 import { addUser, openAccount } from '../src/oauth/users/accounts.ts'
 import { appOn, type TestApp, token } from './support/app.ts'
 import { forEachEngine } from './support/engines.ts'
 
-const definition = service({ resources: [customers, invoices, lines] })
 const scopes = ['customers', 'invoices', 'lines'].flatMap((name) => [`${name}:read`, `${name}:write`]).join(' ')
 const mergePatch = { 'content-type': 'application/merge-patch+json' }
 
@@ -118,6 +117,28 @@ forEachEngine((engine) => {
       const added = { invoiceId: id, text: 'More', amount: '1.00' }
       assert.equal((await as('ada', { method: 'POST', url: '/v2/lines', payload: added })).statusCode, 409)
       assert.equal((await read('ada', `/v2/invoices/${id}`)).total, '1.00')
+    })
+
+    it('200 in v1 with the names of v1; a PUT keeps what v1 hides, and a tag of either version protects a write', async () => {
+      const { id, reference, customerId } = await invoice('ada', { currency: 'USD' })
+      const shown = await as('ada', { url: `/v1/invoices/${id}` })
+      const { number, currency, reference: none } = shown.json()
+      assert.deepEqual([number, currency, none], [reference, undefined, undefined])
+      const payload = { number: 'N-1', customerId, status: 'sent', due: '2026-03-01' }
+      const headers = { 'if-match': String(shown.headers.etag) }
+      const put = await as('ada', { method: 'PUT', url: `/v1/invoices/${id}`, payload, headers })
+      assert.deepEqual([put.statusCode, put.json().number], [200, 'N-1'], put.body)
+      const newer = await read('ada', `/v2/invoices/${id}`)
+      assert.deepEqual([newer.reference, newer.currency], ['N-1', 'USD'])
+      assert.deepEqual(
+        (await read('ada', '/v1/invoices?number=N-1')).map((one: { id: number }) => one.id),
+        [id],
+      )
+      const again = await as('ada', { method: 'PUT', url: `/v1/invoices/${id}`, payload, headers })
+      assert.equal(again.statusCode, 412)
+      const made = await create('ada', '/v1/invoices', { customerId, due: '2026-03-01' })
+      assert.equal((await read('ada', `/v2/invoices/${made.id}`)).currency, 'EUR')
+      assert.equal((await as('eve', { url: `/v1/invoices/${id}` })).statusCode, 404)
     })
 
     it('200 with invoices that are overdue from the day after they are due', async () => {
