@@ -1,7 +1,11 @@
 import { view } from 'plinth'
 import { customers, invoices, lines, revenue, service } from './data.ts'
 
-const invoicesV1 = view(invoices, { rename: { reference: 'number' }, hide: ['currency'], defaults: { currency: 'EUR' } })
+const invoicesV1 = view(invoices, {
+  rename: { reference: 'number' },
+  hide: ['currency'],
+  defaults: { currency: 'EUR' },
+})
 
 export default service({
   resources: [customers, invoices, lines],
