@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/** A fenced code block of a page in docs/. */
+export interface Block {
+  /** The heading of the section it is in. */
+  heading: string
+  /** What follows the fence: the language, and what the page adds to it. */
+  info: string
+  text: string
+}
+
+export const pageOf = (name: string): string =>
+  readFileSync(fileURLToPath(new URL(`../../docs/${name}`, import.meta.url)), 'utf8')
+
+/** Returns the page's fenced code blocks, each with its heading. */
+export function blocksOf(markdown: string): Block[] {
+  const blocks: Block[] = []
+  let heading = ''
+  for (const [, title, info, text] of markdown.matchAll(/^##+ ([^\n]+)$|^```([^\n]*)\n(.*?)^```$/gms)) {
+    if (title !== undefined) heading = title
+    else blocks.push({ heading, info: info as string, text: text as string })
+  }
+  return blocks
+}
+
+/** Converts sample output on a page to a pattern: `…` matches any text or, alone on a line, any number of lines. */
+export function patternOf(shown: string): RegExp {
+  const lines = shown.trimEnd().split('\n')
+  const written = lines.map((line) => (line === '…' ? '(.*\n)*?' : `${line.split('…').map(escaped).join('.*')}\n`))
+  return new RegExp(`^${written.join('')}$`)
+}
+
+const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
