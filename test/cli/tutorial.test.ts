@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
 import { after, before, describe, it } from 'node:test'
-import { freePort } from '../../src/start.ts'
+import { parseEnv } from 'node:util'
+import { loadDefinition } from '../../src/cli/load-definition.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { freePort, type Service, startService } from '../../src/start.ts'
 import { type Block, patternOf } from '../support/pages.ts'
 import { filesAfterEach, tutorial } from '../support/tutorial.ts'
 import { project } from './support.ts'
@@ -14,60 +21,86 @@ const app = join(root, 'invoicing')
 const separator = '\u001e'
 const files = filesAfterEach()
 
-/** Bash functions: the commands' `npx`, without npm's own startup; and what the page does in other terminals. */
+/** Functions for bash: `npx` without npm's own startup, and what the page does in the other two terminals. */
 const prelude = `
 exec 2>&1
-npx() { shift; ${JSON.stringify(process.execPath)} ${JSON.stringify(join(project, 'bin', 'plinth.js'))} "$@"; }
-until_true() { for _ in $(seq 400); do eval "$1" && return; sleep 0.05; done; echo "never: $1"; cat serve.log; exit 1; }
-stop() { [ -z "$service" ] || { kill $service; wait $service || true; }; service=; }
-serve() {
-  stop
-  ${JSON.stringify(process.execPath)} ${JSON.stringify(join(project, 'bin', 'plinth.js'))} serve > serve.log 2>&1 &
-  service=$!
-  until_true 'curl -sf $BASE/readyz > ready.json || ! kill -0 $service'
-  curl -sf $BASE/readyz > ready.json
-}
+plinth=(${JSON.stringify(process.execPath)} ${JSON.stringify(join(project, 'bin', 'plinth.js'))})
+npx() { shift; "\${plinth[@]}" "$@"; }
+service() { curl -sf -X POST $CONTROL/$1; }
 listen() {
-  ${JSON.stringify(process.execPath)} ${JSON.stringify(join(project, 'bin', 'plinth.js'))} "$@" > heard.txt 2>&1 &
+  "\${plinth[@]}" "$@" > heard.txt 2>&1 &
   listener=$!
-  until_true 'grep -q Listening heard.txt'
+  trap 'kill $listener; wait' EXIT
+  until grep -q Listening heard.txt; do kill -0 $listener || exit 1; sleep 0.1; done
 }
-trap 'kill $listener $service 2> kill.log; wait' EXIT
+heard() {
+  for _ in $(seq 200); do [ $(wc -l < heard.txt) -lt $1 ] || break; sleep 0.1; done
+  cat heard.txt
+}
 `
 
 /** Returns the bash commands that do what a block of the page says. */
 function scriptOf({ info, text }: Block, at: number): string {
-  if (info.startsWith('ts ')) return `cp ../${at}/*.ts .`
-  if (info === 'sh serve') return 'serve'
-  if (info === 'sh stop') return `stop\n${text}`
+  if (info.startsWith('ts ')) return `cp ../step${at}/*.ts .`
+  if (info === 'sh serve') return `service step${at}`
+  if (info === 'sh stop') return `service stop\n${text}`
   if (info === 'sh listen') return `listen ${text.trim().replace('npx plinth ', '')}`
-  if (info === 'text heard') return "until_true '[ $(wc -l < heard.txt) -ge 2 ]'\ncat heard.txt"
+  if (info === 'text heard') return `heard ${text.trimEnd().split('\n').length}`
   return info === 'sh' ? text : ':'
 }
 
 const unavailable = spawnSync('curl', ['--version']).status === 0 ? false : 'curl is not here'
 
 describe('docs/tutorial.md', { skip: unavailable }, () => {
+  let service: Service | undefined
+  let settings: Record<string, string>
   let outputs: string[] = []
-  before(async () => {
-    mkdirSync(join(app, 'node_modules'), { recursive: true })
-    symlinkSync(project, join(app, 'node_modules', 'plinth'))
-    writeFileSync(join(app, 'package.json'), '{ "private": true, "type": "module" }')
-    for (const [at, state] of files.entries()) {
-      mkdirSync(join(root, String(at)))
-      for (const [name, text] of Object.entries(state)) writeFileSync(join(root, String(at), name), text)
+
+  /** Serves the definition of a step in this process, or stops the one that is served. */
+  const control = createServer(async ({ url = '' }, response) => {
+    try {
+      await service?.close()
+      service = undefined
+      if (url !== '/stop') {
+        const environment = { ...parseEnv(readFileSync(join(app, '.env'), 'utf8')), ...settings }
+        const config = readConfig({ ...environment, PLINTH_LOG_LEVEL: 'silent' })
+        service = await startService(config, await loadDefinition(join(root, url, 'service.ts')), 'test')
+      }
+      response.end()
+    } catch (error) {
+      response.writeHead(500).end()
+      throw error
     }
+  })
+
+  before(async () => {
+    for (const folder of [app, join(root, 'node_modules')]) mkdirSync(folder)
+    symlinkSync(project, join(root, 'node_modules', 'plinth'))
+    for (const folder of [app, root]) writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+    for (const [at, state] of files.entries()) {
+      mkdirSync(join(root, `step${at}`))
+      for (const [name, text] of Object.entries(state)) writeFileSync(join(root, `step${at}`, name), text)
+    }
+    await once(control.listen(0, '127.0.0.1'), 'listening')
     const port = await freePort()
     const { PATH = '', HOME = root } = process.env
-    const settings = { PLINTH_PORT: String(port), PLINTH_HTTP_PORT: '0', PLINTH_DRAIN: '0' }
-    const env = { PATH, HOME, BASE: `http://localhost:${port}`, ...settings }
+    settings = {
+      PLINTH_PORT: String(port),
+      PLINTH_HTTP_PORT: '0',
+      PLINTH_DRAIN: '0',
+      PLINTH_DATA_DIR: join(app, 'data'),
+    }
+    const CONTROL = `http://127.0.0.1:${(control.address() as AddressInfo).port}`
+    const env = { PATH, HOME, BASE: `http://localhost:${port}`, CONTROL, ...settings }
     const script = tutorial.map((block, at) => `${scriptOf(block, at)}\nprintf '${separator}'\n`).join('')
-    // Blocking this process does not delay the service, which is a separate process.
-    const run = spawnSync('bash', ['-c', prelude + script], { cwd: app, env, encoding: 'utf8', timeout: 120_000 })
-    assert.equal(run.status, 0, run.stdout.slice(-2_000))
-    outputs = run.stdout.replaceAll('\r', '').split(separator)
+    const bash = spawn('bash', ['-c', prelude + script], { cwd: app, env, stdio: ['ignore', 'pipe', 'inherit'] })
+    outputs = (await textOf(bash.stdout)).replaceAll('\r', '').split(separator)
   })
-  after(() => rmSync(root, { recursive: true, force: true }))
+  after(async () => {
+    await service?.close()
+    control.close()
+    rmSync(root, { recursive: true, force: true })
+  })
 
   it('ends with examples/invoicing/data.ts', () => {
     assert.equal(files.at(-1)?.['data.ts'], readFileSync(join(project, 'examples', 'invoicing', 'data.ts'), 'utf8'))

@@ -1,41 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { answering, ended, killAll, newPlace, plinth, project } from './support.ts'
+import { blocksOf, pageOf, patternOf } from '../support/pages.ts'
+import { answering, ended, killAll, newPlace, plinth } from './support.ts'
 
-const page = readFileSync(join(project, 'docs', 'using-the-api.md'), 'utf8')
-
-interface Block {
-  heading: string
-  info: string
-  text: string
-}
-
-/** Returns the page's fenced code blocks, each with its heading. */
-function blocksOf(markdown: string): Block[] {
-  const blocks: Block[] = []
-  let heading = ''
-  for (const [, title, info, text] of markdown.matchAll(/^## ([^\n]+)$|^```([^\n]+)\n(.*?)^```$/gms)) {
-    if (title !== undefined) heading = title
-    else blocks.push({ heading, info: info as string, text: text as string })
-  }
-  return blocks
-}
-
-const blocks = blocksOf(page)
+const blocks = blocksOf(pageOf('using-the-api.md'))
 const [setup, ...others] = blocks
 const commands = others.filter(({ info }) => info === 'sh')
-
-/** Converts sample output on the page to a pattern: `…` matches any text or, alone on a line, any number of lines. */
-function patternOf(shown: string): RegExp {
-  const lines = shown.trimEnd().split('\n')
-  const written = lines.map((line) => (line === '…' ? '(.*\n)*?' : `${line.split('…').map(escaped).join('.*')}\n`))
-  return new RegExp(`^${written.join('')}$`)
-}
-
-const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 const separator = '\u001e'
 

@@ -43,4 +43,10 @@ const declarationsOf = (text: string): [name: string, text: string][] =>
     .split(/\n\n(?=import|export)/)
     .map((one) => one.trimEnd())
     .filter((one) => one !== '')
-    .map((one) => [/^import .* from (.+)|^export const (.+?) = |^export default/.exec(one)?.slice(1).join('') ?? one, one])
+    .map((one) => [
+      /^import .* from (.+)|^export const (.+?) = |^export default/.exec(one)?.slice(1).join('') ?? one,
+      one,
+    ])
+
+/** The files that the page serves, step by step. */
+export const served: Files[] = filesAfterEach().filter((_, at) => tutorial[at]?.info === 'sh serve')
