@@ -9,6 +9,7 @@ import { ensureTextIndexes } from '../../src/storage/postgres/text-index.ts'
 import { rowsOf } from '../../src/storage/rows/rows.ts'
 import { trigramQuery } from '../../src/storage/text-index/text-index.ts'
 import { onPostgres, onSqlite, type Place } from '../support/engines.ts'
+import { eventually } from '../support/service.ts'
 import { patient } from '../support/timers.ts'
 
 const at = '2026-01-01T00:00:00.000Z'
