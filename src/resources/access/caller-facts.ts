@@ -7,7 +7,7 @@ const maxCached = 10_000
 
 type User = NonNullable<CallerFacts['user']>
 
-/** Reads what is known about a user; undefined if there is none. */
+/** Reads what is known about a user; undefined if the user does not exist. */
 export type ReadUser = (id: number) => Promise<User | undefined>
 
 export interface CallerFactsOptions {
@@ -18,8 +18,8 @@ export interface CallerFactsOptions {
 }
 
 /**
- * Returns the function that reads what is known about a caller. Results are cached for five seconds, so that a changed role,
- * field or label takes effect within that time.
+ * Returns the function that reads what is known about a caller. It caches results for five seconds, so a change to a
+ * role, field or label takes effect within that time.
  */
 export function callerFacts({ db, now, readUser = userReader(db) }: CallerFactsOptions) {
   const cached = new Map<string, { readAt: number; facts: Promise<CallerFacts> }>()
@@ -31,7 +31,7 @@ export function callerFacts({ db, now, readUser = userReader(db) }: CallerFactsO
     if (cached.size >= maxCached) cached.clear()
     const facts = readFacts(db, readUser, clientId, subject)
     cached.set(key, { readAt: at, facts })
-    // A failure is not cached.
+    // Failures are not cached.
     facts.catch(() => cached.delete(key))
     return facts
   }
@@ -46,11 +46,11 @@ async function readFacts(db: Database, readUser: ReadUser, clientId: string, sub
   return user ? { user, client } : { client }
 }
 
-/** The labels of a client; none if it is not registered here, as those of a trusted issuer. */
+/** Reads a client's labels; none if the client is not registered here, such as a client of a trusted issuer. */
 async function labelsOf({ reserved }: Database, clientId: string): Promise<CallerFacts['client']['labels']> {
   const find = reserved.read.selectFrom('clients').select('labels').where('id', '=', clientId)
   const row = await find.where('revokedAt', 'is', null).executeTakeFirst()
-  // Without a prototype, a label that is not set is undefined whatever its key.
+  // Has no prototype, so that every label that is not set is undefined, such as `constructor`.
   return Object.freeze({ __proto__: null, ...(row && JSON.parse(row.labels)) })
 }
 

@@ -7,10 +7,10 @@ import { relationName } from '../relations/reference.ts'
 import type { ResourceOptions } from '../resource-options.ts'
 import type { ClaimsOf, DeclaredAccess } from './rules.ts'
 
-/** The most collections that rules can be taken from, one after another, with `of`. */
+/** The maximum number of `of` steps from a collection to the one that declares the rules. */
 const maxSteps = 3
 
-/** The option `access: { of }`. */
+/** The `access: { of }`. */
 interface AccessOfRelated {
   of: string
 }
@@ -18,7 +18,7 @@ interface AccessOfRelated {
 type AccessOption = NonNullable<ResourceOptions['access']>
 const isOfRelated = (access: unknown): access is AccessOfRelated => Object.hasOwn(Object(access), 'of')
 
-/** The references of a body, by the names of their relations. */
+/** Returns the references in a body, by relation name. */
 function refsOf({ properties }: ResourceOptions['body']): Map<string, { field: string; to: RefDetails['to'] }> {
   const refs = Object.entries(properties as Record<string, TSchema>).flatMap(([field, schema]) => {
     const to = refOf(schema)?.to
@@ -27,7 +27,7 @@ function refsOf({ properties }: ResourceOptions['body']): Map<string, { field: s
   return new Map(refs)
 }
 
-/** Returns the errors of the `access` option. */
+/** Returns the errors in the `access` option. */
 export function accessErrors({ access, publicRead, body }: ResourceOptions): string[] {
   if (access === undefined) return []
   const isRule = (rule: unknown) => typeof rule === 'function'
@@ -66,10 +66,10 @@ function relatedErrors({ of, ...others }: AccessOfRelated, body: ResourceOptions
     : []
 }
 
-/** The number of collections that rules are taken from. */
+/** Returns the number of `of` steps to the collection that declares the rules. */
 const stepsOf = (access: DeclaredAccess): number => ('of' in access ? 1 + stepsOf(access.rules) : 0)
 
-/** The rules of a valid `access` option, with what their conditions can name. */
+/** Returns the rules of a valid `access` option, with the fields and relations that their conditions can name. */
 export function declaredAccess(
   access: AccessOption,
   { claims = () => ({}), users }: { claims?: ClaimsOf<object>; users?: object | undefined },

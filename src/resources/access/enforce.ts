@@ -55,7 +55,7 @@ export function accessOf(
 
 type Judged = Pick<Served, 'declaration' | 'rows'>
 
-/** Reads a row, and judges it by the rules: in memory, or in the same statement if they look at related rows. */
+/** Reads a row and applies the rules to it: in memory, or in the same statement if the rules depend on related rows. */
 export async function findJudged(
   { declaration, rows }: Judged,
   id: number,
@@ -77,8 +77,8 @@ export const notWritable = ({ path }: Declaration, purpose: 'change' | 'store') 
   new Problem('PERMISSION_DENIED', `The access rules of ${path} do not allow the caller to ${purpose} this`)
 
 /**
- * Throws PERMISSION_DENIED unless the caller can write a row as a write has left it in its transaction, so that no write
- * moves a row into or out of another caller's reach.
+ * Throws PERMISSION_DENIED unless the caller can write the row in its new state, read in the same transaction.
+ * Otherwise, a write could move a row into or out of the reach of other callers.
  */
 export async function assertStorable(
   { declaration, rows }: Judged,

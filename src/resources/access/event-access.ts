@@ -7,10 +7,10 @@ import type { AccessOf, CallerFacts, DeclaredAccess } from './rules.ts'
 
 export interface EventAccessOptions {
   declarations: readonly Declaration[]
-  /** Every event type of the service. */
+  /** Every event type that the service emits. */
   types: readonly string[]
   factsOf: (caller: Caller) => Promise<CallerFacts>
-  /** A webhook's owner, with the scopes that remain of those that its token had. */
+  /** Returns a webhook's owner, with the scopes that the registering token had and that the owner still has. */
   callerNow: (receiver: EventReceiver) => Promise<Caller>
   now: () => number
   /** The time zone of `'today'`. */
@@ -23,10 +23,10 @@ interface Restricted {
   accessOf: AccessOf
 }
 
-/** Whether one receiver may read the row with these facts. */
+/** Returns whether one receiver may read the row with these facts. */
 type Judge = (facts: Readonly<Record<string, unknown>>) => boolean
 
-/** Applies the access rules of resources to their events, with the facts of the row that each event keeps. */
+/** Applies the access rules of resources to their events, using the row facts stored with each event. */
 export function eventAccess({ declarations, types, callerNow, ...rules }: EventAccessOptions): EventAccess {
   const restricted = new Map(
     declarations.flatMap((declaration) => {
@@ -49,7 +49,7 @@ export function eventAccess({ declarations, types, callerNow, ...rules }: EventA
       const read = lastParsed()
       return async (receiver, { type, facts }) => {
         const resource = restricted.get(nounOf(type))
-        // Nobody can judge the rows of a resource that is no longer declared.
+        // The rules of a resource that is no longer declared are unknown.
         if (resource === undefined) return declared.has(type) || facts === null
         if (facts === null) return false
         const { ownerClient, ownerSubject, scopes } = receiver
@@ -62,7 +62,9 @@ export function eventAccess({ declarations, types, callerNow, ...rules }: EventA
   }
 }
 
-/** Parses facts; each event is judged for all receivers before the next. */
+/**
+ * Returns a parser that caches its last result, because each event is checked for all receivers before the next event.
+ */
 function lastParsed(): (text: string) => Readonly<Record<string, unknown>> {
   let last = { text: '{}', facts: {} }
   return (text) => {

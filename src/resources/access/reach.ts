@@ -5,8 +5,8 @@ import { accessOf } from './enforce.ts'
 import type { AccessOf, Reach } from './rules.ts'
 
 /**
- * Returns the function that evaluates the rules of several collections for a caller: the test of the rows of each that the
- * caller can read. Undefined if none of them has rules.
+ * Returns the function that evaluates the rules of several collections for a caller. Its result is another function,
+ * which returns the test of a collection's readable rows. Undefined if none of the collections has rules.
  */
 export function reachOf(
   declarations: readonly Declaration[],

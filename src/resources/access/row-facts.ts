@@ -5,7 +5,7 @@ import { codecsOf } from '../table.ts'
 
 type Facts = Record<string, unknown>
 
-/** A relation to follow, and those of the row that it leads to. */
+/** A relation to follow, and the relations to follow from the related row. */
 interface Step {
   name: string
   field: string
@@ -14,9 +14,9 @@ interface Step {
 }
 
 /**
- * Returns the function that adds to a row, under the names of its relations, the rows that access rules can look at, as they
- * are in the transaction, or as members that it has already if they are gone: `null` where there is none. `rowPasses` judges the result. `all` are the collections of the
- * service.
+ * Returns the function that adds to a row the related rows that access rules can look at, under the names of the
+ * relations. It reads them in the transaction. If a related row no longer exists, it uses the row's own member of that
+ * name, or `null`. The result is for `rowPasses`. `all` contains the collections of the service.
  */
 export function rowFacts(declaration: Declaration, all: readonly Declaration[]) {
   const steps = stepsOf(declaration, all)
@@ -32,7 +32,8 @@ function stepsOf({ access, references }: Declaration, all: readonly Declaration[
       const { table, columns, kinds } = target
       const fields = ['id', ...Object.keys(kinds), 'createdAt', 'updatedAt', ...(target.access ? ['createdBy'] : [])]
       const read = storedRowReader({ table, fields, columns, codecs: codecsOf(target) })
-      // The conditions of a rule take one step; only rules that are those of another collection take more.
+      // The conditions of a rule take one step; longer paths exist only where a collection takes its rules from
+      // another.
       return { name, field, read, below: access && 'of' in access ? stepsOf(target, all) : [] }
     })
 }

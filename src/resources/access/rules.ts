@@ -4,16 +4,19 @@ import type { Condition } from '../conditions/condition.ts'
 import { conditionTest } from '../conditions/conditions.ts'
 import type { ConditionFields, ConditionRelations } from '../conditions/fields.ts'
 
-/** What is known about a caller: its user, unless it is a machine client, and its client. */
+/** What is known about a caller: its client and, unless it is a machine client, its user. */
 export interface CallerFacts<Fields extends object = object, Role extends string = string> {
   user?: Readonly<
     Partial<Fields> & {
       id: number
       name: string
       email: string
-      /** The role that `plinth({ users })` declares or, without one, that of the account: `admin`, `user` or none. */
+      /**
+       * The role declared with `plinth({ users })` or, if no roles are declared, the account's role: `admin`, `user` or
+       * none.
+       */
       role: Role | null
-      /** Both roles: an administrator may have a declared role as well. */
+      /** The declared role and the account's role: an administrator may have both. */
       roles: readonly Role[]
     }
   >
@@ -22,9 +25,9 @@ export interface CallerFacts<Fields extends object = object, Role extends string
 
 /** The caller of a request, as access rules see it. */
 export interface RuleCaller<Claims = object, Role extends string = string> {
-  /** `user:7`, or `client:crm` for a machine client: the value of `createdBy` in the rows it creates. */
+  /** `user:7`, or `client:crm` for a machine client: the value of `createdBy` in rows that the caller creates. */
   id: string
-  /** The result of the claims function of `plinth()`; empty without one. */
+  /** The result of the claims function passed to `plinth()`; empty if there is none. */
   claims: Claims
   /** True if the caller is a user with this role. */
   is: (role: Role) => boolean
@@ -32,7 +35,7 @@ export interface RuleCaller<Claims = object, Role extends string = string> {
   may: (scope: string) => boolean
 }
 
-/** Decides which rows a caller reaches: all, none, or those that meet a condition. Must be a pure function. */
+/** Decides which rows a caller can access: all, none, or those that meet a condition. Must be a pure function. */
 export type AccessRule<
   Fields extends object,
   Claims = object,
@@ -41,8 +44,8 @@ export type AccessRule<
 > = (caller: RuleCaller<Claims, Role>) => boolean | Condition<Fields & { createdBy: string }, Related>
 
 /**
- * One rule for reading and writing, or one for each; or `of` a relation: the rules of the row that each row refers to. Only
- * readable rows can be written.
+ * Either one rule for both reading and writing, or one for each, or `of` a relation, which applies the rules of the
+ * related row. Rows must be readable to be writable.
  */
 export type Access<
   Fields extends object,
@@ -59,11 +62,11 @@ export type ClaimsOf<Claims extends object> = (facts: CallerFacts) => Claims
 
 type UntypedRule = (caller: RuleCaller<never>) => unknown
 
-/** What the conditions of rules can name. */
+/** What the conditions in rules can name. */
 interface Named {
   fields: ConditionFields
   relations: ConditionRelations
-  /** The users of the same `plinth()`, if it declares any. */
+  /** The users declared in the same `plinth()`, if any. */
   users?: object | undefined
 }
 
@@ -73,31 +76,31 @@ interface OwnRules extends Named {
   claims: ClaimsOf<object>
 }
 
-/** Rules that are those of the row that each row refers to. */
+/** The rules of the related row. */
 interface RulesOfRelated extends Named {
   of: RelationStep
   rules: DeclaredAccess
 }
 
-/** The access rules of a declaration. */
+/** The access rules in a declaration. */
 export type DeclaredAccess = OwnRules | RulesOfRelated
 
-/** What one caller reaches. */
+/** The rows that one caller can access. */
 export interface RowAccess {
-  /** The caller, for `createdBy`. */
+  /** The caller's id, for `createdBy`. */
   createdBy: string
   read: RowTest
-  /** Rows that can be written, which are all readable. */
+  /** Matches the rows that can be written, all of which can also be read. */
   write: RowTest
 }
 
-/** Returns which rows of one resource a caller can read and write. */
+/** Returns which rows of a resource a caller can read and write. */
 export type AccessOf = (caller: Caller) => Promise<RowAccess>
 
-/** The rows of a collection that one caller can read. */
+/** Returns the test of the rows in a collection that one caller can read. */
 export type Reach = (of: { path: string }) => RowTest
 
-/** The id of a caller in rules and in `createdBy`. */
+/** Returns a caller's id, for rules and `createdBy`. */
 export const callerId = ({ clientId, subject }: Pick<Caller, 'clientId' | 'subject'>): string =>
   subject === clientId ? `client:${clientId}` : `user:${subject}`
 
@@ -109,7 +112,7 @@ export const ruleCaller = (claims: ClaimsOf<object>, caller: Caller, facts: Call
   may: (scope) => caller.scopes.has(scope),
 })
 
-/** Evaluates the rules for a caller. Throws if a rule throws or returns something else than a boolean or a valid condition. */
+/** Evaluates the rules for a caller. Throws if a rule throws or returns anything but a boolean or a valid condition. */
 export function accessFor(access: DeclaredAccess, caller: Caller, facts: CallerFacts, today: () => string): RowAccess {
   if ('of' in access) {
     const { createdBy, read, write } = accessFor(access.rules, caller, facts, today)
@@ -126,7 +129,7 @@ export function accessFor(access: DeclaredAccess, caller: Caller, facts: CallerF
   return { createdBy: about.id, read, write: access.write === access.read ? read : allOf(read, test(access.write)) }
 }
 
-/** A test that both of two tests pass. */
+/** Returns a test that passes the rows that pass both tests. */
 export function allOf(one: RowTest, other: RowTest): RowTest {
   if (one === passesAll || one === other) return other
   return other === passesAll ? one : { all: [one, other] }

@@ -14,19 +14,20 @@ import {
 import { requireReadable } from '../relations/readable.ts'
 import { allOf } from './rules.ts'
 
-/** The rows that a request to a list can see. */
+/** The rows that a list request can return. */
 export interface Visible {
-  /** What they must pass: the rules of the list, the filters along relations and the rules of the related rows. */
+  /** Combines the list's access rules, the filters along relations and the access rules of the related rows. */
   read: RowTest
-  /** The filters alone, by which the cursors of the list are bound to its query. */
+  /** The filters alone, to which the list's cursors are bound. */
   related: readonly RelatedFilter[]
 }
 
 export const allVisible: Visible = { read: passesAll, related: [] }
 
 /**
- * Returns the function that determines what a request to a list can see; it returns undefined if all rows. Throws
- * INVALID_INPUT for invalid filters along relations, and 401 or 403 for those along a relation that the caller cannot read.
+ * Returns the function that determines which rows a list request can return; undefined means all rows. Throws
+ * INVALID_INPUT for invalid filters along relations, and 401 or 403 for filters along a relation that the caller cannot
+ * read.
  */
 export function visibleRows(served: Served, relations: readonly Relation[]) {
   const { declaration, accessOf, accessTo } = served

@@ -15,7 +15,7 @@ interface Declared extends ComputedDeclaration, Partial<Record<(typeof listNames
 
 const forms = "{ when: condition }, { sum: 'lines.amount', as: Decimal(12, 2) } or { count: 'lines' }"
 
-/** Returns the errors in `computed` and `derived`, except those that need the other resources. */
+/** Returns the errors in `computed` and `derived`, except errors that concern other resources. */
 export function computedErrors(declared: Declared): string[] {
   const { body, computed = {}, derived = {} } = declared
   if (!isObject(computed)) return [`computed must be an object of fields, each ${forms}`]
@@ -30,7 +30,7 @@ export function computedErrors(declared: Declared): string[] {
   ]
 }
 
-/** Conditions, sums and counts can be filtered and sorted by, but are not unique; what functions make is only shown. */
+/** Conditions, sums and counts can be filtered and sorted by, but cannot be unique. Derived fields can be neither. */
 function listedErrors(list: (typeof listNames)[number], declared: Declared): string[] {
   const { computed = {}, derived = {} } = declared
   return (declared[list] ?? []).flat().flatMap((field) => {

@@ -14,19 +14,22 @@ export interface ComputedDeclaration {
   derived?: Readonly<Record<string, { body: TSchema; from: (row: never, clock: () => Date) => unknown }>>
 }
 
-/** What a row shows: the body with its computed and derived fields, and the column types of all that can be filtered. */
+/**
+ * The fields in representations: the body with computed and derived fields, and the column types of all fields that can
+ * be filtered by.
+ */
 export interface Shown {
   shownBody: TObject
   shownKinds: Readonly<Record<string, ColumnKind>>
 }
 
-/** A declaration whose body is what rows show, for queries. */
+/** Returns a declaration with the body of representations, for queries. */
 export const shownDeclaration = <D extends Shown>(declaration: D) => ({
   ...declaration,
   ...{ body: declaration.shownBody, kinds: declaration.shownKinds },
 })
 
-/** The sums and counts of a valid declaration. */
+/** Returns the sums and counts in a valid declaration. */
 const totalsOf = ({ computed = {} }: ComputedDeclaration): DeclaredTotal[] =>
   Object.entries(computed).flatMap(([name, { sum, count, as }]): DeclaredTotal[] => {
     if (count !== undefined) {
@@ -41,7 +44,10 @@ const totalsOf = ({ computed = {} }: ComputedDeclaration): DeclaredTotal[] =>
 
 const readOnly = { readOnly: true }
 
-/** The body of representations, and the column types of its fields. The body itself without computed or derived fields. */
+/**
+ * Returns the body of representations and the column types of its fields; the body itself if it has no computed or
+ * derived fields.
+ */
 export function shownOf(body: TObject, kinds: Shown['shownKinds'], declared: ComputedDeclaration): Shown {
   const { computed = {}, derived = {} } = declared
   const names = Object.keys(computed)
@@ -65,13 +71,13 @@ export function shownOf(body: TObject, kinds: Shown['shownKinds'], declared: Com
 const whenSchema = (condition: unknown) =>
   Type.Boolean({ description: `True when ${JSON.stringify(condition)}`, readOnly: true, examples: [false] })
 
-/** The fields that the conditions of a resource can name. */
+/** Returns the fields that a resource's conditions can name. */
 export const ownConditionFields = (declaration: ConditionDeclaration, hasAccess: boolean): ConditionFields => ({
   ...conditionFields(declaration, 'letters'),
   ...(hasAccess && { createdBy: createdByField }),
 })
 
-/** The computed and derived fields of a valid declaration. */
+/** Returns the computed and derived fields in a valid declaration. */
 export function computedOf(declared: ComputedDeclaration, fields: ConditionFields): DeclaredComputed {
   const totals = totalsOf(declared)
   const conditions = Object.entries(declared.computed ?? {}).filter(([, option]) => 'when' in option)
@@ -95,7 +101,7 @@ export function computedOf(declared: ComputedDeclaration, fields: ConditionField
   }
 }
 
-/** A total as rows show it, from the integer that its column stores. */
+/** Converts a total from the integer in its column to the value in representations. */
 export function totalOf(schema: TSchema, stored: bigint): unknown {
   const form = decimalFormOf(schema)
   return form ? decimalCodec(form.scale).decode(stored) : Number(stored)

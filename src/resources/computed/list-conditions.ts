@@ -6,13 +6,13 @@ import { todayIn } from '../conditions/today.ts'
 import type { DeclaredComputed } from './options.ts'
 import type { Time } from './present.ts'
 
-/** Replaces what a list compares with fields that are conditions by the conditions themselves. */
+/** Replaces comparisons with computed conditions by the conditions themselves. */
 export interface ListConditions {
   resolve: (test: RowTest) => RowTest
   resolveQuery: (query: ListQuery) => ListQuery
 }
 
-/** The conditions that the lists of a resource can be filtered by; undefined if there are none. */
+/** Returns the computed conditions that a resource's lists can be filtered by; undefined if there are none. */
 export function listConditions({ whens }: DeclaredComputed, time: Time): ListConditions | undefined {
   if (Object.keys(whens).length === 0) return undefined
   const today = todayIn(time)
@@ -38,7 +38,10 @@ export function listConditions({ whens }: DeclaredComputed, time: Time): ListCon
   return { resolve, resolveQuery }
 }
 
-/** The rows that pass a comparison of a field with 1 for true or 0, if the field is a condition. */
+/**
+ * Returns the test for a comparison of a field with 1 (true) or 0; `condition` is set if the field is a computed
+ * condition.
+ */
 function compared(test: ColumnTest, condition: RowTest | undefined): RowTest {
   if (condition === undefined) return test
   const [isTrue, isFalse] = [1, 0].map((value) => passes(test, { valueIn: () => value, relatedBy: () => null }))

@@ -6,7 +6,7 @@ import type { ConditionFields } from '../conditions/fields.ts'
 export type ComputedOption<B extends TObject> =
   | { when: Condition<FieldsOf<B> & { createdBy: string }> }
   | {
-      /** A relation and a field of its rows: `lines.amount`. Integers, decimals and money can be summed. */
+      /** A relation and a field of the related rows: `lines.amount`. Integers, decimals and money can be summed. */
       sum: `${string}.${string}`
       /** `Decimal(precision, scale)` or `Money(currency)` with the scale of the summed field, or `Type.Integer()`. */
       as: TSchema
@@ -16,12 +16,12 @@ export type ComputedOption<B extends TObject> =
       count: string
     }
 
-/** The computed fields of a resource, with their names. */
+/** The computed fields of a resource, by name. */
 export type ComputedOptions<B extends TObject, Names extends string> = {
   readonly [Name in Names]: ComputedOption<B>
 }
 
-/** A row as the functions of `derived` see it: its fields, and those that are computed. */
+/** A row as passed to the functions of `derived`: its stored and computed fields. */
 export type DerivedRow<B extends TObject, Names extends string> = FieldsOf<B> & {
   readonly [Name in Names]: string | number | boolean
 }
@@ -29,23 +29,23 @@ export type DerivedRow<B extends TObject, Names extends string> = FieldsOf<B> & 
 /** The schemas of derived fields by name. */
 export type DerivedSchemas = Readonly<Record<string, TSchema>>
 
-/** Fields that a pure function of the row makes, for responses and events alone. */
+/** Fields computed by a pure function of the row, only for responses and events. */
 export type DerivedOptions<B extends TObject, Names extends string, D extends DerivedSchemas> = {
   readonly [Name in keyof D]: {
-    /** The schema of the values. */
+    /** The schema of the field's values. */
     body: D[Name]
-    /** `clock` returns the time. A function that takes it is called for each response. */
+    /** `clock` returns the time. A function that uses it is called for each response. */
     from: (row: DerivedRow<B, Names>, clock: () => Date) => Static<D[Name]> | undefined
   }
 }
 
-/** A condition whose truth is a field. */
+/** A computed field that is true if the row meets a condition. */
 export interface DeclaredWhen {
   condition: unknown
   fields: ConditionFields
 }
 
-/** A sum or count that the table stores. */
+/** A sum or count, which is stored in the table. */
 export interface DeclaredTotal {
   name: string
   /** The relation whose rows are summed or counted. */
@@ -61,13 +61,13 @@ export interface DeclaredDerived {
   usesClock: boolean
 }
 
-/** The computed and derived fields of a declaration. */
+/** The computed and derived fields in a declaration. */
 export interface DeclaredComputed {
   whens: Readonly<Record<string, DeclaredWhen>>
   totals: readonly DeclaredTotal[]
   derived: Readonly<Record<string, DeclaredDerived>>
-  /** The totals of a new row. */
+  /** The initial totals of a new row. */
   initial: Readonly<Record<string, unknown>>
-  /** True if a condition compares with `'today'`, so that the day is part of the validators. */
+  /** True if a condition compares with `'today'`, so that the validators must include the day. */
   usesToday: boolean
 }

@@ -6,16 +6,19 @@ import { todayIn } from '../conditions/today.ts'
 import type { FieldNames } from '../views/field-names.ts'
 import type { DeclaredComputed } from './options.ts'
 
-/** The time, and the time zone of `'today'`; default: UTC. */
+/** The current time, and the time zone of `'today'` (default: UTC). */
 export interface Time {
   now: () => number
   zone?: string | undefined
 }
 
-/** Rows as representations show them, with the fields that are not stored. */
+/** Converts rows to their representations, by adding the fields that are not stored. */
 export interface Presenter {
   present: (row: Row) => Row
-  /** What besides the revision identifies the representation of a row: the day, and what functions made of the time. */
+  /**
+   * Returns what identifies the representation of a row in addition to the revision: the day, and the values of
+   * functions that use the clock.
+   */
   variantOf: (presented: Row) => string | undefined
 }
 

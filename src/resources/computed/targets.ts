@@ -6,19 +6,19 @@ import type { Declaration, Relation } from '../declaration.ts'
 import { relationsToMany } from '../relations/relations.ts'
 import type { DeclaredTotal } from './options.ts'
 
-/** A resource that shows totals over the rows of another. */
+/** A resource with totals over the rows of another. */
 export interface TotalsTarget {
   declaration: Declaration
-  /** The field of the other rows that refers to the row with the totals. */
+  /** The field of the summed or counted rows that refers to the row with the totals. */
   reference: string
   totals: readonly DeclaredTotal[]
 }
 
-/** The relation whose rows a total covers; undefined if there is none. */
+/** Returns the relation to the rows that a total covers; undefined if there is none. */
 const relationOf = (declaration: Declaration, { relation }: DeclaredTotal, all: readonly Declaration[]) =>
   relationsToMany(declaration, all).find(({ name }) => name === relation)
 
-/** The resources with totals over the rows of `child`, in the order of `all`. */
+/** Returns the resources with totals over the rows of `child`, in the order of `all`. */
 export function totalsOver(child: Declaration, all: readonly Declaration[]): TotalsTarget[] {
   return all.flatMap((declaration) => {
     const known = declaration.computed.totals.map((total) => ({ total, relation: relationOf(declaration, total, all) }))
@@ -29,19 +29,19 @@ export function totalsOver(child: Declaration, all: readonly Declaration[]): Tot
   })
 }
 
-/** Where a total of a valid definition comes from. */
+/** Returns the rows and the column that a total in a valid definition covers. */
 export function sourceOf(declaration: Declaration, total: DeclaredTotal, all: readonly Declaration[]) {
   const relation = relationOf(declaration, total, all)
   return relation && { table: relation.declaration.table, reference: relation.field, field: total.field }
 }
 
-/** The largest absolute value of a total, as its column stores it. */
+/** Returns the largest absolute value that a total's column may store. */
 export function limitOf(schema: TSchema): bigint {
   const form = decimalFormOf(schema)
   return form ? 10n ** BigInt(form.precision) - 1n : BigInt(Number.MAX_SAFE_INTEGER)
 }
 
-/** Returns the errors in the sums and counts of a service. */
+/** Returns the errors in the sums and counts in a service. */
 export const totalErrors = (all: readonly Declaration[]): string[] =>
   all.flatMap((declaration) =>
     declaration.computed.totals.flatMap((total) => {

@@ -4,7 +4,7 @@ import type { Declaration } from '../declaration.ts'
 import { columnName } from '../table.ts'
 import { limitOf, sourceOf } from './targets.ts'
 
-/** A table with the columns of the sums and counts that its rows show; `all` are the resources of the service. */
+/** Returns a table with the columns of its resource's sums and counts; `all` contains the resources of the service. */
 export function withTotals(table: ResourceTable, declaration: Declaration, all: readonly Declaration[]): ResourceTable {
   const { computed, filters, ranges, sorts } = declaration
   if (computed.totals.length === 0) return table
@@ -13,7 +13,8 @@ export function withTotals(table: ResourceTable, declaration: Declaration, all: 
     const source = sourceOf(declaration, total, all)
     return {
       name: columnName(name),
-      // Not the type of a field: a field that becomes a total, or the reverse, is a changed type, which is refused.
+      // Differs from a field's type, because turning a field into a total, or a total into a field, must be refused as
+      // a change of type.
       kind: field === null ? 'count' : `sum of ${columnType(kind).recordedAs?.(schema) ?? kind}`,
       sql: columnType(kind).sql,
       ...{ required: false, folded: false, unique: false },

@@ -13,18 +13,18 @@ import type { Settle, TotalsUpdater } from './updater.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** A resource whose rows show totals. */
+/** A resource that has totals. */
 interface Target extends TotalsTarget {
   rows: Rows
   announce: Announce
 }
 
-/** What a write adds to the totals of rows: by target, by id, and by the name of the total. */
+/** What a write adds to totals: by target, row id and total. */
 type Tally = Map<Target, Map<number, Map<DeclaredTotal, bigint>>>
 
 type Options = Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'zone'>
 
-/** The updater for the rows of a resource; undefined if nothing sums or counts them. */
+/** Returns the updater for the rows of a resource; undefined if no total covers them. */
 export function totalsUpdater(
   declaration: Declaration,
   all: readonly Declaration[],
@@ -39,7 +39,7 @@ export function totalsUpdater(
   const { engine } = options.db
   const fields = [...new Set(targets.flatMap(fieldsOf))]
   const of = { table: declaration.table, columns: declaration.columns, fields }
-  // Always in the same order, before the rows themselves, as deletions do.
+  // Always in the same order, and before the rows themselves, as in deletions.
   const lockShown = async (tx: Queryable, written: readonly Values[]) => {
     for (const target of targets) {
       const ids = written.map((values) => idIn(values, target)).filter((id) => id !== null)
@@ -64,7 +64,7 @@ export function totalsUpdater(
       const lock = engine.lockRows
       const [before] = await integerRows(tx, engine, { ...of, ids: [id], lock, precondition })
       if (before === undefined) return undefined
-      // The reference may have changed before the row was locked.
+      // The reference may have changed before this transaction locked the row.
       await lockShown(tx, [before])
       return settle(tx, [before], [{ ...before, ...present(values) }])
     },
@@ -78,17 +78,17 @@ export function totalsUpdater(
   }
 }
 
-/** The fields of a row on which the totals of a target depend. */
+/** Returns the fields of a row that affect the totals of a target. */
 const fieldsOf = ({ reference, totals }: TotalsTarget): string[] => [
   reference,
   ...totals.flatMap(({ field }) => (field === null ? [] : [field])),
 ]
 
-/** The members of a change; a PUT leaves out what it keeps. */
+/** Returns the members that a write changes; a PUT omits those that it keeps. */
 const present = (values: Values) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
-/** The id of the row that shows the totals; null if there is none. */
+/** Returns the id of the row with the totals; null if there is none. */
 function idIn(values: Values, { reference }: TotalsTarget): number | null {
   const id = values[reference] ?? null
   return id === null ? null : Number(id)
@@ -108,7 +108,7 @@ function count(tally: Tally, targets: readonly Target[], values: Values, sign: 1
   }
 }
 
-/** Adds a tally to the stored totals. */
+/** Adds what a write adds to the stored totals. */
 async function store(
   tx: Queryable,
   tally: Tally,
@@ -135,7 +135,7 @@ async function store(
   return stored
 }
 
-/** The total as rows show it. Throws 422 if it has too many digits. */
+/** Converts a total to its value in representations. Throws 422 if it has too many digits. */
 function fitting({ declaration, reference }: Target, { name, field, schema }: DeclaredTotal, id: number, sum: bigint) {
   const limit = limitOf(schema)
   if (sum <= limit && sum >= -limit) return totalOf(schema, sum)

@@ -12,8 +12,8 @@ export interface RowId {
 }
 
 /**
- * Updates the totals that a write changes, each row with a new revision and its event; those for which `isGone` are left out.
- * Returns the rows. Throws 422 for a total that does not fit.
+ * Updates the totals that a write affects and returns the updated rows, each with a new revision and an event. Omits
+ * rows for which `isGone` returns true. Throws 422 for a total that is too large.
  */
 export type Settle = (
   by: Pick<Deletion, 'caller' | 'now'>,
@@ -21,13 +21,13 @@ export type Settle = (
 ) => Promise<(RowId & { row: Row })[]>
 
 /**
- * Maintains the sums and counts over the rows of a resource. Each function locks the rows that show them, before any row of
- * the resource is locked, and returns what to call after the write in the same transaction.
+ * Maintains the sums and counts over the rows of a resource. Each function first locks the rows that have these totals,
+ * before any row of the resource is locked. It returns the function to call after the write, in the same transaction.
  */
 export interface TotalsUpdater {
   created: (tx: Queryable, values: Values) => Promise<Settle>
-  /** Undefined if there is no row that meets the precondition. */
+  /** Returns undefined if no row meets the precondition. */
   changed: (tx: Queryable, id: number, values: Values, precondition: RowPrecondition) => Promise<Settle | undefined>
-  /** The same for rows to delete: undefined if there are none that meet the precondition. */
+  /** Like `changed`, for rows that will be deleted. */
   removed: (tx: Queryable, ids: readonly number[], precondition: RowPrecondition) => Promise<Settle | undefined>
 }
