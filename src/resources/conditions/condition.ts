@@ -1,18 +1,18 @@
 import type { Static, TObject } from 'typebox'
 
-/** Values that conditions compare. */
+/** Values that conditions can compare fields with. */
 type Scalar = string | number | boolean
 
 interface Equality<V> {
-  /** True of rows with one of these values. */
+  /** Matches rows with one of these values. */
   in?: readonly (V | null | undefined)[] | null
-  /** True of rows with another value or without one. */
+  /** Matches rows with a different value or with none. */
   not?: V | null
-  /** `true`: of rows without a value; `false`: of rows with one. */
+  /** `true` matches rows without a value, `false` rows with a value. */
   null?: boolean | null
 }
 
-/** `from` and `to` include the value, `before` and `after` do not. */
+/** `from` and `to` include the value; `before` and `after` exclude it. */
 interface Order<V> {
   from?: V | null
   to?: V | null
@@ -21,11 +21,13 @@ interface Order<V> {
 }
 
 interface Start {
-  /** True of text that begins with this. */
+  /** Matches text that begins with this prefix. */
   prefix?: string | null
 }
 
-/** Order operators apply to plain strings and numbers, `prefix` to plain strings; neither applies to enumerations. */
+/**
+ * Ordering operators apply to plain strings and numbers, `prefix` to plain strings; none of them apply to enumerations.
+ */
 type Operators<V> = Equality<V> &
   (number extends V ? Order<V> : unknown) &
   (string extends V ? Order<V> & Start : unknown)
@@ -33,9 +35,9 @@ type Operators<V> = Equality<V> &
 type Comparison<V> = [V] extends [Scalar] ? V | Operators<V> | null : Pick<Equality<never>, 'null'>
 
 /**
- * A condition on rows, as data: all of its members hold. A value that is null or undefined matches no row under any
- * operator. A calendar day may be compared with `'today'`. The name of a relation holds the condition that the related row
- * must meet; a row without one does not match, whatever that condition says.
+ * A condition on rows, as data: a row must meet every member. No operator matches a row if it compares with null or
+ * undefined. A calendar day may be compared with `'today'`. The name of a relation holds the condition on the related
+ * row; rows without a related row do not match, regardless of that condition.
  */
 export type Condition<Fields extends object, Related extends object = object> = {
   readonly [Name in keyof Fields | keyof Related]?: Name extends keyof Fields
@@ -44,19 +46,19 @@ export type Condition<Fields extends object, Related extends object = object> = 
       ? Condition<Extract<Related[Name], object>> | null
       : never
 } & {
-  /** At least one of these holds. */
+  /** At least one of these conditions must hold. */
   readonly any?: readonly Condition<Fields, Related>[] | null
-  /** Each of these holds. */
+  /** All of these conditions must hold. */
   readonly all?: readonly Condition<Fields, Related>[] | null
 }
 
-/** The fields of a resource that conditions can name: those of its body and those that the service keeps. */
+/** The fields that a resource's conditions can name: those in its body and those that the service maintains. */
 export type FieldsOf<B extends TObject> = Static<B> & { id: number; createdAt: string; updatedAt: string }
 
-/** Maximum size of a condition. */
+/** Limits on the size of a condition. */
 export const maxCondition = { comparisons: 100, values: 1_000, depth: 8 } as const
 
-/** A condition that cannot be used; the message lists every error. */
+/** Thrown for an invalid condition; the message lists every error. */
 export class ConditionError extends Error {
   override name = 'ConditionError'
   readonly errors: readonly string[]

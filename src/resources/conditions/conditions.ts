@@ -6,13 +6,13 @@ import type { ConditionField, ConditionFields } from './fields.ts'
 import { type ConditionContext, type ConditionFault, readCondition } from './read-condition.ts'
 import { comparedValue } from './values.ts'
 
-/** Returns every error in a condition: unknown names, wrong operators, wrong types of values, and its size. */
+/** Returns every error in a condition: unknown names, wrong operators, values of the wrong type, and excessive size. */
 export const checkCondition = (condition: unknown, fields: ConditionFields): string[] =>
   readCondition(condition, { fields, today: () => '2000-01-01' }).errors.map(sentence)
 
 const sentence = ({ path, message }: ConditionFault) => `${path || 'it'} ${message}`
 
-/** The test of a condition. Throws `ConditionError`. */
+/** Returns the row test for a condition. Throws `ConditionError`. */
 export function conditionTest(condition: unknown, context: ConditionContext): RowTest {
   const { test, errors } = readCondition(condition, context)
   if (errors.length > 0) throw new ConditionError(errors.map(sentence))
@@ -20,25 +20,28 @@ export function conditionTest(condition: unknown, context: ConditionContext): Ro
 }
 
 /**
- * A condition as an SQL expression, which is true or false for every row of the table, named `table` in the statement.
- * Throws `ConditionError`.
+ * Returns a condition as an SQL expression, which is true or false for every row; `table` is the table's name in the
+ * statement. Throws `ConditionError`.
  */
 export const conditionSql = (condition: unknown, context: ConditionContext & { table?: string }): RawBuilder<boolean> =>
   testSql(conditionTest(condition, context), { table: context.table })
 
-/** True if a row, as the API shows it, meets a condition; equal to what `conditionSql` says. Throws `ConditionError`. */
+/**
+ * Returns true if a row, as the API shows it, meets a condition, with the same result as `conditionSql`. Throws
+ * `ConditionError`.
+ */
 export const matchesCondition = (
   condition: unknown,
   row: Readonly<Record<string, unknown>>,
   context: ConditionContext,
 ): boolean => rowPasses(conditionTest(condition, context), row, context)
 
-/** What the conditions of a resource can name. */
+/** The fields and relations that a resource's conditions can name. */
 type Named = Pick<ConditionContext, 'fields' | 'relations'>
 
 /**
- * True if a row, as the API shows it, passes the test of a condition. The rows that it refers to are its members, under the
- * names of the relations.
+ * Returns true if a row, as the API shows it, passes a condition's test. The row contains its related rows as members,
+ * under the names of the relations.
  */
 export const rowPasses = (test: RowTest, row: Readonly<Record<string, unknown>>, named: Named): boolean =>
   passes(test, testedRow(row, named))

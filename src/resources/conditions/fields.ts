@@ -8,21 +8,23 @@ export interface ConditionField {
   kind: ColumnKind
   schema: TSchema
   on: TestedColumn
-  /** The companion column, if it has an index that finds rows by values which are then compared letter by letter. */
+  /**
+   * The companion column, if it has an index. The index finds candidate rows, whose values are then compared exactly.
+   */
   index?: TestedColumn
 }
 
 export type ConditionFields = Readonly<Record<string, ConditionField>>
 
-/** A relation to one row that conditions can name, with what they can say about that row. */
+/** A relation to one row that conditions can name, with the fields of that row. */
 export interface ConditionRelation {
   step: RelationStep
   fields: ConditionFields
-  /** Relations of that row; conditions take one step, but rules of a collection may be those of another. */
+  /** Relations of the related row. Conditions take only one step, but a collection may take its rules from another. */
   relations?: ConditionRelations
 }
 
-/** The step from the rows of a table along one of their references. */
+/** Returns the step from a table's rows along one of their references. */
 export const relationStep = (of: {
   name: string
   field: string
@@ -46,14 +48,14 @@ export interface ConditionDeclaration {
 }
 
 /**
- * How conditions compare text: `letters` exactly, as access rules do; `folded` without regard to case and Unicode form, as
- * filters do, if the field has a companion column for that.
+ * How conditions compare text: `letters` compares exactly, for access rules; `folded` ignores case and Unicode form,
+ * for filters, if the field has a companion column.
  */
 export type TextComparison = 'letters' | 'folded'
 
 const instant = Type.String({ format: 'date-time' })
 
-/** The fields of a resource that conditions can name. */
+/** Returns the fields that a resource's conditions can name. */
 export function conditionFields(declaration: ConditionDeclaration, text: TextComparison): ConditionFields {
   const { body, kinds, folded, blank, columns } = declaration
   const declared = Object.entries(kinds).map(([field, kind]): [string, ConditionField] => {

@@ -13,29 +13,37 @@ import { maxCondition } from './condition.ts'
 import type { ConditionField, ConditionFields, ConditionRelation, ConditionRelations } from './fields.ts'
 import { operatorsOf, readValue } from './values.ts'
 
-/** What conditions are read against. */
+/** The context in which conditions are read. */
 export interface ConditionContext {
   fields: ConditionFields
-  /** The relations that conditions can follow, by one step. */
+  /** The relations that conditions can follow, one step at a time. */
   relations?: ConditionRelations
-  /** The current day, such as `2026-03-01`; called only if the condition compares with `'today'`, which needs it. */
+  /**
+   * Returns the current day, such as `2026-03-01`. Called only if the condition compares with `'today'`; it must then
+   * be set.
+   */
   today?: () => string
 }
 
-/** What is wrong with a condition: `path` is the place (empty for the whole), `message` continues the sentence. */
+/**
+ * An error in a condition: `path` is its place (empty for the whole condition), and `message` completes the sentence.
+ */
 export interface ConditionFault {
   path: string
   message: string
 }
 
-/** A condition while it is read. */
+/** The state while a condition is read. */
 interface Reading extends ConditionContext {
   errors: ConditionFault[]
-  /** The size of the whole condition. */
+  /** The size of the whole condition so far. */
   size: { comparisons: number; values: number }
 }
 
-/** Reads a condition, which may be anything: returns its test, and every error. With errors the test passes no row. */
+/**
+ * Reads a condition, which may be any value. Returns its test and every error; if there are errors, the test passes no
+ * row.
+ */
 export function readCondition(
   condition: unknown,
   context: ConditionContext,
@@ -54,7 +62,9 @@ const isAbsent = (value: unknown): value is null | undefined => value === null |
 const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value))
 
-/** Reads the members of a condition, all of which must hold. `path` names its place, for error messages. */
+/**
+ * Reads the members of a condition, all of which must hold. `path` is the place of the condition, for error messages.
+ */
 function readMembers(condition: unknown, path: string, depth: number, reading: Reading): RowTest {
   const { fields, relations = {}, errors } = reading
   if (depth > maxCondition.depth) return refuse(errors, '', `is nested more than ${maxCondition.depth} levels deep`)
@@ -74,7 +84,7 @@ function readMembers(condition: unknown, path: string, depth: number, reading: R
   )
 }
 
-/** Reads the condition on a related row, which has no relations itself: a condition takes one step. */
+/** Reads the condition on a related row, which cannot name further relations: conditions take one step. */
 function readRelation(
   { step, fields }: ConditionRelation,
   value: unknown,
@@ -86,7 +96,7 @@ function readRelation(
   return relatedTest(step, readMembers(value, path, depth + 1, { ...reading, fields, relations: {} }))
 }
 
-/** A field may be called `any` or `all`: what it is compared with is never a list. */
+/** Distinguishes groups from fields called `any` or `all`, which are never compared with a list. */
 const isGroup = (name: string, value: unknown, fields: ConditionFields): name is 'any' | 'all' =>
   (name === 'any' || name === 'all') && (Array.isArray(value) || !Object.hasOwn(fields, name))
 
@@ -98,7 +108,7 @@ function readGroup(name: 'any' | 'all', value: unknown, path: string, depth: num
   return name === 'any' ? { any: tests } : allOf(tests)
 }
 
-/** Reads what a field is compared with: a value, or an object of operators. */
+/** Reads what a field is compared with: a value or an object of operators. */
 function readField(field: ConditionField, value: unknown, path: string, reading: Reading): RowTest {
   const { errors } = reading
   if (Array.isArray(value)) return refuse(errors, path, 'cannot equal a list; use { in: [...] }')
@@ -144,21 +154,21 @@ function readOperator(
   }
   const values = readValues(field, operand, path, reading)
   const op = sqlOperators[operator] as TestOperator
-  // A value that no row can have equals nothing, and differs from everything.
+  // No row can have the value, so `=` matches no row and `<>` matches every row.
   if (values.length === 0) return op === '<>' ? passesAll : passesNone
   const test: ColumnTest = { on, op, values }
   if (field.index === undefined || (op !== '=' && op !== 'in')) return test
-  // Equal texts have equal keys, for which there is an index.
+  // Equal texts have equal keys, which are indexed.
   const index: ColumnTest = { on: field.index, op, values: values.map((value) => caseFold(String(value))) }
   return { all: [index, test] }
 }
 
-/** The stored forms of one value or of a list of values, without those that no row can have. */
+/** Returns the stored forms of one value or of a list of values, without values that no row can have. */
 function readValues(field: ConditionField, operand: unknown, path: string, reading: Reading): StoredValue[] {
   const isList = Array.isArray(operand)
   const operands: unknown[] = isList ? operand : [operand]
   reading.size.values += operands.length
-  // A list that is too large is refused as a whole, not for each of its values.
+  // A list that is too long is one error, not one per value.
   if (reading.size.values > maxCondition.values) return []
   return operands.flatMap((value, at) => {
     if (isAbsent(value)) return []
@@ -181,7 +191,7 @@ function hint(name: string, known: readonly string[]): string {
   return suggestion === undefined ? `use ${known.join(', ')}` : `did you mean ${suggestion}?`
 }
 
-/** A value for an error message, without the content of objects. */
+/** Formats a value for an error message, without the content of objects. */
 function shown(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 40))
   return typeof value === 'object' ? 'an object' : String(value)

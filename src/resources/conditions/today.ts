@@ -1,7 +1,7 @@
-/** The time zone of a service that names none. */
+/** The time zone of a service that does not specify one. */
 export const defaultZone = 'UTC'
 
-/** True for the name of a time zone that Node.js knows, such as `Europe/Berlin`. */
+/** Returns true for a time zone name that Node.js knows, such as `Europe/Berlin`. */
 export function isZone(zone: unknown): zone is string {
   if (typeof zone !== 'string') return false
   try {
@@ -11,7 +11,7 @@ export function isZone(zone: unknown): zone is string {
   }
 }
 
-/** Returns the function for the current day in a time zone, such as `2026-03-01`. */
+/** Returns a function for the current day in a time zone, such as `2026-03-01`. */
 export function todayIn({ zone = defaultZone, now }: { zone?: string | undefined; now: () => number }): () => string {
   if (zone === defaultZone) return () => new Date(now()).toISOString().slice(0, 10)
   const parts = { year: 'numeric', month: '2-digit', day: '2-digit' } as const

@@ -8,13 +8,13 @@ import type { StoredValue, TestedColumn } from '../../storage/rows/row-test.ts'
 import { choicesOf, columnType } from '../column-types.ts'
 import type { ConditionField } from './fields.ts'
 
-/** The stored form of a value, null if no row can have it; or what is wrong with it. */
+/** The stored form of a value (null if no row can have it), or an error message. */
 type ReadValue = { value: StoredValue | null } | { error: string }
 
 export const isDayField = ({ kind, schema }: ConditionField) =>
   kind === 'exact' && (schema as { format?: string }).format === 'date'
 
-/** The operators of a field, besides equality, which all but `json` have. */
+/** Returns a field's operators, except equality, which every kind but `json` supports. */
 export function operatorsOf(field: ConditionField): readonly string[] {
   const { kind, schema } = field
   if (kind === 'json') return ['null']
@@ -27,7 +27,10 @@ export function operatorsOf(field: ConditionField): readonly string[] {
   ]
 }
 
-/** Converts a value to the form in which the field's column stores it; `today` returns the current day, if it may be compared. */
+/**
+ * Converts a value to the form stored in the field's column. `today` returns the current day; without it, comparison
+ * with `'today'` is an error.
+ */
 export function readValue(field: ConditionField, value: unknown, today?: () => string): ReadValue {
   const { kind, schema, on } = field
   const choices = choicesOf(schema)
@@ -55,7 +58,7 @@ function readDay(value: unknown, today: (() => string) | undefined): ReadValue {
   return { error: `must be a day such as 2026-03-01${today ? ", or 'today'" : ''}` }
 }
 
-/** Accepts numbers as requests do: those whose decimal digits a double keeps. */
+/** Accepts numbers as requests do: only those whose decimal digits a double preserves. */
 function readDecimal(schema: TSchema, value: unknown): ReadValue {
   if (typeof value !== 'string' && !Number.isFinite(value)) return { error: 'must be a decimal number' }
   const text = typeof value === 'string' ? value : decimalTextOf(value as number)
@@ -64,7 +67,7 @@ function readDecimal(schema: TSchema, value: unknown): ReadValue {
 
 const comparedText = ({ keyColumn }: TestedColumn, text: string) => (keyColumn === undefined ? text : caseFold(text))
 
-/** The value of a row, as the API shows it, in the form in which a test compares it; null if it is absent. */
+/** Converts a row's value from the API's form to the form that tests compare; null if it is absent. */
 export function comparedValue({ kind }: ConditionField, on: TestedColumn, value: unknown): StoredValue | null {
   if (value === undefined || value === null) return null
   if (typeof value === 'boolean') return Number(value)

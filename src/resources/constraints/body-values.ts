@@ -4,8 +4,8 @@ import type { Served } from '../declaration.ts'
 type Values = Record<string, unknown>
 
 /**
- * The declared fields of a body: unknown and read-only fields are ignored, absent ones get their default or null, and
- * instants are converted to UTC.
+ * Returns the declared fields of a body: ignores unknown and read-only fields, sets absent fields to their default or
+ * null, and converts instants to UTC.
  */
 export function bodyValues({ fieldNames, normalizers, complete }: Served, body: Values): Values {
   const values: Values = {}

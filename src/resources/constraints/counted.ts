@@ -3,14 +3,17 @@ import { isStorableText } from '../../http/text-rules.ts'
 import { nextValue } from '../../storage/counters.ts'
 import type { Queryable } from '../../storage/database.ts'
 
-/** Returns the next number of a counter: 1, 2, 3 without gaps. */
+/** Returns the next number of a counter; the numbers start at 1 and have no gaps. */
 export type Next = (name: string) => Promise<number>
 
-/** True for a function of `set` or `defaults` that awaits `next()`, so that it runs in the transaction of the creation. */
+/**
+ * True for a function of `set` or `defaults` that awaits `next()`and must therefore run in the transaction that creates
+ * the row.
+ */
 export const isCounting = (value: unknown): value is (context: object) => Promise<unknown> =>
   types.isAsyncFunction(value)
 
-/** The `next` of a function that runs before the transaction. */
+/** The `next` of functions that run before the transaction; it always throws. */
 export const nextOutside: Next = () => {
   throw new Error('next() needs an async function: write async ({ next }) => … await next(name)')
 }
@@ -18,8 +21,8 @@ export const nextOutside: Next = () => {
 const maxNameLength = 200
 
 /**
- * Calls an async function with `next` and returns its result. Throws if it awaits anything else, since other requests may
- * wait for its transaction.
+ * Calls an async function with `next` and returns its result. Throws if the function awaits anything but `next()`,
+ * because other requests may be waiting for the transaction to end.
  */
 export async function counted(tx: Queryable, run: (context: { next: Next }) => Promise<unknown>): Promise<unknown> {
   const pending = new Set<Promise<number>>()
@@ -37,7 +40,7 @@ export async function counted(tx: Queryable, run: (context: { next: Next }) => P
     return value.finally(() => pending.delete(value))
   }
   const result = run({ next: tracked }).then((value) => ({ value }))
-  // Whoever awaits the result gets its failure; this only keeps an early one from counting as unhandled.
+  // The caller still receives a rejection; this only keeps an early one from being reported as unhandled.
   result.catch(() => {})
   try {
     for (;;) {

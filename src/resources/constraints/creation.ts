@@ -5,9 +5,9 @@ import { isCounting, type Next } from './counted.ts'
 import { hasDefault, isValidValue } from './defaults.ts'
 import { described } from './described.ts'
 
-/** What the functions of `set` and `defaults` get. */
+/** The argument of the functions in `set` and `defaults`. */
 export interface CreationContext<Claims = object, Role extends string = string> {
-  /** Who creates the row, with the claims that access rules see. */
+  /** The caller who creates the row, with the claims that access rules see. */
   caller: RuleCaller<Claims, Role>
   /** The time of the creation. */
   clock: () => Date
@@ -19,7 +19,10 @@ type Value<B extends TObject, F extends keyof Static<B>> = NonNullable<Static<B>
 
 type ValueOrPromise<V> = V | Promise<V>
 
-/** The values of new rows by field: constants, or pure functions of the context, async only to await `next`. */
+/**
+ * Values for fields of new rows: constants, or pure functions of the context. A function may be async only to await
+ * `next()`.
+ */
 export type DefaultValues<B extends TObject, Claims = object, Role extends string = string> = {
   readonly [F in keyof Static<B>]?: DefaultValue<Value<B, F>, Claims, Role>
 }
@@ -51,7 +54,7 @@ interface Declared {
   unique: readonly string[]
 }
 
-/** Returns the errors in `set` and `defaults`; `body` has the rules of storage. */
+/** Returns the errors in `set` and `defaults`; `body` is the schema of stored bodies. */
 export function creationErrors({ body, set = {}, defaults = {}, unique }: Declared): string[] {
   const both = Object.keys(set).filter((field) => Object.hasOwn(defaults, field))
   return [
@@ -86,14 +89,14 @@ export function valueErrors(
   return [`${option}: the value of ${field} is not valid for its type`]
 }
 
-/** The body with the fields of `set` marked as read-only. */
+/** Returns the body schema with the fields of `set` marked as read-only. */
 export function withCreation(body: TObject, set: Values): TObject {
   return withProperties(body, (field, schema) =>
     Object.hasOwn(set, field) ? described(schema, 'set by the service', { readOnly: true }) : schema,
   )
 }
 
-/** The body of a POST: without the fields of `set`; those of `defaults` are optional. */
+/** Returns the body schema of a POST: without the fields of `set`, and with those of `defaults` optional. */
 export function creationOf(input: TObject, set: Values, defaults: Values): TObject {
   if (Object.keys(defaults).length === 0) return withoutSet(input, set)
   const documented = withProperties(input, (field, schema) => {
@@ -107,7 +110,7 @@ export function creationOf(input: TObject, set: Values, defaults: Values): TObje
   return withoutSet(amended(documented, { required }), set)
 }
 
-/** A body schema without the fields of `set`, which bodies cannot change. */
+/** Returns a body schema without the fields of `set`, which clients cannot write. */
 export function withoutSet(schema: TObject, set: Values): TObject {
   if (Object.keys(set).length === 0) return schema
   const properties = Object.entries(schema.properties).filter(([field]) => !Object.hasOwn(set, field))

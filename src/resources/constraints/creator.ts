@@ -23,19 +23,19 @@ interface Created extends Unsettable {
   claims: ClaimsOf<object>
 }
 
-/** Gives the body of a new row its values of `set` and `defaults`, in a copy. */
+/** Adds the values of `set` and `defaults` to a copy of a new row's body. */
 export interface Creator {
-  /** Reads what the functions get about a caller; undefined if there are no functions. */
+  /** Reads what is passed to the functions about the caller; undefined if there are no functions. */
   callerOf: ((caller: Caller) => Promise<RuleCaller<never>>) | undefined
-  /** Before the transaction. */
+  /** Runs before the transaction. */
   created: (body: Body, caller: RuleCaller<never> | undefined) => Body
-  /** In the transaction, if a function awaits `next()`: instead of `created`. */
+  /** Runs in the transaction, instead of `created`, if a function awaits `next()`. */
   createdIn: ((tx: Queryable, body: Body, caller: RuleCaller<never> | undefined) => Promise<Body>) | undefined
 }
 
 /**
- * Returns the functions for a new body. They throw 403 if a function of `set` returns nothing, and an error, which becomes a
- * 500, if a function throws or returns an invalid value.
+ * Returns the creator of a resource. It throws 403 if a function of `set` returns nothing. If a function throws or
+ * returns an invalid value, it throws an error, which becomes a 500.
  */
 export function creator(declaration: Created, { now, factsOf }: CreatorOptions): Creator {
   const { set, defaults, claims } = declaration
@@ -78,7 +78,7 @@ function missing(declaration: Created, body: Body): [field: string, value: unkno
   ]
 }
 
-/** Returns the function that adds checked values to a body. */
+/** Returns the function that validates values and adds them to a body. */
 function completer(declaration: Created): (body: Body, values: Body) => Body {
   const { path, noun, input, set, defaults } = declaration
   const fields = [...Object.keys(set), ...Object.keys(defaults)]
@@ -99,7 +99,7 @@ function completer(declaration: Created): (body: Body, values: Body) => Body {
   }
 }
 
-/** The value of a field; undefined if its function returns nothing. */
+/** Returns a field's value; undefined if the function returns nothing. */
 function resolved(value: unknown, place: string, context: object): unknown {
   if (typeof value !== 'function') return structuredClone(value)
   try {

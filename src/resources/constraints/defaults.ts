@@ -23,7 +23,10 @@ export const hasDefault = (schema: Shape): boolean => Object.hasOwn(schema, 'def
 const containsDefault = ({ properties = {}, items, ...schema }: Shape): boolean =>
   hasDefault(schema) || [...Object.values(properties), ...(isObject(items) ? [items] : [])].some(containsDefault)
 
-/** Fills in defaults for absent parts of a value, at any depth; undefined if it is absent and has no default. */
+/**
+ * Fills in defaults for absent parts of a value, at any depth; returns undefined if the value is absent and has no
+ * default.
+ */
 function withDefaults(schema: Shape, input: unknown): unknown {
   const value = input === undefined ? structuredClone(schema.default) : input
   const { properties = {}, items } = schema
@@ -45,13 +48,13 @@ export function defaultFiller(body: TObject): (input: Values) => Values {
   return containsDefault(body as Shape) ? (input) => withDefaults(body as Shape, input) as Values : (input) => input
 }
 
-/** The default of each field that has one, including defaults nested in it. */
+/** Returns the default of each field that has one, including defaults nested in the field. */
 export function defaultsOf(body: TObject): Values {
   const fields = Object.entries(body.properties as Record<string, Shape>).filter(([, schema]) => hasDefault(schema))
   return Object.fromEntries(fields.map(([name, schema]) => [name, withDefaults(schema, undefined)]))
 }
 
-/** The schema of a body as clients send it: properties with a default are optional, at any depth. */
+/** Returns the schema of a body as clients send it: properties with a default are optional, at any depth. */
 export function inputOf<T extends TSchema>(schema: T): T {
   const { required = [], properties = {}, items } = schema as Shape
   if (!containsDefault({ properties, ...(items && { items }) })) return schema
@@ -65,7 +68,7 @@ export function inputOf<T extends TSchema>(schema: T): T {
   })
 }
 
-/** Returns the errors in the defaults of a body: each must be a value that a client could send. */
+/** Returns the errors in a body's defaults: each default must be a value that a client could send. */
 export function defaultErrors(body: TObject, unique: readonly string[]): string[] {
   return Object.entries(body.properties as Record<string, TSchema>).flatMap(([field, schema]) => {
     if (unique.includes(field) && hasDefault(schema as Shape)) {
@@ -75,7 +78,7 @@ export function defaultErrors(body: TObject, unique: readonly string[]): string[
   })
 }
 
-/** The paths of defaults that their own schema rejects. */
+/** Returns the paths of defaults that their own schema rejects. */
 function invalidDefaults(schema: TSchema, path: string): string[] {
   const { properties = {}, items, ...shape } = schema as Shape
   const inside = Object.entries(properties).flatMap(([name, property]) =>

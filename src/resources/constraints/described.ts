@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import { amended } from '../column-types.ts'
 
-/** A schema whose description also states a rule, such as `cannot be changed`; `keywords` are added to it. */
+/** Returns a schema with a rule added to its description, such as `cannot be changed`, and with `keywords`. */
 export function described(schema: TSchema, rule: string, keywords: object = {}): TSchema {
   const { description } = schema as { description?: string }
   const text = description === undefined ? `${rule[0]?.toUpperCase()}${rule.slice(1)}` : `${description}; ${rule}`

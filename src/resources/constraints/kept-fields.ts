@@ -6,7 +6,7 @@ import { amended } from '../column-types.ts'
 import type { Declaration } from '../declaration.ts'
 import { described } from './described.ts'
 
-/** The options of `collection()` that these rules need. */
+/** The options of `collection()` that these checks need. */
 interface Declared {
   body: TObject
   writeOnly?: readonly string[]
@@ -29,7 +29,7 @@ export function keptFieldErrors(declared: Declared & Lists): string[] {
     const named = [declared[list] ?? []].flat(2).filter((field) => writeOnly.includes(field))
     return named.map((field) => `${list} cannot include ${field}: it is write-only`)
   })
-  // A refused change would tell whether the sent value is the stored one.
+  // Refusing a change would reveal whether the sent value equals the stored one.
   const guessable = immutable
     .filter((field) => writeOnly.includes(field) || hides?.fields.includes(field))
     .map(
@@ -41,7 +41,7 @@ export function keptFieldErrors(declared: Declared & Lists): string[] {
   return [...unknown, ...revealing, ...guessable, ...marked]
 }
 
-/** The body with `writeOnly` and the rule of immutable fields in the schemas of its fields. */
+/** Returns the body with `writeOnly` and the rule about immutable fields added to the schemas of those fields. */
 export function withKeptFields({ body, writeOnly = [], immutable = [] }: Declared): TObject {
   const properties = Object.entries(body.properties).map(([field, schema]) => {
     if (writeOnly.includes(field))
@@ -52,17 +52,22 @@ export function withKeptFields({ body, writeOnly = [], immutable = [] }: Declare
   return amended(body, { properties: Object.fromEntries(properties) })
 }
 
-/** The body of a PUT: it may leave out the fields that it then keeps. The same object as the input if there are none. */
+/** Returns the body schema of a PUT, in which the kept fields are optional; the same object if there are none. */
 export function replacementOf(input: TObject, kept: readonly string[]): TObject {
   const required = input.required?.filter((field) => !kept.includes(field)) ?? []
   return kept.length > 0 ? amended(input, { required }) : input
 }
 
-/** The schema of a PATCH, which the handler validates; documented as a patch of the PUT's body or of `whole`. */
+/**
+ * Returns the schema of a PATCH, which the handler validates. It is documented as a patch of the PUT's body or of
+ * `whole`.
+ */
 export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema =>
   Object.assign(Type.Object({}), input === replacement ? {} : { whole: patchable })
 
-/** Fields that a PUT may leave out without removing them: the caller cannot see them, or must not change them. */
+/**
+ * Returns the fields that keep their values if a PUT omits them, because the caller cannot see or must not change them.
+ */
 export function keptFields(declaration: Declaration, caller: Caller, id: number): readonly string[] {
   const { hides, writeOnly, immutable, set, defaults, writers, view, kinds } = declaration
   const hidden = hides && !hides.unless(caller, id) ? hides.fields : []
@@ -74,7 +79,7 @@ export function keptFields(declaration: Declaration, caller: Caller, id: number)
 
 type Values = Readonly<Record<string, unknown>>
 
-/** Throws 422 naming the immutable fields that new values would change. */
+/** Throws 422 naming each immutable field that would change. */
 export function checkImmutable(immutable: readonly string[], row: Values, values: Values): void {
   const changed = immutable.filter((field) => !isDeepStrictEqual(row[field] ?? null, values[field] ?? null))
   if (changed.length === 0) return

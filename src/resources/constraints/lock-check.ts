@@ -7,23 +7,23 @@ import { conditionTest } from '../conditions/conditions.ts'
 import { todayIn } from '../conditions/today.ts'
 import type { DeclaredLock } from './locked.ts'
 
-/** Refuses changes of locked rows, in the transaction of the change. */
+/** Refuses changes to locked rows, in the transaction of the change. */
 export interface LockCheck {
   /**
-   * Locks a row until the end of the transaction. Throws RESOURCE_LOCKED if its stored state refuses changes; false if there
-   * is no row that meets the precondition, so that 404, 403 and 412 come first.
+   * Locks a row in the database until the end of the transaction. Throws RESOURCE_LOCKED if the row's stored state
+   * refuses changes. Returns false if no row meets the precondition, so that 404, 403 and 412 take precedence.
    */
   one: (tx: Queryable, id: number, precondition: RowPrecondition, purpose: 'change' | 'remove') => Promise<boolean>
-  /** True if one of these rows is locked. */
+  /** Returns true if at least one of these rows is locked. */
   any: (tx: Queryable, ids: readonly number[]) => Promise<boolean>
   /**
-   * Throws RESOURCE_LOCKED if a row with these values would belong to a locked row; undefined if rows are not locked with
-   * others.
+   * Throws RESOURCE_LOCKED if a row with these values would belong to a locked row. Undefined if other rows cannot lock
+   * the rows of this resource.
    */
   placed: ((tx: Queryable, values: Readonly<Record<string, unknown>>) => Promise<void>) | undefined
 }
 
-/** The check of a resource; undefined if its rows are never locked. */
+/** Returns the lock check of a resource; undefined if its rows are never locked. */
 export function lockCheck(
   { locked, table, noun }: { locked?: DeclaredLock; table: string; noun: string },
   { db, now, zone }: { db: Pick<Database, 'engine'>; now: () => number; zone?: string | undefined },
@@ -31,7 +31,7 @@ export function lockCheck(
   if (locked === undefined) return undefined
   const { engine } = db
   const today = todayIn({ zone, now })
-  /** Locks the rows with which these are locked, before the rows themselves. */
+  /** Locks the rows that these rows belong to, before the rows themselves. */
   const lockOthers = async (tx: Queryable, { of }: DeclaredLock, ids: readonly number[], rows: string) => {
     for (let [next, from, at] = [of, rows, ids]; next && at.length > 0; ) {
       at = await lockReferred(tx, engine, {
@@ -60,7 +60,7 @@ export function lockCheck(
   }
 }
 
-/** The test of locked rows: those that meet the condition, and those that refer to a locked row. */
+/** Returns the test for locked rows: they meet the condition or refer to a locked row. */
 function lockTest({ condition, fields, of }: DeclaredLock, today: () => string): RowTest {
   const own = condition === undefined ? [] : [conditionTest(condition, { fields, today })]
   const tests = of ? [...own, relatedTest(of.step, lockTest(of.locked, today))] : own

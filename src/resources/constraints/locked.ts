@@ -4,16 +4,16 @@ import { type ColumnKind, kindOf } from '../column-types.ts'
 import { checkCondition } from '../conditions/conditions.ts'
 import { type ConditionField, type ConditionFields, conditionFields } from '../conditions/fields.ts'
 
-/** The `locked` option of a declaration, with the fields that its condition can name. */
+/** The `locked` option, with the fields that its condition can name. */
 export interface DeclaredLock {
-  /** Undefined if rows are locked with others alone. */
+  /** Undefined if rows are locked only together with the rows that they refer to. */
   condition: unknown
   fields: ConditionFields
-  /** The rows with which rows are locked, because their access rules apply: those that they refer to. */
+  /** The rows that also lock the rows that refer to them, because their access rules apply to both. */
   of?: { step: RelationStep; locked: DeclaredLock }
 }
 
-/** The column of who created a row, in resources with access rules. */
+/** The `createdBy` column of resources with access rules. */
 export const createdByField: ConditionField = {
   ...{ kind: 'exact', schema: Type.String() },
   on: { field: 'createdBy', column: 'created_by', sortsByBytes: true },
@@ -31,7 +31,7 @@ export function lockErrors({ body, locked, access }: { body: TObject; locked?: u
   return checkCondition(locked, fields).map((error) => `locked: ${error}`)
 }
 
-/** The `locked` member of a declaration; `of` is the lock of the rows whose access rules apply. */
+/** Returns the `locked` member of a declaration; `of` is the lock of the rows whose access rules apply. */
 export function declaredLock(
   condition: unknown,
   fields: ConditionFields,

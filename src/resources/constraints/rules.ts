@@ -6,9 +6,9 @@ import { described } from './described.ts'
 
 /** A rule across the fields of a body, as declared. */
 export interface Rule {
-  /** The field that the error names. */
+  /** The field that the error refers to. */
   field: string
-  /** Completes the sentence that starts with the field: `must not be before start`. */
+  /** The rest of a sentence that begins with the field: `must not be before start`. */
   message: string
   /** A pure function of the body as it will be stored; absent fields are undefined. */
   holds: (body: never) => boolean
@@ -41,7 +41,7 @@ export function ruleErrors(body: TObject, rules: readonly Rule[]): string[] {
   })
 }
 
-/** The body with the rules in the descriptions of their fields. */
+/** Returns the body with the rules added to the descriptions of their fields. */
 export function withRules(body: TObject, rules: readonly Rule[]): TObject {
   if (rules.length === 0) return body
   const properties = Object.entries(body.properties as Record<string, TSchema>).map(([field, schema]) => {
@@ -52,7 +52,7 @@ export function withRules(body: TObject, rules: readonly Rule[]): TObject {
 }
 
 /**
- * Throws 422 with every rule that the values of a row break. Throws an error, which becomes a 500, if a rule throws or
+ * Throws 422 with every rule that a row's values break. Throws an error, which becomes a 500, if a rule throws or
  * returns anything but a boolean, such as a promise.
  */
 export function checkRules(
@@ -61,7 +61,7 @@ export function checkRules(
 ): void {
   if (rules.length === 0) return
   const present = Object.entries(values).filter(([, value]) => value !== null && value !== undefined)
-  // A copy, so that a rule that sorts an array does not change what is stored.
+  // A copy, so that a rule that sorts an array does not change the value to store.
   const body = structuredClone(Object.fromEntries(present))
   const errors = rules.filter((rule) => !isKept(path, rule, body)).map(({ field, message }) => ({ field, message }))
   if (errors.length > 0) throw new Problem('VALIDATION_ERROR', 'Some fields break a rule', { errors })

@@ -7,10 +7,10 @@ import { tupleIndexName } from '../../storage/resource-tables/unique-tuples.ts'
 import { type ColumnNames, columnOfField, snake } from '../../storage/rows/column-names.ts'
 import { choicesOf, columnType, kindOf } from '../column-types.ts'
 
-/** The `unique` of a declaration: names of fields, and tuples of fields whose values are unique together. */
+/** The `unique` option: names of fields, and tuples of fields that are unique in combination. */
 export type Unique = readonly (string | readonly string[])[]
 
-/** The parts of a declaration that say what is unique. */
+/** The parts of a declaration that determine what is unique. */
 interface Declared {
   noun: string
   unique: readonly string[]
@@ -19,19 +19,19 @@ interface Declared {
   view?: { hidden: readonly string[] }
 }
 
-/** The fields that are unique on their own. */
+/** Returns the fields that are unique on their own. */
 export const uniqueFields = (unique: Unique = []): string[] => unique.filter((entry) => typeof entry === 'string')
 
-/** The tuples of fields that are unique together. */
+/** Returns the tuples of fields that are unique in combination. */
 export const uniqueTuples = (unique: Unique = []): (readonly string[])[] =>
   unique.filter((entry) => typeof entry !== 'string')
 
 const maxTupleFields = 5
-/** PostgreSQL indexes rows of at most 2,704 bytes, header included. */
+/** PostgreSQL limits index rows to 2,704 bytes, including the header. */
 const maxTupleBytes = 2_600
 const maxBytesPerCharacter = 4
 
-/** Returns the errors in the tuples of `unique`; those of their single fields are checked with all other lists. */
+/** Returns the errors in the tuples of `unique`; single fields are checked with the other lists of fields. */
 export function tupleErrors(body: TObject, unique: Unique): string[] {
   const tuples = uniqueTuples(unique)
   const keys = tuples.map((tuple) => tuple.toSorted().join())
@@ -57,7 +57,7 @@ function errorsOf({ properties }: TObject, tuple: readonly string[]): string[] {
     return [`unique cannot include ${shown(tuple)}: several rows would have the defaults of all its fields`]
   }
   const bytes = schemas.reduce<number>((sum, schema) => sum + maxBytesOf(schema), 0)
-  // Infinite without a maxLength, which is an error of the field itself.
+  // Infinite without a maxLength; that error is reported for the field itself.
   if (!Number.isFinite(bytes) || bytes <= maxTupleBytes) return []
   const limit = `an index takes ${maxTupleBytes.toLocaleString('en')}`
   return [
@@ -65,7 +65,7 @@ function errorsOf({ properties }: TObject, tuple: readonly string[]): string[] {
   ]
 }
 
-/** The size of a field's largest value in an index. */
+/** Returns the maximum size of a field's value in an index. */
 function maxBytesOf(schema: TSchema): number {
   const { maxLength = Number.POSITIVE_INFINITY, format } = schema as TSchema & { maxLength?: number; format?: string }
   const choices = choicesOf(schema)
@@ -73,18 +73,18 @@ function maxBytesOf(schema: TSchema): number {
   const type = kind && columnType(kind)
   if (type?.folded) return maxLength * maxBytesPerCharacter
   if (choices) return Math.max(...choices.map((choice) => Buffer.byteLength(String(choice))))
-  // URLs have one byte per character; every other value has a fixed form.
+  // URLs have one byte per character; all other values have a fixed length.
   return /^ur[il]$/.test(format ?? '') ? maxLength : 50
 }
 
-/** The unique indexes of tuples over the columns of their fields. */
+/** Returns the unique indexes for the tuples, over the columns of their fields. */
 export const tupleIndexes = (table: string, tuples: Declared['tuples'], folded: readonly string[]): UniqueTuple[] =>
   tuples.map((fields) => {
     const columns = fields.map((field) => comparedColumn({ name: snake(field), folded: folded.includes(field) }))
     return { index: tupleIndexName(table, columns), fields, columns }
   })
 
-/** 409 DUPLICATE_RESOURCE with the fields of the unique index that the error names. */
+/** Returns the 409 DUPLICATE_RESOURCE problem with the fields of the unique index in the error. */
 export function duplicateProblem(
   engine: Engine,
   error: unknown,
@@ -104,6 +104,6 @@ export function duplicateProblem(
   return new Problem('DUPLICATE_RESOURCE', `Another ${noun} has this ${listed(fields)}`, { errors })
 }
 
-/** `tenant, email and name`. */
+/** Returns text such as `tenant, email and name`. */
 const listed = (names: readonly string[]) =>
   names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : `${names[0]}`

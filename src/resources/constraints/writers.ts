@@ -2,19 +2,19 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
 
-/** Who can write which fields of a row, besides the scopes and access rules of its resource. */
+/** Determines who can write which fields of a row, in addition to the scopes and access rules of its resource. */
 export interface Writers {
   /** Fields whose changes by administrators are recorded. */
   recorded: readonly string[]
-  /** Another scope that opens PUT and PATCH. */
+  /** Another scope that permits PUT and PATCH. */
   orScope?: string
-  /** Returns why a caller cannot write a field; undefined if it can. A new row has no id. */
+  /** Returns why a caller cannot write a field; undefined if the caller can. A new row has no id. */
   refusal: (caller: Caller, field: string, id?: number) => string | undefined
-  /** The fields that a PUT keeps if it leaves them out. */
+  /** Returns the fields that keep their values if a PUT omits them. */
   kept: (caller: Caller, id: number) => readonly string[]
 }
 
-/** A write of a row by a caller. */
+/** A caller's write to a row. */
 interface Write {
   caller: Caller
   id?: number
@@ -22,7 +22,7 @@ interface Write {
 
 type Values = Readonly<Record<string, unknown>>
 
-/** Throws 403 naming the fields that the caller cannot write. */
+/** Throws 403 naming each field that the caller cannot write. */
 function checkFields({ refusal }: Writers, fields: readonly string[], { caller, id }: Write): void {
   const errors = fields.flatMap((field) => {
     const message = refusal(caller, field, id)
@@ -33,7 +33,7 @@ function checkFields({ refusal }: Writers, fields: readonly string[], { caller, 
   throw new Problem('PERMISSION_DENIED', detail, { errors })
 }
 
-/** Returns the recorded fields that a new row has. Throws 403 if its creator cannot write one of its fields. */
+/** Returns the recorded fields in a new row. Throws 403 if the caller cannot write one of its fields. */
 export function checkCreation(writers: Writers | undefined, body: Values, caller: Caller): readonly string[] {
   if (writers === undefined) return []
   const fields = Object.keys(body).filter((field) => body[field] !== undefined)
@@ -41,8 +41,9 @@ export function checkCreation(writers: Writers | undefined, body: Values, caller
   return recordedOf(writers, fields)
 }
 
-/** Returns the recorded fields that new values change. Throws 403 if the caller cannot write a field that they change. */
-export function checkChange(
+/**
+ * Returns the recorded fields that new values change. Throws 403 if the caller cannot write one of the changed fields.
+ */xport function checkChange(
   writers: Writers | undefined,
   row: Values,
   values: Values,

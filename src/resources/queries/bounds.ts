@@ -3,7 +3,10 @@ import { columnType, kindOf } from '../column-types.ts'
 
 export const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
 
-/** The query parameter for one end of a range: `minX`, `maxX` for numbers, `xAfter`, `xBefore` for dates and instants. */
+/**
+ * The query parameter for one bound of a range: `minX` or `maxX` for numbers, `xAfter` or `xBefore` for dates and
+ * instants.
+ */
 interface Bound {
   name: string
   field: string
@@ -11,7 +14,7 @@ interface Bound {
   description: string
 }
 
-/** The parameters of a range. */
+/** Returns the parameters of a range. */
 export function boundsOf(field: string, schema: TSchema | undefined): Bound[] {
   const capitalized = capital(field)
   const kind = schema && kindOf(schema)
@@ -31,14 +34,14 @@ export function boundsOf(field: string, schema: TSchema | undefined): Bound[] {
 
 const commonParameters = ['limit', 'cursor', 'sort', 'fields', 'q', 'updatedAfter']
 
-/** The parts of a declaration that determine the names of its list's query parameters. */
+/** The parts of a declaration that determine the names of a list's query parameters. */
 interface QueryFields {
   body: TObject
   filters?: readonly string[]
   ranges?: readonly string[]
 }
 
-/** The names of all query parameters of a list, except those with operators. */
+/** Returns the names of a list's query parameters, except those with operators. */
 export function queryNames(rules: QueryFields): string[] {
   const { body, filters = [], ranges = [] } = rules
   const bounds = ranges.flatMap((field) => boundsOf(field, body.properties[field]).map(({ name }) => name))

@@ -6,22 +6,22 @@ import { operatorsOf } from '../conditions/values.ts'
 /** A query parameter with an operator, such as `status[in]`. */
 export interface ComparisonParameter {
   field: ConditionField
-  /** As in conditions: `in`, `not`, `null`, `prefix`, `from`, `to`, `before`, `after`. */
+  /** The operator, as in conditions: `in`, `not`, `null`, `prefix`, `from`, `to`, `before` or `after`. */
   operator: string
 }
 
-/** What the query of a list can say besides equality, ranges and search. */
+/** What a list query may contain besides equality, ranges and search. */
 export interface QueryGrammar {
-  /** The fields to filter by. */
+  /** The fields that can be filtered by. */
   fields: ReadonlyMap<string, ConditionField>
   parameters: ReadonlyMap<string, ComparisonParameter>
-  /** The enumerations whose filter accepts several values, separated by commas. */
+  /** The enumerations whose filter accepts several comma-separated values. */
   lists: ReadonlyMap<string, ConditionField>
-  /** True if there is the parameter `or`; a field of that name replaces it. */
+  /** True if the parameter `or` exists; a field named `or` takes its place. */
   hasAlternatives: boolean
 }
 
-/** Maximum size of a query; `characters` are those of a value, `alternativesLength` those of `or`. */
+/** Limits on the size of a query; `characters` limits one value, `alternativesLength` limits `or`. */
 export const maxQuery = {
   parameters: 20,
   values: 50,
@@ -36,7 +36,9 @@ interface FilteredDeclaration extends ConditionDeclaration {
   ranges: readonly string[]
 }
 
-/** The grammar of a resource's list. A required field has no `[null]`, because no row lacks it. */
+/**
+ * Returns the grammar of a resource's list queries. A required field has no `[null]`, because every row has a value.
+ */
 export function grammarOf(declaration: FilteredDeclaration): QueryGrammar {
   const { body, filters, ranges } = declaration
   const known = conditionFields(declaration, 'folded')
@@ -55,11 +57,11 @@ export function grammarOf(declaration: FilteredDeclaration): QueryGrammar {
   }
 }
 
-/** True for an enumeration of texts without commas. */
+/** Returns true for an enumeration of strings without commas. */
 const isListable = ({ schema }: ConditionField): boolean =>
   choicesOf(schema)?.every((choice) => typeof choice === 'string' && !choice.includes(',')) ?? false
 
-/** The names that an alternative of `or` can begin with. */
+/** Returns the names that can begin an alternative in `or`. */
 export const parameterNames = ({ fields, parameters }: QueryGrammar): string[] => [
   ...fields.keys(),
   ...[...parameters].filter(([, { operator }]) => operator !== 'in').map(([name]) => name),

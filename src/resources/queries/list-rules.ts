@@ -3,7 +3,7 @@ import { columnType, type FieldList, kindOf } from '../column-types.ts'
 import type { ResourceOptions } from '../resource-options.ts'
 import { queryNames } from './bounds.ts'
 
-/** Why a list cannot include a field of another type. */
+/** Error message: why a list cannot include a field of another type. */
 const reasons: Record<FieldList, string> = {
   filters: 'objects and arrays cannot be compared',
   ranges: 'it is not a number, date or instant',
@@ -47,17 +47,17 @@ export function listErrors(options: ResourceOptions): string[] {
   return errors
 }
 
-/** True if every row has a value to sort by; absent text sorts as an empty string. */
+/** Returns true if every row has a value to sort by; absent text sorts as an empty string. */
 const hasSortValue = ({ body, unique = [] }: ResourceOptions, field: string, folded = false): boolean =>
   Boolean(body.required?.includes(field)) || (folded && !unique.flat().includes(field))
 
-/** True if lists can be sorted by a field with this schema. */
+/** Returns true if lists can be sorted by a field with this schema. */
 export function canSort(schema: TSchema): boolean {
   const kind = kindOf(schema)
   return kind !== undefined && columnType(kind).lists.includes('sorts')
 }
 
-/** True if lists can be filtered by a field with this schema. */
+/** Returns true if lists can be filtered by a field with this schema. */
 export function canFilter(schema: TSchema & { maxLength?: number; format?: string }): boolean {
   const kind = kindOf(schema)
   if (kind === undefined || !columnType(kind).lists.includes('filters')) return false
@@ -67,14 +67,14 @@ export function canFilter(schema: TSchema & { maxLength?: number; format?: strin
   )
 }
 
-/** Lists do not check who is calling, so filtering or sorting by a hidden field would reveal its value. */
+/** Lists do not check the caller, so filtering or sorting by a hidden field would reveal its value. */
 function hiddenFieldErrors(options: ResourceOptions, field: string): string[] {
   const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const
   const revealing = lists.filter((list) => options[list]?.includes(field as never))
   return revealing.map((list) => `${list} cannot include ${field}: it is hidden from some callers`)
 }
 
-/** Query parameters of a list must have distinct names. */
+/** Returns an error for each name that two query parameters of a list share. */
 export function queryErrors(options: ResourceOptions): string[] {
   const names = queryNames(options)
   const twice = names.filter((name, at) => names.indexOf(name) !== at)

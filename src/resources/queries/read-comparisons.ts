@@ -7,7 +7,7 @@ import type { ConditionField } from '../conditions/fields.ts'
 import { readCondition } from '../conditions/read-condition.ts'
 import { maxQuery, parameterNames, type QueryGrammar } from './grammar.ts'
 
-/** What a query selects: filters, for which indexes are chosen, and a test of everything else. */
+/** The rows that a query selects: filters, which can use indexes, and a test for the other comparisons. */
 export interface Comparisons {
   filters: Filter[]
   where?: RowTest
@@ -16,8 +16,8 @@ export interface Comparisons {
 const nothing: Comparisons = { filters: [] }
 
 /**
- * Reads the parameters with operators, lists of an enumeration's values, and `or`. Throws INVALID_INPUT, which lists every
- * error.
+ * Reads the parameters with operators, comma-separated enumeration values, and `or`. Throws INVALID_INPUT, which lists
+ * every error.
  */
 export function readComparisons(query: Readonly<Record<string, unknown>>, grammar: QueryGrammar): Comparisons {
   const errors: FieldError[] = []
@@ -38,7 +38,7 @@ export function readComparisons(query: Readonly<Record<string, unknown>>, gramma
   return tests.length > 0 ? separated(tests) : nothing
 }
 
-/** Reads one comparison; `parameter` is its name in error messages. */
+/** Reads one comparison; `parameter` is the parameter's name, for error messages. */
 export function readComparison(
   field: ConditionField,
   operator: string,
@@ -64,7 +64,7 @@ export function readComparison(
   return fault === undefined ? test : refuse(fault.message)
 }
 
-/** Several values of an enumeration. Others match nothing, as in a filter with one value. */
+/** Reads several values of an enumeration. Unknown values match nothing, as in a filter with one value. */
 export function readEnumeration(field: ConditionField, text: string, parameter: string, errors: FieldError[]): RowTest {
   const values = [...new Set(text.split(','))]
   if (values.length <= maxQuery.values) return { on: field.on, op: 'in', values }
@@ -72,10 +72,10 @@ export function readEnumeration(field: ConditionField, text: string, parameter: 
   return passesNone
 }
 
-/** `status:paid` or `total[from]:10`; a value in double quotes may contain commas. */
+/** A comparison such as `status:paid` or `total[from]:10`; a value in double quotes may contain commas. */
 const alternative = /([A-Za-z0-9]+)(?:\[([a-z]+)\])?:(?:"((?:[^"]|"")*)"(?=,|$)|([^,]*))(?:,(?=.)|$)/suy
 
-/** Reads `or`: comparisons separated by commas, one of which must hold. */
+/** Reads `or`: comma-separated comparisons, at least one of which must hold. */
 function readAlternatives(text: string, grammar: QueryGrammar, errors: FieldError[]): RowTest {
   const refuse = (message: string) => {
     errors.push({ field: 'or', message })
@@ -110,8 +110,8 @@ function readAlternatives(text: string, grammar: QueryGrammar, errors: FieldErro
 const item = /(?:"((?:[^"]|"")*)"(?=,|$)|([^,]*))(,|$)/suy
 
 /**
- * The values of a list, which commas separate; none if it is empty. A value in double quotes may contain commas, and double
- * quotes if they are doubled.
+ * Splits a comma-separated list; none if it is empty. A value in double quotes may contain commas, and double quotes if
+ * they are doubled.
  */
 function itemsOf(text: string): string[] {
   const items: string[] = []
@@ -124,7 +124,7 @@ function itemsOf(text: string): string[] {
   return items
 }
 
-/** Counts characters as JSON Schema does. */
+/** Compares the length in code points, as JSON Schema does. */
 const isLonger = (text: string, max: number) => text.length > max && [...text].length > max
 
 const withoutControls = new RegExp(noControls)
@@ -134,7 +134,7 @@ function textError(text: string, maxLength: number): string | undefined {
   return withoutControls.test(text) ? undefined : 'must not contain control characters'
 }
 
-/** A value as its field has it; text that is no such value is returned unchanged, and then refused. */
+/** Converts text to the type of its field. Text that is not a valid value is returned unchanged and then refused. */
 function typedValue({ kind }: ConditionField, text: string): unknown {
   if (kind === 'integer' || kind === 'reference') return integerOf(text)
   if (kind === 'number') return numberOf(text)
@@ -143,7 +143,7 @@ function typedValue({ kind }: ConditionField, text: string): unknown {
 
 const booleanOf = (text: string) => (text === 'true' || text === 'false' ? text === 'true' : text)
 
-/** Separates the tests for which an index is chosen, as for the filters of other parameters. */
+/** Separates out the tests that can use an index, like the filters of other parameters. */
 function separated(tests: readonly RowTest[]): Comparisons {
   const others = tests.filter((test) => filtersOf(test).length === 0)
   return {
@@ -152,12 +152,12 @@ function separated(tests: readonly RowTest[]): Comparisons {
   }
 }
 
-/** The filters that are equal to a test; none if no filters are. */
+/** Returns the filters equivalent to a test; none if there are no such filters. */
 function filtersOf(test: RowTest): Filter[] {
   if (!('on' in test)) return []
   const { on, op, values } = test
   const [value] = values
-  // The companion column of a row without a value may hold an empty text.
+  // The companion column may contain an empty string in rows without a value.
   if (value === undefined || values.length > 1 || (on.isBlank && value === '')) return []
   const filter = { field: on.field, value, stored: true } as const
   if (op === 'in' || op === '=') return [{ ...filter, op: '=' }]

@@ -8,22 +8,25 @@ import { grammarOf, maxQuery, parameterNames, type QueryGrammar } from './gramma
 import { readComparison, readEnumeration } from './read-comparisons.ts'
 import { comparisonSchema, documentedText, equalitySchema } from './schemas.ts'
 
-/** A relation along which a list can be filtered: `customer.name`, `customer.name[prefix]`. */
+/** A relation by which a list can be filtered: `customer.name`, `customer.name[prefix]`. */
 interface RelatedGrammar {
   step: RelationStep
   declaration: Declaration
-  /** The filters of the other collection. */
+  /** The filters of the related collection. */
   grammar: QueryGrammar
 }
 
-/** What a query says about the related row of each row. */
+/** What a query requires of each row's related row. */
 export interface RelatedFilter {
   step: RelationStep
   declaration: Declaration
   test: RowTest
 }
 
-/** The relations along which a list can be filtered, by name; those to many rows have lists of their own. */
+/**
+ * The relations by which a list can be filtered, by name. Relations to many rows are not included; they have lists of
+ * their own.
+ */
 export type RelatedFilters = ReadonlyMap<string, RelatedGrammar>
 
 export function relatedFiltersOf(
@@ -39,13 +42,13 @@ export function relatedFiltersOf(
   )
 }
 
-/** True if a query may have filters along relations. */
+/** Returns true if a query may have filters along relations. */
 export function hasRelatedFilters(query: Readonly<Record<string, unknown>>): boolean {
   for (const name in query) if (name.includes('.')) return true
   return false
 }
 
-/** Reads the filters along relations, one for each relation. Throws INVALID_INPUT, which lists every error. */
+/** Reads the filters along relations, combined by relation. Throws INVALID_INPUT, which lists every error. */
 export function readRelatedFilters(query: Readonly<Record<string, unknown>>, filters: RelatedFilters): RelatedFilter[] {
   const errors: FieldError[] = []
   const tests = new Map<RelatedGrammar, RowTest[]>()
@@ -88,11 +91,11 @@ function readFilter(
   return { any: [] }
 }
 
-/** The test of rows whose related row matches a filter and can be read by the caller; no other row matches. */
+/** Returns the test for rows whose related row matches a filter and can be read by the caller. */
 export const relatedFilterTest = ({ step, test }: RelatedFilter, read: RowTest): RowTest =>
   relatedTest(step, { all: [test, read] })
 
-/** The query parameters for filters along relations; `others` are the names of all other parameters. */
+/** Returns the query parameters for filters along relations; `others` are the names of all other parameters. */
 export function relatedSchemas(filters: RelatedFilters, others: readonly string[]): Record<string, TSchema> {
   const schemas = [...filters].flatMap(([relation, { grammar }]) => {
     const along = `${relation}.`

@@ -18,7 +18,7 @@ const sentences: Readonly<Record<string, (field: string) => string>> = {
   after: (field) => `Only items whose ${field} is more than this`,
 }
 
-/** The query parameters with operators and `or`; `others` are the names of all other parameters. */
+/** Returns the query parameters with operators, and `or`; `others` are the names of all other parameters. */
 export function comparisonSchemas(
   grammar: QueryGrammar,
   example: Readonly<Record<string, unknown>>,
@@ -34,28 +34,34 @@ export function comparisonSchemas(
   }
 }
 
-/** A parameter with operators or along a relation, documented unless generated clients have another of its name. */
+/**
+ * Returns a parameter with an operator or along a relation. It is documented unless generated clients would give it the
+ * name of another parameter.
+ */
 export const documentedText = (name: string, schema: object, others: readonly string[]) =>
   asText(isNameTaken(name, others) ? undocumented : documentedAs(schema))
 
-/** All of them arrive as text: the parser refuses what is wrong with one message for each parameter. */
+/** Accepts any text, because the parser reports errors, with one message per parameter. */
 const asText = (documented: { $defs: object }) => Type.Optional(Type.String(documented))
 
 /**
- * True if `due[after]` and another parameter, `dueAfter`, would have one name in generated clients, which have no brackets
- * and dots; they are the same.
+ * Returns true if generated clients, which remove brackets and dots, would give two different parameters one name:
+ * `due[after]` and `dueAfter`.
  */
 const isNameTaken = (name: string, others: readonly string[]) =>
   others.includes(name.replace(/[[.](\w)/g, (_, first: string) => first.toUpperCase()).replace(']', ''))
 
-/** What the document says about the filter by a field of another collection; `along` is the name of the relation and a dot. */
+/**
+ * Returns the documentation for the filter by a field of a related collection; `along` is the name of the relation and
+ * a dot.
+ */
 export function equalitySchema(field: ConditionField, isList: boolean, along: string): object {
   const several = isList ? '; several values separated by commas' : ''
   const description = `Only items with this ${along}${field.on.field}${several}`
   return { ...(isList ? valueSchema(textParameter('')) : documentedValue(field)), description }
 }
 
-/** What the document says about a parameter with an operator; lists are arrays, which clients join with commas. */
+/** Returns the documentation for a parameter with an operator; lists are arrays, which clients join with commas. */
 export function comparisonSchema(
   { field, operator }: ComparisonParameter,
   example: Readonly<Record<string, unknown>>,
@@ -71,7 +77,7 @@ export function comparisonSchema(
   return { ...items, description, ...(value !== undefined && { examples: [[value]] }) }
 }
 
-/** The schema of one value in the document. */
+/** Returns the documented schema of one value. */
 function documentedValue(field: ConditionField): object {
   const choices = choicesOf(field.schema)
   if (choices !== undefined) return { type: field.kind === 'exact' ? 'string' : field.kind, enum: choices }
@@ -86,7 +92,7 @@ function valueSchema(schema: TSchema): object {
 
 const text = '("([^\\x00-\\x1f\\x7f-\\x9f"]|"")*"|[^\\x00-\\x1f\\x7f-\\x9f,]*)'
 const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}'
-/** The values of each kind in a pattern. */
+/** The pattern of a value, by kind. */
 const valuePatterns: Readonly<Record<string, string>> = {
   integer: '-?(0|[1-9][0-9]{0,14})',
   reference: '[1-9][0-9]{0,14}',
@@ -97,7 +103,7 @@ const valuePatterns: Readonly<Record<string, string>> = {
 
 const forms = 'field:value or field[operator]:value, separated by commas'
 
-/** What the document says about `or`. The pattern cannot say which days exist. */
+/** Returns the documentation for `or`. A pattern cannot express which days exist. */
 function documentedAlternatives(grammar: QueryGrammar, example: Readonly<Record<string, unknown>>) {
   const names = Map.groupBy(parameterNames(grammar), (name) => valuePattern(name, grammar))
   const one = [...names].map(
@@ -127,7 +133,7 @@ function valuePattern(name: string, { fields, parameters }: QueryGrammar): strin
 const escaped = (choice: unknown) =>
   String(choice).replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => `\\x${sign.charCodeAt(0).toString(16)}`)
 
-/** The first fields with an example: `name:Desk lamp,price[from]:24.5`. */
+/** Returns an example from the first fields that have one: `name:Desk lamp,price[from]:24.5`. */
 function exampleOf({ fields }: QueryGrammar, example: Readonly<Record<string, unknown>>): string | undefined {
   const known = [...fields.keys()].filter((name) => Object.hasOwn(example, name))
   return known.length > 0 ? known.map((name) => `${name}:${quoted(example[name])}`).join(',') : undefined
