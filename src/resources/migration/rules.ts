@@ -10,7 +10,7 @@ const parts = ['renamed', 'fill', 'convert'] as const
 type Part = Readonly<Record<string, unknown>>
 
 interface Declared {
-  /** The body with the rules of storage. */
+  /** The schema of stored bodies. */
   body: TObject
   migrate?: MigrateOptions
   unique: readonly string[]

@@ -16,10 +16,10 @@ interface Declared {
   migrate?: MigrateOptions | undefined
 }
 
-/** The form in which the column of a field stores a valid value. */
+/** Converts a valid value to the form stored in its field's column. */
 export type StoreValue = (field: string, value: unknown) => StoredCell
 
-/** Returns the `migrate` option as its table applies it. */
+/** Converts the `migrate` option to the form that the table needs. */
 export function schemaChangesOf({ body, migrate }: Declared, store: StoreValue): SchemaChanges | undefined {
   if (migrate === undefined) return undefined
   const { renamed = {}, fill = {}, convert = {} } = migrate as Record<string, Readonly<Record<string, unknown>>>
@@ -42,10 +42,10 @@ export function schemaChangesOf({ body, migrate }: Declared, store: StoreValue):
   }
 }
 
-/** As text, because a decimal has more digits than a JavaScript number. */
+/** Converts decimals to text, because they have more digits than a JavaScript number. */
 const constantOf = (stored: StoredCell) => (typeof stored === 'bigint' ? String(stored) : (stored as string | number))
 
-/** Returns the function that validates what a function of `migrate` returns. Throws `InvalidCell`. */
+/** Returns a validator for the results of the functions in `migrate`. It throws `InvalidCell`. */
 function checkedValue({ properties }: TObject, field: string, store: StoreValue) {
   const check = inputValidator(Type.Object({ [field]: properties[field] as TSchema }), 'body')
   return (run: () => unknown): StoredCell => {
@@ -68,7 +68,7 @@ function called(run: () => unknown): unknown {
   }
 }
 
-/** Returns a stored row as it was served. */
+/** Converts a stored row to the form in which it was served. */
 function rowOf(cells: StoredCells): EarlierRow {
   const present = Object.entries(cells).filter(([, { value }]) => value !== null)
   return Object.fromEntries(present.map(([field, { kind, value }]) => [field, decoded(kind, value)])) as EarlierRow
@@ -76,7 +76,7 @@ function rowOf(cells: StoredCells): EarlierRow {
 
 const scaleOf = (kind: string) => /^decimal with scale (\d+)$/.exec(kind)?.[1]
 
-/** Decodes a cell by its recorded kind, which may be one that the declaration no longer has. */
+/** Decodes a cell by its recorded kind, which no field may have any more. */
 function decoded(kind: string, value: unknown): unknown {
   const scale = scaleOf(kind)
   if (scale !== undefined) return decimalCodec(Number(scale)).decode(value)

@@ -4,10 +4,10 @@ import type { DeclaredAccess } from '../access/rules.ts'
 import type { ConditionField, ConditionFields, ConditionRelation, ConditionRelations } from '../conditions/fields.ts'
 import type { Declaration } from '../declaration.ts'
 
-/** The columns of fields that are not named after them, by table. */
+/** The columns that are not named after their fields, by table. */
 export type NamesByTable = ReadonlyMap<string, ColumnNames>
 
-/** Returns a declaration with the columns that its fields have in the database, also in its conditions. */
+/** Returns a declaration with the names of its columns in the database, including the columns in its conditions. */
 export function withStoredColumns(declaration: Declaration, names: NamesByTable): Declaration {
   const { table, access, locked, computed } = declaration
   const columns = names.get(table)

@@ -67,7 +67,10 @@ export function canFilter(schema: TSchema & { maxLength?: number; format?: strin
   )
 }
 
-/** Lists do not check the caller, so filtering or sorting by a hidden field would reveal its value. */
+/**
+ * Returns errors for a hidden field. Lists do not check the caller, so filtering or sorting by the field would reveal
+ * its value.
+ */
 function hiddenFieldErrors(options: ResourceOptions, field: string): string[] {
   const lists = ['filters', 'ranges', 'search', 'sorts', 'listed'] as const
   const revealing = lists.filter((list) => options[list]?.includes(field as never))

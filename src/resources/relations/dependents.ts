@@ -12,14 +12,14 @@ import type { Announce, Declaration } from '../declaration.ts'
 import type { OnDelete } from './reference.ts'
 import type { Child } from './relations.ts'
 
-/** A collection with what the deletion of a row may change in it. */
+/** A collection and what deletions need to know about it. */
 export interface Removable {
   declaration: Declaration
   rows: Rows
   announce: Announce
-  /** The references to it. */
+  /** The references to this collection. */
   children: readonly Child[]
-  /** Undefined if nothing sums or counts its rows. */
+  /** Undefined if no totals cover its rows. */
   totals: TotalsUpdater | undefined
   /** Undefined if its rows are never locked. */
   lock: LockCheck | undefined
@@ -29,21 +29,24 @@ export interface Removable {
 export interface Removal {
   tx: Queryable
   engine: Engine
-  /** Every collection of the service, in its order. */
+  /** Every collection of the service, in the order of declaration. */
   all: ReadonlyMap<Declaration, Removable>
   own: Removable
-  /** The row to delete. */
+  /** The id of the row to delete. */
   id: number
   /** The ids to delete in each collection, parents before their children. */
   doomed: Map<Removable, number[]>
-  /** How many more rows it may delete or change. */
+  /** How many more rows the deletion may delete or change. */
   left: number
 }
 
-/** The most rows that one deletion may delete or change besides its own. */
+/** Maximum number of other rows that one deletion may delete or change. */
 export const maxDependents = 1_000
 
-/** The references to a collection with this rule, each with the rows that refer to `ids` and are not deleted themselves. */
+/**
+ * Returns the references to a collection with this `onDelete` rule, each with the rows that refer to `ids` and will
+ * remain.
+ */
 const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly number[], rule: OnDelete) =>
   parent.children
     .filter(({ reference }) => reference.onDelete === rule)
@@ -53,7 +56,7 @@ const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly nu
       return { side, field, rows: () => ({ table: declaration.table, column, ids, except: doomed.get(side) ?? [] }) }
     })
 
-/** Adds the rows to delete with the row. Throws RESOURCE_IN_USE if there are too many. */
+/** Finds the rows to delete together with the row. Throws RESOURCE_IN_USE if there are too many. */
 export async function findDoomed(removal: Removal): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
   const found: [Removable, number[]][] = [[own, [id]]]
@@ -68,14 +71,14 @@ export async function findDoomed(removal: Removal): Promise<void> {
 }
 
 interface Users {
-  /** The number of rows, up to a bound, and of those that the caller can read. */
+  /** The number of referring rows, up to a limit, and how many of them the caller can read. */
   all: number
   readable: number
 }
 
 /**
- * Throws RESOURCE_IN_USE if rows that stay refer to rows that go, and forbid it. It counts the rows that the caller can
- * read; of the others it only tells that there are some.
+ * Throws RESOURCE_IN_USE if a remaining row has a `restrict` reference to a row to delete. The error counts only the
+ * rows that the caller can read; of other rows, it reveals only that they exist.
  */
 export async function refuseInUse(removal: Removal, reach: Reach = () => passesAll): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
@@ -97,13 +100,18 @@ export async function refuseInUse(removal: Removal, reach: Reach = () => passesA
   })
 }
 
-/** The rows that refer to others, such as `3 invoices`; without a number if the caller can read none, or it is unknown. */
+/**
+ * Returns text such as `3 invoices`; without a number if the caller can read none of them, or the number is unknown.
+ */
 function usersOf(name: string, { all, readable }: Users): string {
   if (readable > maxDependents) return `over ${maxDependents} ${name}`
   return readable === 0 || all > maxDependents ? name : `${readable} ${name}`
 }
 
-/** The rows that stay and lose references, with their fields. Throws RESOURCE_IN_USE if there are too many. */
+/**
+ * Finds the rows that remain but lose references, with the fields to clear. Throws RESOURCE_IN_USE if there are too
+ * many.
+ */
 export async function findReleased(removal: Removal): Promise<Map<Removable, Map<number, string[]>>> {
   const { tx, engine, doomed } = removal
   const released = new Map<Removable, Map<number, string[]>>()
@@ -120,7 +128,7 @@ export async function findReleased(removal: Removal): Promise<Map<Removable, Map
   return released
 }
 
-/** Throws RESOURCE_LOCKED if a row to delete with the row, or to release from it, is locked. */
+/** Throws RESOURCE_LOCKED if one of the rows to delete or to change is locked. */
 export async function refuseLocked(
   { tx, own, id, doomed }: Removal,
   released: ReadonlyMap<Removable, ReadonlyMap<number, unknown>>,
@@ -138,7 +146,7 @@ export async function refuseLocked(
   })
 }
 
-/** Counts rows against the bound. */
+/** Counts rows towards the limit. */
 function spend(removal: Removal, rows: number): void {
   removal.left -= rows
   if (removal.left >= 0) return

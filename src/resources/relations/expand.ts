@@ -13,10 +13,10 @@ import type { Expand, ReadableRows } from './reference.ts'
 
 const maxDepth = 3
 const maxNames = 10
-/** Maximum number of rows that one response adds. */
+/** Maximum number of related rows in one response. */
 const maxExpanded = 1_000
 
-/** The `expand` parameter of a read; none if there is nothing to expand. */
+/** Returns the `expand` parameter of a read; none if the resource has no relations. */
 export const expandParameter = (relations: readonly Relation[]): Record<string, TSchema> => {
   const names = relations.map(({ name }) => name)
   if (names.length === 0) return {}
@@ -24,19 +24,19 @@ export const expandParameter = (relations: readonly Relation[]): Record<string, 
   return { expand: Type.Optional(Type.String({ maxLength: 500, description, examples: [names[0]] })) }
 }
 
-/** A relation to include, and those of its rows. */
+/** A relation to include, and the relations to include in its rows. */
 interface Expansion {
   relation: Relation
   below: Expansion[]
 }
 
-/** What `expand` needs of the collections that a version serves. */
+/** What `expand` needs to know about the collections in a version. */
 export interface Expandable {
   relationsOf: (declaration: Declaration) => readonly Relation[]
   rowsOf: (declaration: Declaration) => Rows
-  /** The members of a row as its list shows them. */
+  /** Returns the members of a row as in the collection's list. */
   itemOf: (declaration: Declaration) => (row: Row) => object
-  /** Evaluates the access rules of a collection; undefined if it has none. */
+  /** Returns what evaluates the collection's access rules; undefined if it has none. */
   accessOf: (declaration: Declaration) => AccessOf | undefined
 }
 
@@ -45,14 +45,15 @@ interface Expanding extends Expandable {
   request: FastifyRequest
   reply: FastifyReply
   readable: ReadableRows | undefined
-  /** How many more rows the response may add. */
+  /** How many more related rows the response may contain. */
   left: number
 }
 
 /**
- * Parses an `expand` parameter. Throws INVALID_INPUT, which names what is allowed, and 401 or 403 for rows that the caller
- * may not read. The result sends one query per relation, whatever the number of rows, and throws INVALID_INPUT for more rows
- * than a response may add. Rows that the access rules of their collection keep from the caller are missing.
+ * Parses an `expand` parameter. Throws INVALID_INPUT, which lists the allowed names, and 401 or 403 for collections
+ * that the caller may not read. The result sends one query per relation, regardless of the number of rows, and throws
+ * INVALID_INPUT if there are more related rows than a response may contain. It omits rows that the caller cannot read
+ * under their access rules.
  */
 export function expander(
   declaration: Declaration,
@@ -135,7 +136,7 @@ async function membersOf(
   return (row) => Object.fromEntries(members.map(([name, of]) => [name, of(row)]))
 }
 
-/** What rows must pass so that the caller can read them; undefined if it can read all. */
+/** Returns the test for the rows that the caller can read; undefined if the caller can read all of them. */
 function passingFor({ path }: Declaration, { readable, request, reply }: Expanding) {
   const test = readable?.get(path)
   return test === undefined || test === passesAll ? undefined : { test, requester: requesterOf(request, reply) }

@@ -6,7 +6,10 @@ import { resourceRows } from '../resource-rows.ts'
 import type { Expandable } from './expand.ts'
 import { relationsOf } from './relations.ts'
 
-/** What `expand` needs of the collections that a version serves under a prefix; each is made on first use. */
+/**
+ * Returns what `expand` needs to know about the collections that a version serves under a prefix. Each collection is
+ * prepared on first use.
+ */
 export function expandableOf(
   options: Pick<CollectionOptions, 'db' | 'factsOf' | 'now' | 'zone'>,
   served: readonly Declaration[],

@@ -12,8 +12,8 @@ import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
 import { requireReadable } from './readable.ts'
 
 /**
- * `GET /customers/{id}/invoices`: the list of a collection, restricted to the rows that refer to one row. `list` is the route
- * of the whole list, whose parameters, scope and items it has; 404 if the row does not exist.
+ * Returns `GET /customers/{id}/invoices`: the list of a collection, restricted to the rows that refer to one row. The
+ * parameters, scope and items are those of `list`, the route of the whole list. 404 if the row does not exist.
  */
 export function nestedList(parent: Served, child: Served, { field }: Relation, list: RouteOptions): RouteOptions {
   const { declaration } = child

@@ -4,13 +4,13 @@ import { isNarrowed, parseFields, pick } from '../../http/policies/partial-respo
 import type { Served } from '../declaration.ts'
 import { type RowRequest, readableRow } from '../writes/change.ts'
 
-/** The `expand` parameter of a request, unless it is absent or empty. */
+/** Returns the `expand` parameter of a request, unless it is absent or empty. */
 export const expandOf = (request: FastifyRequest): string | undefined =>
   (request.query as { expand?: string }).expand || undefined
 
 /**
- * Responds with a row and what `expand` names. Without its revision the response gets a weak ETag, made of its content: the
- * other rows may change while the revision does not.
+ * Responds with a row and the rows that `expand` lists. The response has no revision and therefore a weak ETag computed
+ * from its content, because related rows can change while the row's revision stays the same.
  */
 export async function readExpanded(served: Served, request: RowRequest, reply: FastifyReply, text: string) {
   const expand = served.expand(text, request, reply)

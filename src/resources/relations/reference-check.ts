@@ -9,7 +9,10 @@ import type { Reference, ReferenceCheck } from './reference.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
-/** The check for a collection; undefined if it has no references. `all` are the collections of the service. */
+/**
+ * Returns the reference check of a collection; undefined if it has no references. `all` contains the collections of the
+ * service.
+ */
 export function referenceCheck(
   options: Pick<CollectionOptions, 'db' | 'factsOf' | 'now' | 'zone'>,
   { table, columns, references }: Pick<Declaration, 'table' | 'columns' | 'references'>,

@@ -40,7 +40,10 @@ function fieldErrors(body: TObject, field: string, schema: TSchema, reserved: re
 const isCollection = (value: unknown): value is Collection =>
   typeof (value as Partial<Collection> | null)?.declaration?.table === 'string'
 
-/** Ids in objects and arrays are stored as JSON, where the database cannot check them. */
+/**
+ * Returns errors for references inside objects and arrays, which are stored as JSON and which the database cannot
+ * check.
+ */
 function nestedErrors(field: string, schema: TSchema): string[] {
   return containsReference(schema)
     ? [`the field ${field} contains a reference: a reference must be a field of its own, such as ${field}Id: Ref(…)`]

@@ -10,49 +10,51 @@ export type OnDelete = 'restrict' | 'cascade' | 'setNull'
 
 export const deleteRules: readonly OnDelete[] = ['restrict', 'cascade', 'setNull']
 
-/** A field whose value is the id of a row. */
+/** A field that contains the id of a row. */
 export interface Reference {
   field: string
   /** The name of the relation, such as `customer` for the field `customerId`. */
   name: string
-  /** The collection it refers to. */
+  /** The path of the collection that it refers to. */
   path: `/${string}`
   noun: string
   table: string
   onDelete: OnDelete
 }
 
-/** The name of the relation of a field: `customer` for `customerId`. */
+/** Returns the name of a field's relation: `customer` for `customerId`. */
 export const relationName = (field: string): string => field.replace(/Id$/, '')
 
 type Values = Readonly<Record<string, unknown>>
 
-/** A row to change, and what it must meet. */
+/** A row to change, and its precondition. */
 export interface ChangedRow {
   id: number
   precondition: RowPrecondition
 }
 
 /**
- * Checks what a write refers to, in its transaction. Throws 422 VALIDATION_ERROR, which names every field. A row that the
- * caller cannot read is refused like one that does not exist.
+ * Checks the references in a write, in the same transaction. Throws 422 VALIDATION_ERROR, which lists every invalid
+ * field. The error for a row that the caller cannot read is the same as for a row that does not exist.
  */
 export interface ReferenceCheck {
-  /** Evaluates what the caller can refer to, before the transaction; undefined if every row. */
+  /** Determines, before the transaction, which rows the caller can refer to; undefined means every row. */
   reachOf: (caller: Caller) => Promise<Reach> | undefined
   created: (tx: Queryable, values: Values, reach: Reach | undefined) => Promise<void>
-  /** Checks references that a change sets or alters; false if no row matches the precondition. */
+  /** Checks the references that a change sets or alters. Returns false if no row meets the precondition. */
   changed: (tx: Queryable, row: ChangedRow, values: Values, reach: Reach | undefined) => Promise<boolean>
 }
 
-/** Who deletes, when (ISO 8601), and what the caller can read of other collections; undefined if every row. */
+/**
+ * Who deletes a row, when (ISO 8601), and which rows of other collections the caller can read (undefined means all).
+ */
 export interface Deletion {
   caller: Caller
   now: string
   reach: Reach | undefined
 }
 
-/** Deletes a row with what refers to it; undefined if no row matches the precondition. */
+/** Deletes a row and handles the rows that refer to it. Returns undefined if no row meets the precondition. */
 export type Remove = (
   tx: Queryable,
   id: number,
@@ -60,16 +62,18 @@ export type Remove = (
   deletion: Deletion,
 ) => Promise<Deleted | undefined>
 
-/** What the rows of collections must pass so that the caller can read them, by path; all rows of other collections. */
+/**
+ * Tests for the rows that the caller can read, by collection path. All rows of collections without a test are readable.
+ */
 export type ReadableRows = ReadonlyMap<string, RowTest>
 
 /** A parsed `expand` parameter. */
 export interface Expand {
-  /** False if the collections to include have fields that depend on the time. */
+  /** False if one of the collections to include has fields that depend on the time. */
   isCacheable: boolean
-  /** Evaluates the access rules of the collections to include; returns undefined if they have none. */
+  /** Evaluates the access rules of the collections to include; returns undefined if none of them has any. */
   readable: () => Promise<ReadableRows> | undefined
-  /** Reads the related rows of some rows; returns the members that they add to each: null for a row that is missing. */
+  /** Reads the related rows of these rows and returns the members to add to each; null stands for a missing row. */
   membersOf: (
     rows: readonly Row[],
     readable: ReadableRows | undefined,

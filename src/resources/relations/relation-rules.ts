@@ -4,7 +4,7 @@ import { queryNames } from '../queries/bounds.ts'
 import { refOf } from './ref.ts'
 import { relationsOf, relationsToMany } from './relations.ts'
 
-/** Members of every representation, besides those that a body may have. */
+/** Members that every representation may have, besides the fields of the body. */
 const ownMembers = ['id', 'revision', 'sharesSecond', 'createdAt', 'updatedAt', 'view']
 
 /** Returns the errors in the references among the resources of a service. */
@@ -23,11 +23,12 @@ function orderErrors(declaration: Declaration, at: number, declarations: readonl
       return [`service: ${field} of ${path} refers to ${target}, which resources does not list: add it`]
     }
     const to = refOf(body.properties[field] as TSchema)?.to
-    // Its access rules and fields are those that the conditions of this one know.
+    // The conditions of this resource know that collection's access rules and fields, so it must be the same
+    // collection.
     if (to !== undefined && to !== 'self' && to.declaration !== declarations[targetAt]) {
       return [`service: ${field} of ${path} refers to another collection at ${target} than resources lists: use one`]
     }
-    // Tables are created in this order, each with its foreign keys.
+    // Tables are created in this order, together with their foreign keys.
     return targetAt > at
       ? [`service: ${field} of ${path} refers to ${target}, which must come before it in resources`]
       : []

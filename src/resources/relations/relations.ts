@@ -1,13 +1,13 @@
 import type { Declaration, Relation } from '../declaration.ts'
 import type { Reference } from './reference.ts'
 
-/** A reference to a collection, and the collection that has it. */
+/** A reference to a collection, with the collection that declares it. */
 export interface Child {
   declaration: Declaration
   reference: Reference
 }
 
-/** The references to a collection among these. */
+/** Returns the references to a collection from these collections. */
 export const childrenOf = ({ path }: Declaration, among: readonly Declaration[]): Child[] =>
   among.flatMap((declaration) =>
     declaration.references
@@ -15,7 +15,10 @@ export const childrenOf = ({ path }: Declaration, among: readonly Declaration[])
       .map((reference) => ({ declaration, reference })),
   )
 
-/** The relations between a collection and those that the version serves. Hidden reference fields create none. */
+/**
+ * Returns the relations between a collection and the collections that the version serves. Hidden reference fields
+ * create no relation.
+ */
 export function relationsOf(declaration: Declaration, served: readonly Declaration[]): Relation[] {
   const toOne = declaration.references.flatMap(({ field, name, path }): Relation[] => {
     const target = served.find((other) => other.path === path)
@@ -25,7 +28,10 @@ export function relationsOf(declaration: Declaration, served: readonly Declarati
   return [...toOne, ...relationsToMany(declaration, served)]
 }
 
-/** The collections that refer to one with a single field, by which their rows are then those of a row. */
+/**
+ * Returns relations to the collections that have exactly one reference to this one. With several, it would be unclear
+ * which of them makes a row belong to another.
+ */
 export function relationsToMany(declaration: Declaration, served: readonly Declaration[]): Relation[] {
   const children = childrenOf(declaration, served)
   return children
@@ -39,7 +45,7 @@ export function relationsToMany(declaration: Declaration, served: readonly Decla
     }))
 }
 
-/** True if some operation shows its rows. */
+/** Returns true if some operation shows the collection's rows. */
 export const isReadable = ({ operations }: Declaration): boolean =>
   operations.includes('read') || operations.includes('list')
 

@@ -9,7 +9,10 @@ import type { Remove } from './reference.ts'
 import { childrenOf } from './relations.ts'
 import { remover } from './removal.ts'
 
-/** The rows and events of a resource, and the function that deletes rows with those of `all` that refer to them. */
+/**
+ * Returns the rows and events of a resource, and the function that deletes its rows and handles the rows of `all` that
+ * refer to them.
+ */
 export function removable(
   declaration: Declaration,
   options: Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'now' | 'zone'>,
@@ -29,7 +32,10 @@ export function removable(
   return { ...own, remove: remover(options.db, own, new Map(entries)) }
 }
 
-/** True if the deletion of a row may meet locked rows: its own, or those that it would delete or change. */
+/**
+ * Returns true if deleting a row may encounter locked rows: the row itself, or rows that would also be deleted or
+ * changed.
+ */
 export function mayMeetLocks(declaration: Declaration, all: readonly Declaration[]): boolean {
   const seen = new Set([declaration])
   for (const one of seen) {

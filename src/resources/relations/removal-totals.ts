@@ -4,7 +4,7 @@ import type { RowId, Settle } from '../computed/updater.ts'
 import type { Removable, Removal } from './dependents.ts'
 import type { Remove } from './reference.ts'
 
-/** Returns the function that deletes rows of a collection to which no other refers. */
+/** Returns the function that deletes rows of a collection to which no other collection refers. */
 export function simpleRemover(own: Removable): Remove {
   const { rows, totals, lock } = own
   if (totals === undefined && lock === undefined) return (tx, id, precondition) => rows.remove(tx, id, precondition)
@@ -17,8 +17,8 @@ export function simpleRemover(own: Removable): Remove {
 }
 
 /**
- * Locks the rows that show totals over a row, then the row itself. Throws RESOURCE_LOCKED if its state refuses the deletion;
- * undefined if there is no row that meets the precondition.
+ * Locks the rows with totals over a row, then the row itself. Throws RESOURCE_LOCKED if the row is locked against
+ * deletion. Returns undefined if no row meets the precondition.
  */
 export async function prepareRemoval(
   { totals, lock }: Removable,
@@ -32,7 +32,7 @@ export async function prepareRemoval(
   return settle
 }
 
-/** Prepares the totals over the rows that are deleted with a row. */
+/** Prepares the totals that cover the rows deleted together with a row. */
 export async function lockTotals({ tx, own, id, doomed }: Removal): Promise<Settle[]> {
   const settlements: Settle[] = []
   for (const [side, ids] of doomed) {
@@ -43,6 +43,6 @@ export async function lockTotals({ tx, own, id, doomed }: Removal): Promise<Sett
   return settlements
 }
 
-/** True for a row that is deleted with another, so that its totals no longer matter. */
+/** Returns true for a row that is being deleted, so that its own totals no longer matter. */
 export const isDoomed = ({ doomed }: Removal, { table, id }: RowId): boolean =>
   [...doomed].some(([{ declaration }, ids]) => declaration.table === table && ids.includes(id))

@@ -15,9 +15,9 @@ import type { Deletion, Remove } from './reference.ts'
 import { isDoomed, lockTotals, prepareRemoval, simpleRemover } from './removal-totals.ts'
 
 /**
- * Returns the function that deletes rows of a collection: it deletes or releases what refers to them first, each with its
- * event, or throws 409 RESOURCE_IN_USE or RESOURCE_LOCKED. The event of the row itself is left to the caller. `all` holds
- * every collection of the service, in its order.
+ * Returns the function that deletes rows of a collection. It first deletes the referring rows or clears their
+ * references, with an event for each row, or throws 409 RESOURCE_IN_USE or RESOURCE_LOCKED. The caller adds the event
+ * for the row itself. `all` contains every collection of the service, in the order of declaration.
  */
 export function remover(
   { engine }: Pick<Database, 'engine'>,
@@ -29,7 +29,7 @@ export function remover(
   return async (tx, id, precondition, deletion) => {
     const settle = await prepareRemoval(own, tx, id, precondition)
     if (settle === undefined) return undefined
-    // Locked first: from here on nobody else can refer to the row.
+    // Locked first: from here on, no other transaction can add references to the row.
     const row = await lockedRow(tx, { table, fields: ['id'], id, precondition, lock: engine.lockForRemoval })
     if (row === undefined) return undefined
     const removal: Removal = { tx, engine, all, own, id, doomed: new Map([[own, [id]]]), left: maxDependents }
@@ -45,7 +45,7 @@ export function remover(
   }
 }
 
-/** Removes the references of rows that stay. */
+/** Clears the references of rows that remain. */
 async function release(
   { tx }: Removal,
   released: Awaited<ReturnType<typeof findReleased>>,
@@ -63,14 +63,17 @@ async function release(
   }
 }
 
-/** Deletes the rows, children first; one statement per collection, because its rows may refer to each other. */
+/**
+ * Deletes the rows, children first, with one statement per collection, because rows of a collection may refer to each
+ * other.
+ */
 async function removeDoomed({ tx, all, own, id, doomed }: Removal, { caller, now }: Deletion) {
   let result: Deleted | undefined
   for (const side of [...all.values()].toReversed()) {
     const ids = doomed.get(side) ?? []
     if (ids.length === 0) continue
     const removed = new Map((await side.rows.removeAll(tx, ids)).map((one) => [one.row.id, one]))
-    // Those found last are the farthest from the row.
+    // The ids found last are the farthest from the row.
     for (const child of ids.toReversed()) {
       const deleted = removed.get(child)
       if (side === own && child === id) result = deleted
@@ -81,7 +84,10 @@ async function removeDoomed({ tx, all, own, id, doomed }: Removal, { caller, now
   return result
 }
 
-/** A deleted row with those of its own collection that it referred to and that were deleted with it, which rules can name. */
+/**
+ * Returns a deleted row with the deleted rows of its own collection that it referred to, which access rules can look
+ * at.
+ */
 function withParents({ declaration }: Removable, row: Deleted['row'], removed: ReadonlyMap<number, Deleted>) {
   const { path, references } = declaration
   const parents = references

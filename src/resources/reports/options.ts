@@ -2,30 +2,30 @@ import type { Static, TObject } from 'typebox'
 import type { Condition, FieldsOf } from '../conditions/condition.ts'
 import type { DatePart } from './report-columns.ts'
 
-/** The fields of type `V` among those of a resource. */
+/** The fields of a resource with values of type `V`. */
 type NamesOf<Fields, V> = {
   [Name in keyof Fields]-?: NonNullable<Fields[Name]> extends V ? Extract<Name, string> : never
 }[keyof Fields]
 
-/** Fields whose values are plain text, such as days, instants and decimals, and not an enumeration. */
+/** Fields with plain text values, such as days, instants and decimals, except enumerations. */
 type TextNames<Fields> = {
   [Name in keyof Fields]-?: string extends Fields[Name] ? Extract<Name, string> : never
 }[keyof Fields]
 
-/** Exactly one of the members. */
+/** An object with exactly one of the members. */
 type OneOf<Names extends string, V> = {
   [Name in Names]: { [Member in Name]: V } & { [Other in Exclude<Names, Name>]?: never }
 }[Names]
 
-/** Groups rows by the value of a field, or by a part of a day or an instant in UTC: `{ month: 'due' }` is `2026-11`. */
+/** Groups rows by the value of a field, or by a part of a day or instant in UTC: `{ month: 'due' }` gives `2026-11`. */
 export type GroupOption<Fields> = NamesOf<Fields, string | number | boolean> | OneOf<DatePart, TextNames<Fields>>
 
-/** Aggregates the rows of a group: their number, or a sum, minimum or maximum. */
+/** Aggregates the rows of a group: counts them, or computes a sum, minimum or maximum. */
 export type ShowOption<Fields> =
   | 'count'
   | OneOf<'sum' | 'min' | 'max', NamesOf<Fields, number> | TextNames<Required<Fields>>>
 
-/** The fields that a report can name; only rows of resources with access rules have `createdBy`. */
+/** The fields that a report can name; `createdBy` exists only in resources with access rules. */
 type ReportedFields<B extends TObject, Computed extends string> = FieldsOf<B> & { createdBy: string } & {
   readonly [Name in Computed]: string | number | boolean
 }
@@ -38,14 +38,14 @@ export interface ReportOptions<
 > {
   /** The report type, such as `revenue` or `revenue-by-month`. */
   name: string
-  /** The heading of documents; default: the name. */
+  /** The heading in documents; default: the name. */
   title?: string
-  /** The parameters of a request, created with `Type.Object()`; default: none. */
+  /** The parameters of report requests, created with `Type.Object()`; default: none. */
   parameters?: P
-  /** Selects the rows; default: all. Must be a pure function of the parameters; `true` selects all rows. */
+  /** Selects the rows; `true`, like the default, selects all of them. Must be a pure function of the parameters. */
   where?: (parameters: Static<P>) => boolean | Condition<ReportedFields<B, Computed>>
-  /** The columns that rows are grouped by, in the order of the rows. */
+  /** The columns to group by; rows are sorted in the same order. */
   group?: Readonly<Record<string, GroupOption<ReportedFields<B, Computed>>>>
-  /** The aggregates of each group or, without `group`, of all rows. */
+  /** The aggregates of each group or, without `group`, of all selected rows. */
   show?: Readonly<Record<string, ShowOption<ReportedFields<B, Computed>>>>
 }

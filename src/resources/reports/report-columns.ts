@@ -4,13 +4,16 @@ import { columnType } from '../column-types.ts'
 import type { ConditionField } from '../conditions/fields.ts'
 import { isDayField } from '../conditions/values.ts'
 
-/** The parts of a date that rows can be grouped by, with the length of their text: `2026-11-21`, `2026-11`, `2026`. */
+/**
+ * The parts of a date that rows can be grouped by, with the length of the resulting text: `2026-11-21`, `2026-11`,
+ * `2026`.
+ */
 const dateParts = { day: 10, month: 7, year: 4 } as const
 export type DatePart = keyof typeof dateParts
 
 export type Aggregate = 'sum' | 'min' | 'max'
 
-/** A column of groups; `sql` is the term that is grouped or aggregated. */
+/** A column of a grouped report; `sql` is the expression to group by or to aggregate. */
 export interface GroupedColumn {
   name: string
   type: CellType
@@ -19,7 +22,7 @@ export interface GroupedColumn {
   role: 'group' | 'count' | Aggregate
 }
 
-/** A column, or why the field cannot be one. */
+/** A column, or the reason why the field cannot be one. */
 type Read = { column: GroupedColumn } | { error: string }
 
 /** Counts the rows of a group. */
@@ -28,12 +31,12 @@ export const countColumn = (name: string): GroupedColumn => ({ name, type: 'inte
 /** Groups rows by the value of a field. */
 export function groupColumn(name: string, field: ConditionField): Read {
   if (field.kind === 'json') return { error: 'is an object or a list' }
-  // Both zeros are one group; PostgreSQL would show either.
+  // Groups 0 and -0 together; otherwise, PostgreSQL could return either.
   const term = field.kind === 'number' ? `${quoted(field)} + 0` : quoted(field)
   return { column: { name, ...cellOf(field), sql: term, role: 'group' } }
 }
 
-/** Groups rows by a part of a day or an instant, which is in UTC. */
+/** Groups rows by a part of a day, or of an instant in UTC. */
 export function datePartColumn(name: string, part: string, field: ConditionField): Read {
   if (!Object.hasOwn(dateParts, part)) {
     return { error: `cannot be grouped by ${part}: use ${Object.keys(dateParts).join(', ')}` }
@@ -43,7 +46,7 @@ export function datePartColumn(name: string, part: string, field: ConditionField
   return { column: { name, type, sql: `substr(${quoted(field)}, 1, ${dateParts[part as DatePart]})`, role: 'group' } }
 }
 
-/** Aggregates the values of a field: numbers and decimals, for `min` and `max` also days and instants. */
+/** Aggregates the values of a field: numbers and decimals; `min` and `max` also accept days and instants. */
 export function aggregateColumn(name: string, aggregate: string, field: ConditionField): Read {
   if (!isAggregate(aggregate)) return { error: `has no ${aggregate}: use sum, min or max` }
   const order = columnType(field.kind).range?.(field.schema)

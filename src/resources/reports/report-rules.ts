@@ -43,16 +43,16 @@ function parameterErrors(parameters: TObject): string[] {
   return [...decimals, ...defaultErrors(withStorageRules(parameters), [])].map((error) => `parameters: ${error}`)
 }
 
-/** What the columns of a report may name. */
+/** What the columns of a report can name. */
 interface ReportFields {
   fields: ConditionFields
-  /** Fields that no report may show. */
+  /** Fields that no report may contain. */
   concealed: readonly string[]
-  /** Computed fields that are conditions, which have no column. */
+  /** Computed conditions, which have no column. */
   conditions: readonly string[]
 }
 
-/** Reads the columns of `group` and `show`; returns all errors. */
+/** Reads the columns of `group` and `show`; also returns all errors. */
 export function readColumns(
   { group = {}, show = {} }: Pick<ReportOptions, 'group' | 'show'>,
   fields: ReportFields,
@@ -97,7 +97,7 @@ function readShown(name: string, value: unknown, fields: ReportFields): Read {
   return readField(field, fields, (found) => aggregateColumn(name, aggregate, found))
 }
 
-/** Returns the name and the value of an object's only member. */
+/** Returns the name and value of an object's only member. */
 function onlyMember(value: unknown): [string | undefined, unknown] {
   const members = isObject(value) ? Object.entries(value).filter(([, member]) => member !== undefined) : []
   return members.length === 1 ? (members[0] as [string, unknown]) : [undefined, undefined]

@@ -20,20 +20,20 @@ const brand = Symbol('created by report()')
 export interface Report {
   readonly [brand]: true
   name: string
-  /** The resource whose rows it reads. */
+  /** The resource that the report reads. */
   of: Declaration
   title?: string
-  /** The columns of groups; none if the report has the rows themselves. */
+  /** The grouped columns; none if the report contains the rows themselves. */
   columns: readonly GroupedColumn[]
-  /** What the columns are declared as. */
+  /** The columns as declared. */
   grouping: Pick<ReportOptions, 'group' | 'show'>
   /** Validates parameters; `parameters` is their JSON Schema. */
   input: ReturnType<typeof declaredParameters>
-  /** Evaluated with validated parameters. */
+  /** Called with validated parameters. */
   where: (parameters: never) => unknown
 }
 
-// Without `parameters`, requests have none; `object` would allow any name.
+// Without `parameters`, requests have none; the type `object` would allow any name.
 // biome-ignore lint/complexity/noBannedTypes: the properties of an empty object schema
 type NoParameters = TObject<{}>
 
@@ -62,24 +62,24 @@ export function report<B extends TObject, Computed extends string = never, P ext
 export const isReport = (value: unknown): value is Report =>
   typeof value === 'object' && value !== null && brand in value
 
-/** Returns a report on the same resource with the columns that its fields have in the database. */
+/** Returns a report with the names of its resource's columns in the database. */
 export function storedReport(one: Report, of: Declaration): Report {
   const { columns } = readColumns(one.grouping, namesOf(of))
   return Object.freeze({ ...one, of, columns: Object.freeze(columns) })
 }
 
-/** What the columns can name. */
+/** Returns the fields and relations that the columns can name. */
 const namesOf = (declaration: Declaration) => ({
   fields: fieldsOf(declaration),
   concealed: declaration.concealed,
   conditions: Object.keys(declaration.computed.whens),
 })
 
-/** The fields that conditions and columns can name. */
+/** Returns the fields that conditions and columns can name. */
 const fieldsOf = (declaration: Declaration): ConditionFields =>
   ownConditionFields(shownDeclaration(declaration), declaration.access !== undefined)
 
-/** Returns what the report service needs of a report. `zone` is the time zone of `'today'`. */
+/** Returns what the report service needs to know about a report. `zone` is the time zone of `'today'`. */
 export function declaredReport(one: Report, zone: string) {
   const { name, title, of, columns, input, where } = one
   const fields = fieldsOf(of)

@@ -18,11 +18,11 @@ import type { GuardedChange } from './guard.ts'
 export type RowRequest = FastifyRequest<{ Params: { id: number } }>
 export type BodyRequest = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
 
-/** The 404 problem for a missing row. */
+/** Returns the 404 problem for a missing row. */
 export const notFound = ({ declaration }: Served, id: number) =>
   new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${Number.isSafeInteger(id) ? id : 'with this id'}`)
 
-/** Reads a row. Throws 404 if there is none, or none that the caller can read. */
+/** Reads a row. Throws 404 if it does not exist or the caller cannot read it. */
 export async function readableRow(served: Served, id: number, access: RowAccess | undefined): Promise<Row> {
   return (await readableAndJudged(served, id, access)).row
 }
@@ -33,14 +33,17 @@ async function readableAndJudged(served: Served, id: number, access: RowAccess |
   return found
 }
 
-/** Reads a row that the caller wants to change. Throws 404 as `readableRow`, and 403 if the caller may only read it. */
+/**
+ * Reads a row that the caller wants to change. Throws 404 like `readableRow`, and 403 if the caller may only read the
+ * row.
+ */
 async function writableRow(served: Served, id: number, access: RowAccess | undefined): Promise<Row> {
   const { row, canWrite } = await readableAndJudged(served, id, access)
   if (!canWrite) throw notWritable(served.declaration, 'change')
   return row
 }
 
-/** Returns `db.write`, with 409 DUPLICATE_RESOURCE for a duplicate of unique values. */
+/** Returns `db.write`, which then throws 409 DUPLICATE_RESOURCE for duplicates of unique values. */
 export function writeUnit({ db, declaration }: Served): InTransaction<Queryable> {
   if (declaration.unique.length + declaration.tuples.length === 0) return db.write
   return (work) =>
@@ -51,7 +54,7 @@ export function writeUnit({ db, declaration }: Served): InTransaction<Queryable>
 
 type Precondition = ReturnType<typeof preconditionOf>
 
-/** Runs a change under the guard of the resource, if it has one. */
+/** Runs a change with the resource's guard, if it has one. */
 export const guarded = <T>(
   { guard }: Served,
   tx: Queryable,
@@ -61,7 +64,7 @@ export const guarded = <T>(
 
 export type Values = Record<string, unknown>
 
-/** What a row must meet to be changed. */
+/** The conditions under which a row is changed. */
 interface ChangeTerms {
   precondition: Precondition
   access: RowAccess | undefined
@@ -69,11 +72,11 @@ interface ChangeTerms {
   recorded?: readonly string[]
 }
 
-/** The precondition of the statement that changes a row. */
+/** Returns the precondition for the statement that changes a row. */
 export const rowPrecondition = ({ precondition, access }: ChangeTerms) =>
   access ? { ...precondition, passes: access.write } : precondition
 
-/** Changes a row that meets the terms. Throws 404, 403 or 412 if there is none, 409 if it is locked. */
+/** Changes a row that meets the terms. Throws 404, 403 or 412 if there is no such row, and 409 if the row is locked. */
 export async function change(served: Served, request: RowRequest, values: Values, terms: ChangeTerms): Promise<Row> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
@@ -104,7 +107,10 @@ export async function change(served: Served, request: RowRequest, values: Values
   return (await writeUnit(served)(work)) ?? throwUnmatched(served, id, access)
 }
 
-/** For a write that matched no row: 404 if the caller can read no such row, 403 if it may only read it, otherwise 412. */
+/**
+ * Throws the problem for a write that matched no row: 404 if the caller cannot read the row, 403 if the caller may only
+ * read it, otherwise 412.
+ */
 export async function throwUnmatched(served: Served, id: number, access: RowAccess | undefined): Promise<never> {
   await writableRow(served, id, access)
   throw new Problem(
@@ -116,8 +122,8 @@ export async function throwUnmatched(served: Served, id: number, access: RowAcce
 const maxAttempts = 10
 
 /**
- * Changes a row to values that depend on it: writes them if the row is unchanged, and otherwise retries with the new row.
- * What the caller may not read or write is 404 or 403 before its values are compared.
+ * Changes a row to values that depend on the current ones. If the row has changed since it was read, starts again with
+ * the new row. Throws 404 or 403 before comparing values if the caller may not read or write the row.
  */
 export async function revise(
   served: Served,
@@ -134,7 +140,8 @@ export async function revise(
     const recorded = checkChange(served.declaration.writers, row, values, { caller: callerOf(request), id })
     checkRules(served.declaration, values)
     if (!meets(row, precondition)) {
-      // Authorization precedes preconditions (RFC 9110 §13.2.1), so the guard still runs; no row meets this precondition.
+      // Authorization comes before preconditions (RFC 9110 §13.2.1), so the guard still runs, with a precondition that
+      // no row meets.
       return served.guard
         ? change(served, request, values, { precondition: { matches: [] }, access })
         : throwUnmatched(served, id, access)

@@ -3,14 +3,14 @@ import type { Caller } from '../../http/policies/authenticate.ts'
 import type { ProblemCode } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 
-/** A change of one row, for a guard to check; `values` is null for a deletion. */
+/** A change to one row, for a guard to check; `values` is null for a deletion. */
 export interface GuardedChange {
   id: number
   values: Readonly<Record<string, unknown>> | null
   caller: Caller
 }
 
-/** Fields of a row that were changed, and the request that did. */
+/** The changed fields of a row, and the request that changed them. */
 export interface RecordedChange {
   id: number
   fields: readonly string[]
@@ -18,12 +18,12 @@ export interface RecordedChange {
   request: FastifyRequest
 }
 
-/** Checks changes of rows against other tables, in the transaction of each change. */
+/** Checks changes to rows against other tables, in the transaction of each change. */
 export interface Guard {
-  /** Problems with which a deletion may fail, besides 403. */
+  /** Problems with which a guard may refuse a deletion, besides 403. */
   removalProblems: readonly ProblemCode[]
   /** Runs a change, which returns undefined if no row matched. Throws a `Problem` if the change is not allowed. */
   change: <T>(tx: Queryable, change: GuardedChange, run: () => Promise<T | undefined>) => Promise<T | undefined>
-  /** Records a change of `Writers.recorded` fields, at the end of its transaction. */
+  /** Records a change to `Writers.recorded` fields, at the end of its transaction. */
   record?: (tx: Queryable, change: RecordedChange) => Promise<void>
 }

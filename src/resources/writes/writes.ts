@@ -26,7 +26,10 @@ import {
   writeUnit,
 } from './change.ts'
 
-/** POST: 201 with the new resource, its location and its validators. Awaits nothing without access rules and functions. */
+/**
+ * POST: 201 with the new resource, its location and its validators. Without access rules and functions, it awaits only
+ * the write.
+ */
 export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
   const recorded = checkCreation(served.declaration.writers, request.body, callerOf(request))
@@ -52,7 +55,10 @@ export function create(served: Served, request: BodyRequest, reply: FastifyReply
 
 const always = (values: Values) => async () => values
 
-/** Returns the check of a stored response to a POST: 404 if the caller can no longer read the row that it shows. */
+/**
+ * Returns the check of a stored response to a POST. It throws 404 if the caller can no longer read the row in the
+ * response.
+ */
 export const readableReplay =
   (served: Served) =>
   async (request: FastifyRequest, { body }: WriteResponse): Promise<void> => {
@@ -60,12 +66,12 @@ export const readableReplay =
   }
 
 interface NewRow {
-  /** The values to store; in the transaction, because counters may number them. */
+  /** Returns the values to store; runs in the transaction, because counters may number them. */
   values: (tx: Queryable) => Promise<Values>
   now: string
   access: RowAccess | undefined
   reach: Reach | undefined
-  /** Fields to record (`Writers.recorded`). */
+  /** The fields to record (`Writers.recorded`). */
   recorded: readonly string[]
 }
 
@@ -90,8 +96,8 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
 }
 
 /**
- * PUT: replaces the whole resource; absent fields get their default, or are removed if they have none. Fields that this
- * caller cannot see or change keep their values if they are absent.
+ * PUT: replaces the whole resource. Absent fields get their default, or are removed if they have none; fields that this
+ * caller cannot see or change keep their values.
  */
 export async function replace(served: Served, request: BodyRequest): Promise<Row> {
   const precondition = preconditionOf(request, served.requireIfMatch)
@@ -119,7 +125,7 @@ export async function replace(served: Served, request: BodyRequest): Promise<Row
  */
 export async function patch(served: Served, request: BodyRequest): Promise<Row> {
   const precondition = preconditionOf(request, served.requireIfMatch)
-  // Before the body is copied, because `readJson` notes long numbers by the object that has them.
+  // Before the body is copied, because `readJson` records long numbers by the object that contains them.
   served.readDecimals?.(request.body)
   const body = settable(served.declaration, request.body)
   rejectInvalidMembers(served, body)
@@ -128,7 +134,10 @@ export async function patch(served: Served, request: BodyRequest): Promise<Row> 
   )
 }
 
-/** Deletes the resource if it meets the precondition; 404, 403 or 412 otherwise, and 409 if it is locked or in use. */
+/**
+ * Deletes the resource if it meets the precondition. Throws 404, 403 or 412 otherwise, and 409 if the resource is
+ * locked or in use.
+ */
 export async function removeRow(served: Served, request: RowRequest): Promise<void> {
   const { id } = request.params
   const sent = preconditionOf(request, served.requireIfMatch)
