@@ -8,15 +8,15 @@ import type { Collection } from '../resources/declaration.ts'
 import { canFilter } from '../resources/queries/list-rules.ts'
 import { userOptions } from './users.ts'
 
-/** The users of a service that adds fields and roles to them. */
+/** The users of a service that adds fields and roles. */
 export interface ExtendedUsers {
   collection: Collection
   /** The added fields. */
   fields: readonly string[]
   roles: readonly string[]
-  /** The fields that users may write themselves. */
+  /** The fields that users may write in their own row. */
   own: readonly string[]
-  /** The added fields that userinfo contains. */
+  /** The added fields in userinfo responses. */
   userinfo: readonly string[]
 }
 
@@ -24,7 +24,7 @@ interface Additions extends Omit<ExtendedUsers, 'collection' | 'fields'> {
   fields: TObject
 }
 
-/** Opens PUT and PATCH of a user to itself, for the fields in `own`. */
+/** Permits users to PUT and PATCH their own row, but only the fields in `own`. */
 const ownScope = 'users:write:own'
 
 /** Adds validated fields and roles to users. Throws `DefinitionError` for fields that cannot be stored. */
@@ -52,13 +52,13 @@ export function extendUsers({ fields, roles, own, userinfo }: Additions): Extend
   return Object.freeze({ collection, fields: Object.keys(fields.properties), roles, own, userinfo })
 }
 
-/** The condition for the row of a caller; false for machine clients and the users of other issuers. */
+/** Returns the condition for the caller's own row; false for machine clients and for users from other issuers. */
 function ownRow(callerId: string): false | { id: number } {
   const [, id] = /^user:([1-9]\d{0,8})$/.exec(callerId) ?? []
   return id === undefined ? false : { id: Number(id) }
 }
 
-/** The added fields, which are all optional: users from before, and those that sign up, have none. */
+/** Returns the added fields. All are optional, because existing users and users who sign up have no values. */
 function addedFields({ properties }: TObject, roles: readonly string[], own: readonly string[]) {
   const role = Type.Enum([...roles], { description: 'The role of the user in this service' })
   const all = { ...(properties as Record<string, TSchema>), ...(roles.length > 0 && { role }) }
@@ -79,7 +79,10 @@ function exampleWith(added: Readonly<Record<string, TSchema>>) {
   return { ...example, ...Object.fromEntries(more) }
 }
 
-/** Administrators write every field, callers with `users:write` all but the added ones, users their own. */
+/**
+ * Administrators may write every field, callers with `users:write` every field but the added ones, and users the fields
+ * in `own`.
+ */
 function writersOf(added: readonly string[], own: readonly string[]): Writers {
   const base = Object.keys(userOptions.body.properties)
   const refusal: Writers['refusal'] = ({ clientId, subject, scopes }: Caller, field, id) => {

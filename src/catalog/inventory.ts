@@ -1,6 +1,6 @@
 import type { ReportKind } from '../reports/report-types.ts'
 
-/** The name of each price band, and its lower bound. */
+/** The name and lower bound of each price band. */
 const bands: [from: number, name: string][] = [
   [0, '0 to 9.99'],
   [10, '10 to 49.99'],

@@ -6,7 +6,7 @@ import { choicesOf, columnType } from '../resources/column-types.ts'
 import type { ExtendedUsers } from './extended-users.ts'
 import { type UserRowsOptions, userRows } from './user-rows.ts'
 
-/** The fields that invited users may enter themselves: those of `own` that hold text and have no fixed choices. */
+/** Returns the fields that invited users may enter themselves: text fields in `own` without fixed choices. */
 export function ownFields(options: UserRowsOptions, { collection, own }: ExtendedUsers): OwnFields {
   const { declaration } = collection
   const { body, kinds } = declaration
@@ -42,7 +42,7 @@ export function ownFields(options: UserRowsOptions, { collection, own }: Extende
   }
 }
 
-/** `firstLanguage` as people read it: `First language`. */
+/** Returns a label for a field: `First language` for `firstLanguage`. */
 function labelOf(name: string): string {
   const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
   return `${words[0]?.toUpperCase() ?? ''}${words.slice(1)}`

@@ -15,7 +15,7 @@ export interface UserRowsOptions {
   now: () => number
 }
 
-/** A transaction and the caller to name in its events. */
+/** A transaction, and the caller to record in its events. */
 interface Writing {
   tx: Queryable
   caller: Pick<Caller, 'clientId' | 'subject'>
@@ -23,7 +23,7 @@ interface Writing {
 
 type Values = Record<string, unknown>
 
-/** Writes users outside /users, with the same events. */
+/** Writes users outside the /users routes, with the same events. */
 export function userRows({ db, queue, random, now }: UserRowsOptions, declaration: Declaration) {
   const rows = resourceRows(db, declaration)
   const publish = eventPublisher({ queue, random }, declaration)
@@ -37,7 +37,7 @@ export function userRows({ db, queue, random, now }: UserRowsOptions, declaratio
       if (subscribed) await publish(tx, 'created', row, known(caller), time)
       return row.id
     },
-    /** Changes fields of a user, if it exists. */
+    /** Changes fields of a user, if the user exists. */
     change: async ({ tx, caller }: Writing, id: number, values: Values): Promise<void> => {
       const time = at()
       const changed = await rows.update(tx, id, values, {}, time)
@@ -48,7 +48,7 @@ export function userRows({ db, queue, random, now }: UserRowsOptions, declaratio
 
 export type UserRows = ReturnType<typeof userRows>
 
-/** Reads the fields of a user that userinfo adds. */
+/** Reads the user fields that userinfo adds. */
 export function userinfoReader(db: Database, { collection, userinfo }: ExtendedUsers) {
   const rows = resourceRows(db, collection.declaration)
   return async (id: number): Promise<Values> => {

@@ -13,7 +13,7 @@ const ada = {
 
 const typed = <B extends TObject>(options: ResourceOptions<B>) => options
 
-/** The declaration of users without the fields and roles that a service adds. */
+/** The declaration of users, without the fields and roles that a service adds. */
 export const userOptions = typed({
   path: '/users',
   noun: 'user',

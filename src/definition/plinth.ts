@@ -13,22 +13,22 @@ import { plinthErrors } from './users-rules.ts'
 
 type FieldOf<Fields extends TObject> = Extract<keyof Fields['properties'], string>
 
-/** What a service adds to users, who have a name, an e-mail address, an address and a phone number. */
+/** What a service adds to users, who already have a name, e-mail address, postal address and phone number. */
 export interface UsersOptions<Fields extends TObject = TObject, Role extends string = string> {
   /**
-   * More fields. They are optional in every user, also those that the schema requires, because existing users have no value
-   * until someone sets it.
+   * Additional fields. They are optional for every user, even if the schema requires them, because existing users have
+   * no value until someone sets one.
    */
   fields?: Fields
-  /** The roles that a user may have, besides that of administrators. */
+  /** The roles that a user may have, besides that of administrator. */
   roles?: readonly Role[]
-  /** Fields that users may write themselves; administrators alone write all others. */
+  /** Fields that users may write in their own row; only administrators may write the other added fields. */
   own?: readonly (NoInfer<FieldOf<Fields>> | 'name' | 'address' | 'phone')[]
-  /** Fields in the response of /oauth/userinfo to tokens with the scope `profile`. */
+  /** Fields in /oauth/userinfo responses to tokens with the scope `profile`. */
   userinfo?: readonly (NoInfer<FieldOf<Fields>> | 'role')[]
 }
 
-/** The roles that rules can name: any if `plinth()` declares none. */
+/** The roles that rules can name: any role if `plinth()` declares none. */
 type RoleOf<Role extends string> = [Role] extends [never] ? string : Role | 'admin' | 'user'
 
 export interface PlinthOptions<
@@ -36,17 +36,25 @@ export interface PlinthOptions<
   Fields extends TObject = TObject,
   Role extends string = string,
 > {
-  /** Fields and roles of users; the service then serves /users, where callers without `users:read:full` see themselves. */
+  /**
+   * Fields and roles of users. The service then serves /users, where callers without `users:read:full` see only
+   * themselves.
+   */
   users?: UsersOptions<Fields, Role>
-  /** Computes what access rules know about a caller besides its id, roles and scopes. Must be a pure function. */
+  /**
+   * Computes what access rules know about a caller in addition to the id, roles and scopes. Must be a pure function.
+   */
   claims?: (facts: CallerFacts<Static<Fields>, RoleOf<Role>>) => Claims
 }
 
-// Without `fields`, users have no more; `object` would allow any name.
+// Without `fields`, users have no additional ones; the type `object` would allow any name.
 // biome-ignore lint/complexity/noBannedTypes: the properties of an empty object schema
 type NoFields = TObject<{}>
 
-/** Returns `collection` and `service` for access rules that use claims, typed by them and by the fields and roles of users. */
+/**
+ * Returns `collection` and `service` for access rules that use claims, typed by the claims and by the fields and roles
+ * of users.
+ */
 export function plinth<Claims extends object = object, Fields extends TObject = NoFields, Role extends string = never>(
   options: PlinthOptions<Claims, Fields, Role> = {},
 ) {

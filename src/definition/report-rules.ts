@@ -6,7 +6,7 @@ import { duplicates } from './duplicates.ts'
 /** The report types that every service has. */
 const serviceReports = ['activity', 'deliveries']
 
-/** Returns the errors in the report types of a service with these resources. */
+/** Returns the errors in the report types of a service that has these resources. */
 export function reportErrors(
   declarations: readonly Declaration[],
   reports: readonly (ReportKind | Report)[],

@@ -28,10 +28,10 @@ import {
   versionOf,
 } from './version.ts'
 
-/** The return value of `service`, from which the rest of the application is derived. */
+/** The result of `service()`, from which the rest of the application is derived. */
 export interface Definition {
   readonly [brand]: true
-  /** The `info` object of the OpenAPI documents: title, description and so on. */
+  /** The `info` object of the OpenAPI documents: title, description and other members. */
   info: Readonly<ServiceInfo>
   collections: readonly Collection[]
   versions: Readonly<Record<string, Version>>
@@ -46,16 +46,16 @@ export interface Definition {
   tables: readonly ResourceTable[]
   /** The time zone of `'today'`. */
   zone: string
-  /** The fields and roles that `plinth()` adds to users. */
+  /** The users with the fields and roles that `plinth()` adds. */
   users?: ExtendedUsers
 }
 
-/** The options of `service`; title, description and so on appear in the OpenAPI documents. */
+/** The options of `service`; members such as `title` and `description` appear in the OpenAPI documents. */
 export interface ServiceOptions extends Partial<ServiceInfo> {
   resources: readonly Collection[]
   /** The resources of each version, such as `{ v1: [notes], v2: [notes, tags] }`; default: all resources in v1 and v2. */
   versions?: Readonly<Record<`v${number}`, readonly Collection[] | VersionDeclaration>>
-  /** Report types in addition to one per resource: those of `report()`, and others with SQL of their own. */
+  /** Report types in addition to one per resource: results of `report()`, or types with their own SQL. */
   reports?: readonly (ReportKind | Report)[]
   /** The time zone in which conditions compare a day with `'today'`, such as `Europe/Berlin`; default: UTC. */
   zone?: string
@@ -71,7 +71,7 @@ export const isDefinition = (value: unknown): value is Definition =>
 /** Defines a service and returns it frozen. Throws `DefinitionError`, which lists every error. */
 export const service = (options: ServiceOptions): Definition => defineService(options)
 
-/** The same for a service with these users, whom every version serves. */
+/** Like `service`, but with these users, who are served in every version. */
 export function defineService(options: ServiceOptions, users?: ExtendedUsers): Definition {
   const { resources: listed, reports = [], versions: declared, zone = defaultZone, ...info } = options ?? {}
   const resources = withUsers(listed, users)

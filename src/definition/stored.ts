@@ -10,13 +10,13 @@ import { readColumnNames } from '../storage/resource-tables/stored-names.ts'
 import type { Definition } from './service.ts'
 
 /**
- * Returns the definition with the columns that its fields have in a migrated database: a renamed field may still have the
- * column of its earlier name. Returns the definition itself if every column is named after its field.
+ * Returns the definition with the names of its columns in the database: a renamed field may still have the column of
+ * its earlier name. Returns the definition itself if every column is named after its field.
  */
 export async function storedDefinition(db: Queryable, definition: Definition): Promise<Definition> {
   const names = await readColumnNames(db)
   if (names.size === 0) return definition
-  // Conditions along relations name columns of other tables, so every collection may change, except that of the users.
+  // Conditions along relations refer to columns of other tables, so every collection may change, except the users.
   const storedOne = (one: Collection) =>
     one.declaration.table === 'users' ? one : collectionOf(withStoredColumns(one.declaration, names))
   const stored = new Map(definition.collections.map((one) => [one.declaration, storedOne(one)]))

@@ -11,11 +11,11 @@ const usersOptionNames = ['fields', 'roles', 'own', 'userinfo']
 const roleForm = /^[a-z][a-z0-9-]{0,39}$/
 const maxRoles = 50
 
-/** Names that facts, responses or tokens use already. */
+/** Names already used in facts, responses or tokens. */
 const reserved = ['role', 'roles', 'sub', 'iss', 'aud', 'exp', 'iat', 'nbf', 'jti', 'nonce', 'azp', 'acr', 'amr']
 const builtIn = Object.keys(userOptions.body.properties)
 
-/** Returns the errors in the options of `plinth()`, except those of field types, which `collection()` finds. */
+/** Returns the errors in the options of `plinth()`, except errors in field types, which `collection()` reports. */
 export function plinthErrors(options: object): string[] {
   if (!isRecord(options)) return ['plinth: the options must be an object with users and claims, both optional']
   const { users, claims } = options
@@ -70,13 +70,13 @@ const roleErrors = (roles: readonly string[]): string[] => [
     .map((role) => `plinth: users.roles cannot include ${role}: every service has that role`),
 ]
 
-/** The resources of a service, with its users first unless they are listed. */
+/** Returns the resources of a service; the users come first, unless they are already listed. */
 export const withUsers = (resources: readonly Collection[], users: ExtendedUsers | undefined) =>
   users === undefined || !Array.isArray(resources) || resources.includes(users.collection)
     ? resources
     : [users.collection, ...resources]
 
-/** The versions of a service, each with its users. */
+/** Returns the versions of a service, each with the users. */
 export const withUsersIn = (versions: DeclaredVersions, users: ExtendedUsers | undefined): DeclaredVersions =>
   Object.fromEntries(
     Object.entries(versions).map(([name, version]) => [
@@ -85,7 +85,7 @@ export const withUsersIn = (versions: DeclaredVersions, users: ExtendedUsers | u
     ]),
   )
 
-/** Returns the errors of a service whose users are extended, or whose resources need extended users. */
+/** Returns the errors of a service that extends users or whose resources need extended users. */
 export function extensionErrors(resources: readonly Collection[], extended: ExtendedUsers | undefined): string[] {
   const foreign = resources.filter(
     ({ declaration }) => declaration.users !== undefined && declaration.users !== extended,

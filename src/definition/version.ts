@@ -25,19 +25,22 @@ export interface VersionDeclaration extends Partial<Differences> {
 
 export type DeclaredVersions = Readonly<Record<string, VersionDeclaration>>
 
-/** Normalizes declared versions and sorts them numerically; a plain array is short for `{ resources }`. */
+/** Normalizes declared versions and sorts them numerically; a plain array is shorthand for `{ resources }`. */
 export function declaredVersions(
   versions: Readonly<Record<string, readonly Collection[] | VersionDeclaration>>,
 ): DeclaredVersions {
   const entries = Object.entries(versions).map(([name, declared]): [string, VersionDeclaration] => [
     name,
-    // JavaScript callers may pass anything else; `versionErrors` reports it.
+    // JavaScript callers may pass any other value; `versionErrors` reports it.
     typeof declared === 'object' && declared !== null && 'resources' in declared ? declared : { resources: declared },
   ])
   return Object.fromEntries(entries.toSorted(([left], [right]) => Number(left.slice(1)) - Number(right.slice(1))))
 }
 
-/** The defaults: v1 follows the API contract; later versions send lists as objects, which can have more members. */
+/**
+ * Returns the defaults: v1 follows the API contract; later versions return lists as objects, which can have more
+ * members.
+ */
 const defaultsFor = (name: string): Differences => ({
   ...(name === 'v1' ? requiredInV1 : { lists: 'object', deprecation: 'date' }),
   unknownParameters: 'refuse',

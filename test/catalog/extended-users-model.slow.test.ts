@@ -26,7 +26,7 @@ interface Change {
   body: User
 }
 
-/** The naive model: the status of a change, the fields that a 403 names, and the user after a 200. */
+/** The naive model: the status of a change, the fields that a 403 lists, and the user after a 200. */
 function expected(stored: User, { who, scopes, method, body }: Change) {
   const [may, isSelf] = [new Set(scopes), who === 'self']
   if (!may.has('users:write') && !may.has('users:write:own')) return { status: 403, fields: [] }
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
   describe('random changes of a user by random callers', () => {
     const app = appOn(engine, { definition })
 
-    it('have the status and the effect of a naive model in memory (T-API-10)', async () => {
+    it('have the same status and effect as in a naive in-memory model (T-API-10)', async () => {
       const administrator = { scopes: `${allScopes.join(' ')}` }
       const property = fc.asyncProperty(fc.array(change, { minLength: 5, maxLength: 20 }), async (changes) => {
         const first = { name: 'Ada', email: 'a@example.com' }

@@ -29,7 +29,7 @@ onSqlite((engine) => {
       await db.close()
     })
 
-    it('has them in responses, bodies and filters, and says who writes them', () => {
+    it('has them in responses, bodies and filters, and documents who may write them', () => {
       const { components, paths } = documented.document
       const { User, UserItem, UserCreate } = components.schemas
       for (const { properties, required } of [User, UserItem, UserCreate]) {
@@ -43,7 +43,7 @@ onSqlite((engine) => {
         assert.ok(parameters.includes(`"name":"${name}"`), name)
     })
 
-    it('has the scope users:write:own, on PUT and PATCH, and 403 PERMISSION_DENIED for writes', () => {
+    it('has the scope users:write:own for PUT and PATCH, and 403 PERMISSION_DENIED for writes', () => {
       const { components, paths } = documented.document
       const { scopes } = components.securitySchemes.oauth2.flows.authorizationCode
       assert.equal(scopes['users:write:own'], 'Change your own phone, level')
@@ -56,14 +56,14 @@ onSqlite((engine) => {
       }
     })
 
-    it('has the declared roles in the invitation, and the claims in userinfo', () => {
+    it('has the declared roles in the invitation, and the added fields and the role in userinfo', () => {
       const { UserInviteRequest, UserInfo } = documented.document.components.schemas
       assert.match(JSON.stringify(UserInviteRequest.properties.role), /"auditor"/)
       assert.deepEqual(Object.keys(UserInfo.properties), ['sub', 'name', 'email', 'tenant', 'role'])
     })
   })
 
-  describe('the OpenAPI document of a service without', () => {
+  describe('the OpenAPI document of a service that adds nothing to users', () => {
     const app = appOn(engine)
 
     it('has no users:write:own', async () => {
@@ -72,7 +72,7 @@ onSqlite((engine) => {
   })
 })
 
-it('docs/resources.md shows users with fields and roles that compile and run', async () => {
+it('the examples of added fields and roles in docs/resources.md compile and run', async () => {
   const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
   const [, example = ''] = /## Fields and roles of users\n[\s\S]*?```ts\n([\s\S]*?)```/.exec(page) ?? []
   const source = example.replace("from 'plinth'", `from '${new URL('../../src/plinth.ts', import.meta.url)}'`)

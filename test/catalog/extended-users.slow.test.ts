@@ -82,7 +82,7 @@ forEachEngine((engine) => {
     }
 
     describe('reading', () => {
-      it('200 with oneself alone in lists and counts; 404 for all others', async () => {
+      it('200 with only oneself in lists and counts; 404 for all other users', async () => {
         const list = await as(ada, { url: '/users', headers: { prefer: 'count=exact' } })
         assert.deepEqual([list.json().map(({ id }: { id: number }) => id), list.headers['x-total-count']], [[ada], '1'])
         for (const query of ['?name=Ada', '?q=ada', '?sort=-id', '?role[null]=true', `?id=${eve}`]) {
@@ -93,14 +93,14 @@ forEachEngine((engine) => {
         assert.equal((await as(ada, { url: `/users/${eve}` })).statusCode, 404)
       })
 
-      it('200 without rows for a machine client, whose id is not that of a user', async () => {
+      it('200 with no rows for a machine client, even if its client id looks like a user id', async () => {
         assert.deepEqual((await app.send({ url: '/users', scopes: 'users:read admin' })).json(), [])
         const machine = { token: token('users:read', String(ada), String(ada)) }
         assert.deepEqual((await app.send({ url: '/users', ...machine })).json(), [])
         assert.equal((await app.send({ url: `/users/${ada}`, ...machine })).statusCode, 404)
       })
 
-      it('200 with everyone for users:read:full, with fields, roles and filters by them', async () => {
+      it('200 with all users for users:read:full, including added fields and roles and filters by them', async () => {
         const [north, south] = [await newUser(), await newUser()]
         await set(north, { tenant: 'North', level: 3, role: 'member', languages: ['en', 'de'] })
         await set(south, { tenant: 'south', role: 'auditor' })
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
     })
 
     describe('writing', () => {
-      it('403 PERMISSION_DENIED naming the fields for users who write their tenant or role (T-API-10)', async () => {
+      it('403 PERMISSION_DENIED naming the fields when users write their own tenant or role (T-API-10)', async () => {
         await set(ada, { tenant: 'north' })
         assert.deepEqual(refused(await as(ada, patched(ada, { tenant: 'south' }))), [
           403,
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
         assert.deepEqual([tenant, role, phone], ['north', undefined, undefined])
       })
 
-      it('200 for users who write what own lists, by PATCH, or by PUT of what GET returned', async () => {
+      it('200 when users write the fields in own, by PATCH or by a PUT of the GET response', async () => {
         const { id } = await set(await newUser(), { tenant: 'north', level: 1, role: 'member' })
         const patch = await as(id, patched(id, { phone: '+44 1', nickname: 'Countess' }))
         assert.deepEqual([patch.statusCode, patch.json().phone, patch.json().nickname], [200, '+44 1', 'Countess'])
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
         assert.deepEqual([removed.statusCode, removed.json().nickname], [200, undefined])
       })
 
-      it('404 for writes of another user, and 403 without the scopes', async () => {
+      it('404 for writes to another user, 403 without the scopes', async () => {
         assert.equal((await as(ada, patched(eve, { phone: '1' }))).statusCode, 404)
         assert.equal((await as(ada, patched(ada, { phone: '1' }), 'users:read')).statusCode, 403)
         const withoutWrite = await as(ada, patched(eve, {}), `${ownScopes} users:read:full`)
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(await as(ada, removal, 'users:write')), [403, 'ACCESS_DENIED'])
       })
 
-      it('403 for callers with users:write who write own fields; they write all others', async () => {
+      it('403 for callers with users:write who write added fields, 200 for all other fields', async () => {
         const payload = { name: 'Grace', email: 'grace@example.com' }
         const send = (more: object) =>
           app.send({ method: 'POST', url: '/users', payload: { ...payload, ...more }, scopes: fullScopes })
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(without), [403, 'PERMISSION_DENIED'])
       })
 
-      it('201 and 200 for administrators, whose changes are audited; a PUT keeps the fields it leaves out', async () => {
+      it('201 and 200 for administrators, whose changes are audited; a PUT keeps the fields that it omits', async () => {
         const payload = { name: 'Alan', email: 'alan@example.com', tenant: 'north', role: 'member' }
         const created = await asAdmin({ method: 'POST', url: '/users', payload })
         assert.equal(created.statusCode, 201, created.body)
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
         ])
       })
 
-      it('422 for a role that is not declared, and for values that a field does not allow', async () => {
+      it('422 for an undeclared role and for invalid field values', async () => {
         for (const payload of [{ role: 'admin' }, { role: 'owner' }, { tenant: '' }, { level: -1 }]) {
           const response = await asAdmin(patched(ada, payload))
           assert.deepEqual(refused(response), [422, 'VALIDATION_ERROR', ...Object.keys(payload)], response.body)
@@ -208,7 +208,7 @@ forEachEngine((engine) => {
         assert.match(response.body, /must be one of member, auditor/)
       })
 
-      it('412 if the tag is outdated; 403 before the precondition is compared', async () => {
+      it('412 for an outdated tag; 403 takes precedence', async () => {
         const outdated = { headers: { ...mergePatch, 'if-match': '"999"' } }
         assert.equal((await asAdmin({ ...patched(ada, { tenant: 'east' }), ...outdated })).statusCode, 412)
         assert.equal((await as(ada, { ...patched(ada, { tenant: 'east' }), ...outdated })).statusCode, 403)
@@ -223,7 +223,7 @@ forEachEngine((engine) => {
         return [...new Set(list.map(({ tenant }) => tenant))].sort()
       }
 
-      it('200 with the rows of the tenant; none for a user without one', async () => {
+      it("200 with the rows of the user's tenant; none for a user without a tenant", async () => {
         const [north, south, nobody] = [await newUser(), await newUser(), await newUser()]
         await set(north, { tenant: 'north' })
         await set(south, { tenant: 'south' })
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('200 by a changed role or field five seconds later', async () => {
+      it('200 according to the changed role or field, five seconds later', async () => {
         const id = await newUser()
         await set(id, { tenant: 'west' })
         await write(id, 'west')
@@ -256,7 +256,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await tenantsOf(id), [])
       })
 
-      it('200 for an administrator by both of its roles', async () => {
+      it('200 for an administrator through either of two roles', async () => {
         const id = await newUser(true)
         assert.deepEqual(await tenantsOf(id), [])
         await set(id, { role: 'auditor' })
@@ -269,7 +269,7 @@ forEachEngine((engine) => {
       const invite = (id: number, role: string) =>
         app.send({ method: 'POST', url: `/api/users/${id}/invitation`, payload: { role }, scopes: 'admin' })
 
-      it('201 with a declared role, which the user then has, with an event', async () => {
+      it('201 with a declared role, which the user then has, and an event', async () => {
         const webhook = { event: 'user.*', callbackUrl: 'http://127.0.0.1:1/hook' }
         const scopes = `${fullScopes} webhooks:write`
         assert.equal(
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
         assert.equal((await asAdmin({ url: `/users/${id}` })).json().role, 'auditor')
       })
 
-      it('422 for another role, 404 for an unknown user', async () => {
+      it('422 for an undeclared role, 404 for an unknown user', async () => {
         assert.equal((await invite(ada, 'owner')).statusCode, 422)
         assert.equal((await invite(999_999, 'auditor')).statusCode, 404)
       })

@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       assert.equal((await read(more.service, id)).body.tenant, 'north')
     })
 
-    it('are refused with fields that the service no longer declares; nothing is changed', async () => {
+    it('are refused if the service no longer declares their fields; nothing changes', async () => {
       await start(extended({ tenant: Line(1, 40) }))
       const message = /\/users: the field tenant is no longer declared, but users still has its column/
       await assert.rejects(start(builtIn), message)
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
       await start(extended({ tenant: Line(1, 40) }))
     })
 
-    it('can be written by a node of the previous definition', async () => {
+    it('can be written by a node that runs the previous definition', async () => {
       const { service: before } = await start(builtIn)
       const { service } = await start(extended({ tenant: Line(1, 40) }, ['member']))
       const created = await before.send({ method: 'POST', url: '/users', payload: ada, scopes })
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([name, tenant, createdBy], ['Eve', 'north', undefined])
     })
 
-    it('stay as they are in a service without /users', async () => {
+    it('do not change in a service without /users', async () => {
       const notes = plainCollection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
       const { done } = await start(plainService({ resources: [notes] }))
       assert.ok(!done.some((statement) => /"users"/.test(statement)))

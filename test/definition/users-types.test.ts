@@ -15,7 +15,7 @@ const notes = { path: '/notes', noun: 'note', body } as const
 const fields = Type.Object({ tenant: Line(1, 40), level: Type.Integer() })
 
 describe('the types of plinth({ users, claims })', () => {
-  it('type the facts of claims by the fields and roles, and rules by the claims and roles', () => {
+  it('type the argument of claims by fields and roles, and the rules by claims and roles', () => {
     const { collection } = plinth({
       users: { fields: Type.Object({ tenant: Line(1, 40) }), roles: ['member', 'auditor'], own: ['phone'] },
       claims: ({ user, client }) => ({ tenant: user?.tenant ?? client.labels.tenant }),
@@ -33,7 +33,7 @@ describe('the types of plinth({ users, claims })', () => {
     collection({ ...notes, access: (caller) => ({ tenant: caller.tenant }) })
   })
 
-  it('reject facts that users and clients do not have', () => {
+  it('reject facts that neither users nor clients have', () => {
     // @ts-expect-error No such field.
     plinth({ users: { fields }, claims: ({ user }) => ({ tenant: user?.company }) })
     // @ts-expect-error A machine client has no user.
@@ -66,7 +66,7 @@ describe('the types of plinth({ users, claims })', () => {
     plinth({ users: { fields }, claims: ({ user }) => user?.tenant })
   })
 
-  it('reject lists that name other fields', () => {
+  it('reject invalid fields, roles and options', () => {
     // @ts-expect-error No such field.
     assert.throws(() => plinth({ users: { fields, own: ['company'] } }), DefinitionError)
     // @ts-expect-error Administrators alone set roles.
@@ -83,7 +83,7 @@ describe('the types of plinth({ users, claims })', () => {
     assert.throws(() => plinth({ users: { rolls: ['member'] } }), DefinitionError)
   })
 
-  it('leave both parts optional', () => {
+  it('make users and claims optional', () => {
     const { collection } = plinth({ users: { fields, roles: ['member'] } })
     collection({ ...notes, access: (caller) => caller.is('member') })
     // @ts-expect-error There are no claims.
@@ -171,7 +171,7 @@ describe('plinth({ users })', () => {
   const { collection, service, users } = plinth({ users: { fields } })
   const own = collection({ ...notes, access: () => true })
 
-  it('serves its users in every version, listed or not', () => {
+  it('serves the users in every version, whether listed or not', () => {
     const implied = service({ resources: [own], versions: { v1: [own], v2: [own] } })
     const listed = service({ resources: [own, users], versions: { v1: [own, users], v2: [own] } })
     const pathsOf = ({ versions }: typeof implied) =>
@@ -186,7 +186,7 @@ describe('plinth({ users })', () => {
     ])
   })
 
-  it('refuses another service() and the users of the package', () => {
+  it('refuses another service(), and the users exported by the package', () => {
     assert.throws(() => plainService({ resources: [own] }), /\/notes: it needs the users of its plinth\(\)/)
     assert.throws(
       () => plinth({ users: {} }).service({ resources: [own] }),

@@ -19,7 +19,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Rules that fail for one owner. */
+    /** Returns rules that throw for one owner. */
     const failingFor = ({ ownerClient }: { ownerClient: string }): EventAccess => ({
       appliesTo: (type) => type.startsWith('note.'),
       judge: () => async (receiver) => {
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       return { the, broken, brokenId, sound, soundId, access, errors, retries, fan }
     }
 
-    it('lose no delivery of others, are logged once per batch and judged again later', async () => {
+    it('do not affect deliveries to other owners; they are logged once per batch and evaluated again later', async () => {
       const { the, broken, brokenId, soundId, errors, retries, fan } = await twoOwners()
       const [first, second] = [await the.emit(newOwner(), ofEverybody), await the.emit(newOwner(), ofEverybody)]
       await fan([{ eventId: first.id }, { eventId: second.id }])
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       assert.deepEqual(errors.map(String), ['Error: a mistake in a rule'])
       const retry = (eventId: string) => [{ eventId, webhooks: [brokenId], failures: 1 }, minuteMs]
       assert.deepEqual(retries, [retry(first.id), retry(second.id)])
-      // Registered after the event, so that it does not receive it.
+      // Registered after the event, so it must not receive the event.
       await the.subscribe(broken, 'https://later.test/')
       const [[job] = []] = retries
       const mended: EventAccess = { appliesTo: () => true, judge: () => async () => true }
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       assert.equal(retries.length, 2)
     })
 
-    it('are judged five times more in ten hours, then the event is not sent', async () => {
+    it('are evaluated again five times within about ten hours; then the event is not sent', async () => {
       const { the, soundId, retries, fan } = await twoOwners()
       const { id } = await the.emit(newOwner(), ofEverybody)
       let jobs: FanOutJob[] = [{ eventId: id }]
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('postpone a delivery that waits; others are sent', async () => {
+    it('postpone a waiting delivery; other deliveries are sent', async () => {
       const { the, brokenId, soundId, access } = await twoOwners()
       const { id } = await the.emit(newOwner(), ofEverybody)
       await dispatchers.fan(batch([{ eventId: id }]))

@@ -76,7 +76,7 @@ function rowOf(cells: StoredCells): EarlierRow {
 
 const scaleOf = (kind: string) => /^decimal with scale (\d+)$/.exec(kind)?.[1]
 
-/** Decodes a cell by its recorded kind, which no field may have any more. */
+/** Decodes a cell by its recorded kind, even if no declared field has that kind any more. */
 function decoded(kind: string, value: unknown): unknown {
   const scale = scaleOf(kind)
   if (scale !== undefined) return decimalCodec(Number(scale)).decode(value)

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Creates the table of the counters that number new rows. */
+/** Creates the table of counters, which number new rows. */
 export async function counters({ schema }: Kysely<unknown>): Promise<void> {
   await schema
     .createTable('counters')

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Adds a column for the labels of clients, as JSON; existing clients have none. */
+/** Adds a column for client labels, as JSON; existing clients have none. */
 export async function clientLabels({ schema }: Kysely<unknown>): Promise<void> {
   await schema
     .alterTable('clients')

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Adds the history of changes of resource tables, which also keeps the progress of those that run in batches. */
+/** Adds the history of changes to resource tables, including the progress of changes that run in batches. */
 export async function schemaChanges({ schema }: Kysely<unknown>): Promise<void> {
   await schema
     .createTable('schema_changes')

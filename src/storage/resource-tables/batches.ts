@@ -16,7 +16,7 @@ import { type DefinitionLabel, interruptedChange } from './history.ts'
 import { countOf, TableMismatch } from './mismatch.ts'
 import { fieldOf, InvalidCell, type ResourceColumn, type StoredCell, type StoredCells } from './resource-columns.ts'
 
-/** How far a step is. */
+/** The progress of a step. */
 export interface Progress {
   table: string
   column: string
@@ -33,8 +33,9 @@ interface BatchOptions {
 const batchRows = 500
 
 /**
- * Computes and stores the values of a step, a batch of rows in each transaction; goes on where an interrupted run with the
- * same definition stopped. Returns the number of rows, and the statements that prepared them. Throws `TableMismatch` with the id of a row that has no valid value.
+ * Computes and stores the values of a step, with one batch of rows per transaction. Resumes an interrupted run of the
+ * same definition. Returns the number of rows and the statements that prepared the step. Throws `TableMismatch` with
+ * the id of a row that has no valid value.
  */
 export async function runStep(db: Database, step: DataStep, options: BatchOptions): Promise<DoneStep> {
   const { table, column } = step
@@ -51,7 +52,9 @@ export async function runStep(db: Database, step: DataStep, options: BatchOption
   }
 }
 
-/** Finds where to start: after the rows that an interrupted run has done, or at the first one, with a new column. */
+/**
+ * Determines where to start: after the rows that an interrupted run has written, or with a new column at the first row.
+ */
 async function begin(tx: Queryable, { engine }: Database, step: DataStep, { label, now }: BatchOptions) {
   const { table, column } = step
   const interrupted = await interruptedChange(tx, table.name, column.name, label)
@@ -78,7 +81,7 @@ async function begin(tx: Queryable, { engine }: Database, step: DataStep, { labe
   return { ...first, statements }
 }
 
-/** Writes the next rows, and how far the step is. */
+/** Writes the next rows and the progress of the step. */
 async function runBatch(tx: Queryable, engine: Engine, step: DataStep, after: number, { now }: BatchOptions) {
   const { table, column } = step
   const found = await readBatch(tx, step, after)
@@ -117,7 +120,7 @@ async function store(tx: Queryable, engine: Engine, step: DataStep, rows: Record
 const keyOf = ({ blank }: ResourceColumn, value: StoredCell) =>
   value === null ? (blank ? '' : null) : caseFold(String(value))
 
-/** Reads the next rows with the recorded columns that the step needs; decimals as text. */
+/** Reads the next rows, with the recorded columns that the step needs; decimals are text. */
 async function readBatch(tx: Queryable, step: DataStep, after: number) {
   const { table, existing, kind, before } = step
   const read = kind === 'convert' && before ? [before] : [...existing.recorded.values()]
@@ -133,7 +136,7 @@ async function readBatch(tx: Queryable, step: DataStep, after: number) {
   return rows
 }
 
-/** Computes the new value of a row. Throws `TableMismatch` if it has no valid one. */
+/** Computes a row's new value. Throws `TableMismatch` if the row has no valid value. */
 function newValue(step: DataStep, row: Record<string, unknown>): StoredCell {
   const { kind, table, column, before, existing } = step
   const field = fieldOf(column)

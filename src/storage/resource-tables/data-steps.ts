@@ -14,7 +14,7 @@ import type { RecordedColumn } from './record.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 import { comparableKind, type ExistingTable, tuplesWith } from './schema-diff.ts'
 
-/** A change of the values in a column for which every row is read, in batches. */
+/** A change to the values in a column, for which every row is read in batches. */
 export interface DataStep {
   kind: 'fill' | 'convert'
   table: ResourceTable
@@ -24,16 +24,16 @@ export interface DataStep {
   before: RecordedColumn | undefined
 }
 
-/** A step whose rows are done. */
+/** A step whose rows have all been written. */
 export interface DoneStep {
   step: DataStep
-  /** How many rows it has written. */
+  /** The number of rows written. */
   rows: number
-  /** The statements that prepared it; none if an interrupted run did. */
+  /** The statements that prepared the step; none if an interrupted run executed them. */
   statements: readonly string[]
 }
 
-/** Returns the steps that an existing table needs; a table without rows needs none to fill. */
+/** Returns the steps that an existing table needs; an empty table has nothing to fill. */
 export async function dataStepsOf(tx: Queryable, table: ResourceTable, existing: ExistingTable): Promise<DataStep[]> {
   const { changes } = table
   if (changes === undefined || existing.types.size === 0) return []
@@ -56,18 +56,24 @@ export async function dataStepsOf(tx: Queryable, table: ResourceTable, existing:
 const rowsToFill = (tx: Queryable, { table, column, before }: Omit<DataStep, 'kind'>) =>
   countOf(tx, table.name, before ? sql`${sql.ref(column.name)} is null` : sql`true`)
 
-/** Returns a condition for the rows after an id that a step reads: those with a value to convert, or without one to fill. */
+/**
+ * Returns the condition for the rows that a step reads after an id: rows with a value to convert, or without the value
+ * to fill.
+ */
 export function rowsOfStep({ kind, column, before }: DataStep, after = 0): RawBuilder<boolean> {
   const value = sql.ref(column.name)
   if (before === undefined) return sql<boolean>`id > ${after}`
   return sql<boolean>`id > ${after} and ${value} is ${sql.raw(kind === 'convert' ? 'not null' : 'null')}`
 }
 
-/** Returns the column that a step writes: converted values stay beside the old ones until all are converted. */
+/** Returns the column that a step writes. Converted values are in a separate column until all rows are converted. */
 export const targetOf = ({ kind, column }: DataStep): ResourceColumn =>
   kind === 'convert' ? { ...column, name: `${column.name}__new` } : column
 
-/** Returns the statements that prepare a step; what an interrupted one with another definition left is removed. */
+/**
+ * Returns the statements that prepare a step; they first remove what an interrupted step of another definition left
+ * behind.
+ */
 export function prepareStatements(tx: Queryable, engine: Engine, step: DataStep): string[] {
   const { kind, table, existing, before } = step
   if (kind === 'fill' && before !== undefined) return []
@@ -80,7 +86,9 @@ export function prepareStatements(tx: Queryable, engine: Engine, step: DataStep)
   ]
 }
 
-/** Returns the statements that swap converted values with the old ones, which stay in a column `…_old`. */
+/**
+ * Returns the statements that put the converted values in place of the old ones, which are kept in a column `…_old`.
+ */
 export function swapStatements(step: DataStep): string[] {
   const { kind, table, column, existing, before } = step
   if (kind === 'fill' || before === undefined) return []
@@ -102,7 +110,7 @@ export function describeStep({ kind, table, column, before }: DataStep): string 
   return kind === 'fill' ? what : `${what} from ${before?.kind} to ${column.kind}`
 }
 
-/** Returns the error of a start that finds a step to do. */
+/** Returns the error message for a start that finds a step not yet executed. */
 export async function pendingStep(tx: Queryable, step: DataStep): Promise<string> {
   const { kind, table, column, before } = step
   const rows = rowCount(await countOf(tx, table.name, rowsOfStep(step)))
@@ -111,7 +119,7 @@ export async function pendingStep(tx: Queryable, step: DataStep): Promise<string
   return `${table.path}: the field ${fieldOf(column)} ${what} of ${table.name}. ${cure}`
 }
 
-/** Returns an error if a step cannot be prepared. */
+/** Returns an error message if a step cannot be prepared. */
 export function obstacleOf({ kind, table, column, existing }: DataStep): string | undefined {
   if (kind === 'fill' || !existing.types.has(`${column.name}_old`)) return undefined
   const old = `the column ${column.name}_old, which an earlier change left in ${table.name}`

@@ -44,7 +44,9 @@ export function createTableStatements(tx: Queryable, engine: Engine, table: Reso
   return [create.compile().sql, ...indexes, ...tuples, ...times]
 }
 
-/** Returns the statement that adds a field's column; every existing row then has the `constant`, if there is one. */
+/**
+ * Returns the statement that adds a field's column, in which every existing row has the `constant`, if there is one.
+ */
 export function addColumnStatement(
   tx: Queryable,
   engine: Engine,
@@ -54,7 +56,7 @@ export function addColumnStatement(
 ): string {
   const isText = column.sql === 'text' || column.sql === 'key'
   const literal = sqlText.lit(isText ? String(constant) : Number(constant))
-  // A decimal has more digits than a JavaScript number.
+  // Text, because a decimal has more digits than a JavaScript number.
   const value = !isText && typeof constant === 'string' ? sqlText.raw(constant) : literal
   return tx
     .withoutPlugins()
@@ -131,7 +133,8 @@ export function renameColumnStatements(
 }
 
 /**
- * Returns the statements that copy a reference to a column without a foreign key; a renamed column would keep its key.
+ * Returns the statements that copy a reference to a column without a foreign key. Renaming the column would keep the
+ * key.
  */
 const copyColumnStatements = (table: string, name: string): string[] => [
   `alter table "${table}" add column "${name}_old" bigint`,

@@ -6,15 +6,16 @@ import { rowCount } from './mismatch.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable, type TotalSource } from './resource-columns.ts'
 import { readColumnNames } from './stored-names.ts'
 
-/** What was filled, as comments, and error messages for totals that do not fit. */
+/** Comments about filled totals, and error messages for totals that are too large. */
 interface Filled {
   executed: string[]
   mismatches: string[]
 }
 
 /**
- * Stores sums and counts in rows that have another value: those of a new column, and those whose sources a node without the
- * declaration has written since the last start. Each row gets a new revision, because its representation changes.
+ * Recomputes sums and counts, and stores them in rows with another value. This fills new columns, and corrects totals
+ * after writes by a node whose definition does not declare them. Each changed row gets a new revision, because its
+ * representation changes.
  */
 export async function fillTotals(tx: Queryable, tables: readonly ResourceTable[], now: string): Promise<Filled> {
   const filled: Filled = { executed: [], mismatches: [] }
@@ -36,7 +37,7 @@ export async function fillTotals(tx: Queryable, tables: readonly ResourceTable[]
   return filled
 }
 
-/** A source with the columns that its fields have; it names those after the fields. */
+/** Replaces the column names in a source, which are derived from the fields, by the names in the database. */
 function storedSource(source: TotalSource, names: ReadonlyMap<string, ColumnNames>): TotalSource {
   const stored = Object.entries(names.get(source.table) ?? {}).map(([field, column]) => [snake(field), column] as const)
   const columns = new Map(stored)
@@ -61,7 +62,7 @@ async function countTooLarge(tx: Queryable, source: TotalSource): Promise<number
   return Number((await query.execute(tx)).rows[0]?.rows)
 }
 
-/** The total of a row; the source is named by an alias, because a table may sum its own rows. */
+/** Returns the total of a row. The source table has an alias, because a table may sum its own rows. */
 const totalOf = (table: string, source: TotalSource) => sql`(
   select ${amountOf(source)} from ${sql.ref(source.table)} as source
   where source.${sql.ref(source.reference)} = ${sql.ref(table)}.id
@@ -76,7 +77,7 @@ async function isOutdated(tx: Queryable, table: string, { name }: ResourceColumn
 }
 
 async function fill(tx: Queryable, table: string, { name }: ResourceColumn, source: TotalSource, now: string) {
-  // Cast to a table whose type has the columns that every resource table has.
+  // Typed as a table that has the bookkeeping columns of every resource table.
   const query = tx
     .updateTable(table as 'products')
     .set({ [name]: totalOf(table, source), ...nextRevision(table, now) } as object)

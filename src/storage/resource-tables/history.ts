@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Database, Queryable } from '../database.ts'
 import type { ResourceTable, SchemaChangesTable } from './resource-columns.ts'
 
-/** Which definition makes the changes. */
+/** Identifies the definition that makes the changes. */
 export interface DefinitionLabel {
   version: string
   digest: string
@@ -13,10 +13,10 @@ export function labelOf(tables: readonly ResourceTable[], version: string | unde
   return { version: version ?? digest, digest }
 }
 
-/** Returns the number of rows that a comment names. */
+/** Returns the number of rows stated in a comment. */
 const rowsOf = (line: string) => Number(/ (\d+) rows?\b/.exec(line)?.[1] ?? 0)
 
-/** Adds finished changes of a table: statements, and comments on changed rows. */
+/** Records finished changes to a table: statements, and comments about changed rows. */
 export async function recordChanges(
   tx: Queryable,
   table: string,
@@ -36,13 +36,13 @@ export async function recordChanges(
   }
 }
 
-/** Reads every change, in order; none if the database has not been migrated. */
+/** Reads all changes in order; none if the database has not been migrated. */
 export async function readHistory({ read, engine }: Pick<Database, 'read' | 'engine'>): Promise<SchemaChangesTable[]> {
   if ((await engine.columnsOf('schema_changes').execute(read)).rows.length === 0) return []
   return read.selectFrom('schemaChanges').selectAll().orderBy('startedAt').orderBy('position').execute()
 }
 
-/** Reads how far an interrupted change is; undefined if there is none, or only one of another definition. */
+/** Reads the progress of an interrupted change by the same definition; undefined if there is none. */
 export const interruptedChange = (tx: Queryable, table: string, column: string, { digest }: DefinitionLabel) =>
   tx
     .selectFrom('schemaChanges')
@@ -53,7 +53,10 @@ export const interruptedChange = (tx: Queryable, table: string, column: string, 
     .where('digest', '=', digest)
     .executeTakeFirst()
 
-/** Forgets unfinished changes of these tables, because a definition without them is served: rows may change meanwhile. */
+/**
+ * Deletes unfinished changes to these tables. Their progress is no longer valid, because the served definition does not
+ * include them and lets rows change.
+ */
 export async function abandonChanges(tx: Queryable, tables: readonly ResourceTable[]): Promise<void> {
   if (tables.length === 0) return
   const names = tables.map(({ name }) => name)

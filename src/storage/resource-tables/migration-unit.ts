@@ -20,22 +20,22 @@ import { fieldOf, type ResourceTable } from './resource-columns.ts'
 import { withStoredNames } from './stored-names.ts'
 import { tidyTable } from './tidy.ts'
 
-/** What `plinth migrate` may do besides what every start does. */
+/** What `plinth migrate` may do in addition to the changes made at every start. */
 export interface ThoroughOptions {
-  /** Rename the columns of renamed fields. */
+  /** Rename the columns of renamed fields to match. */
   tidy?: boolean
   /** Drop columns and tables that are no longer declared. */
   allowDataLoss?: boolean
 }
 
-/** What a thorough migration does before the tables are reconciled. */
+/** What a thorough migration does before it reconciles the tables. */
 export interface Prepared {
-  /** Statements and comments. */
+  /** Executed statements and comments. */
   lines: string[]
   /** Columns whose values are filled or converted: `table.column`. */
   columns: Set<string>
   steps: DataStep[]
-  /** True if no process may serve the database meanwhile. */
+  /** True if no process may serve the database during the migration. */
   isExclusive: boolean
 }
 
@@ -54,7 +54,7 @@ export async function findSteps(tx: Queryable, engine: Engine, tables: readonly 
 }
 
 export interface ThoroughUnit extends ThoroughOptions {
-  /** The steps whose rows are done; undefined for a dry run, which prepares them. */
+  /** Steps whose rows have all been written; undefined for a dry run, which prepares the steps itself. */
   done?: readonly DoneStep[]
 }
 
@@ -65,8 +65,8 @@ interface UnitOptions extends ThoroughUnit {
 }
 
 /**
- * Puts the new values of steps into place, and removes and renames columns. In a dry run it also prepares the steps, without
- * values.
+ * Puts the new values of steps into place, and removes and renames columns. A dry run also prepares the steps, but
+ * computes no values.
  */
 export async function prepareTables(tx: Queryable, engine: Engine, options: UnitOptions): Promise<Prepared> {
   const { tables, label, now } = options
@@ -85,7 +85,7 @@ export async function prepareTables(tx: Queryable, engine: Engine, options: Unit
   return { lines, columns, steps, isExclusive: lines.length > 0 }
 }
 
-/** Prepares the steps without any value, and counts the rows that they would write. */
+/** Prepares the steps without computing values, and counts the rows that they would write. */
 async function rehearsed(tx: Queryable, engine: Engine, { tables, label }: UnitOptions): Promise<DoneStep[]> {
   const done: DoneStep[] = []
   for (const step of await findSteps(tx, engine, tables)) {
@@ -101,7 +101,7 @@ async function rehearsed(tx: Queryable, engine: Engine, { tables, label }: UnitO
   return done
 }
 
-/** Puts the values of a step into place; returns all its statements, those that prepared it included. */
+/** Puts the values of a step into place. Returns all statements of the step, including those that prepared it. */
 async function place(tx: Queryable, engine: Engine, done: DoneStep, now: string): Promise<string[]> {
   const { step, rows, statements } = done
   const { table, column } = step
@@ -127,7 +127,7 @@ async function place(tx: Queryable, engine: Engine, done: DoneStep, now: string)
   return [...statements, `-- ${describeStep(step)} in ${rowCount(rows)}`, ...swap]
 }
 
-/** Records the converted column, so that its old kind is forgotten. */
+/** Records the new kind of a converted column. */
 async function replaceRecord(tx: Queryable, { kind, table, column }: DataStep): Promise<void> {
   if (kind === 'fill') return
   const recorded = JSON.parse((await recordedColumns(tx, table.name)) ?? '[]') as RecordedColumn[]

@@ -11,7 +11,10 @@ export class TableMismatch extends Error {
   readonly exitCode = 2
 }
 
-/** Returns the error message for a difference that only the operator can resolve; `steps` are statements that do. */
+/**
+ * Returns the error message for a difference that only the operator can resolve, with `steps`, the statements to
+ * execute.
+ */
 export const mismatch = (
   { path }: ResourceTable,
   column: Pick<ResourceColumn, 'name' | 'field'>,
@@ -24,7 +27,7 @@ export const mismatch = (
 /** Returns text such as `1 row` or `2 rows`. */
 export const rowCount = (rows: number): string => `${rows} ${rows === 1 ? 'row' : 'rows'}`
 
-/** Counts the rows that meet a condition. */
+/** Returns the number of rows that meet a condition. */
 export async function countOf(tx: Queryable, table: string, where: ReturnType<typeof sql>): Promise<number> {
   const query = sql<{ count: number }>`select count(*) as count from ${sql.ref(table)} where ${where}`
   return Number((await query.execute(tx)).rows[0]?.count)

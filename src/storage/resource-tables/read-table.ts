@@ -3,7 +3,7 @@ import type { Engine } from '../engine.ts'
 import type { RecordedColumn } from './record.ts'
 import type { ExistingTable } from './schema-diff.ts'
 
-/** Reads the columns and indexes of a table; `before` is its record. */
+/** Reads a table's columns and indexes; `before` contains the columns as recorded. */
 export async function readTable(
   tx: Queryable,
   engine: Engine,

@@ -6,7 +6,7 @@ import { countOf, mismatch, rowCount } from './mismatch.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
 import type { ExistingTable, TableChanges } from './schema-diff.ts'
 
-/** Extends a table's changes with statements that give existing columns their declared foreign keys. */
+/** Adds the statements that give existing columns their declared foreign keys to a table's changes. */
 export async function diffReferences(
   tx: Queryable,
   engine: Engine,
@@ -20,7 +20,7 @@ export async function diffReferences(
     const { name, references } = column
     const actual = existing.references.get(name)
     const wasDeclared = existing.recorded.get(name)?.references !== undefined
-    // Keep any foreign key that the service did not create.
+    // Keep foreign keys that the service did not create.
     if (!existing.types.has(name) || actual === references || (references === undefined && !wasDeclared)) continue
     const problem = await missingTargets(tx, engine, table, column)
     if (problem === undefined) {

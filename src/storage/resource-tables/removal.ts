@@ -9,15 +9,15 @@ import type { ResourceTable } from './resource-columns.ts'
 import { hasIndex, tuplesWith } from './schema-diff.ts'
 import { withStoredNames } from './stored-names.ts'
 
-/** The changes of one table, as statements and comments, and whether the table is dropped. */
+/** The changes to one table, as statements and comments, and whether the table is dropped. */
 export interface Removal {
   table: string
   lines: string[]
 }
 
 /**
- * Drops the columns and tables that are recorded but no longer declared, with their data. Returns what was dropped; nothing
- * but tables of resources is.
+ * Drops columns and tables that are recorded but no longer declared, together with their data. Affects only the tables
+ * of resources. Returns what was dropped.
  */
 export async function removeUndeclared(
   tx: Queryable,
@@ -31,7 +31,7 @@ export async function removeUndeclared(
   }
   const declared = new Set(tables.map(({ name }) => name))
   const recorded = await tx.selectFrom('resourceTables').select('name').execute()
-  // Tables without the prefix are those of the service itself.
+  // Tables without the prefix belong to the service itself.
   const undeclared = recorded
     .map(({ name }) => name)
     .filter((name) => name.startsWith('resource_') && !declared.has(name))
@@ -64,7 +64,7 @@ async function dropColumns(tx: Queryable, engine: Engine, table: ResourceTable):
   return lines
 }
 
-/** Drops tables; those that refer to others come first. */
+/** Drops tables; tables with references to others come first. */
 async function dropTables(tx: Queryable, engine: Engine, names: readonly string[]): Promise<Removal[]> {
   const references = new Map<string, string[]>()
   for (const name of names) {

@@ -5,7 +5,7 @@ export type SqlType = 'text' | 'key' | 'bigint' | 'double precision' | 'smallint
 export interface ResourceColumn {
   /** The SQL name. */
   name: string
-  /** The field, if its name in snake case is not that of the column. */
+  /** The field, if the column's name is not the field's name in snake case. */
   field?: string
   /** The declared column type; recorded, so that a later start detects a change. */
   kind: string
@@ -24,41 +24,41 @@ export interface ResourceColumn {
   default?: string | number
   /** The table whose ids the column references with a foreign key. */
   references?: string
-  /** Set for a sum or count that the service maintains. */
+  /** Set for sums and counts that the service maintains. */
   total?: TotalSource
   /** The names of the unique multi-column indexes that include this column. */
   together?: readonly string[]
 }
 
-/** The rows that a sum or count covers: those of a table that refer to the row. */
+/** The rows that a sum or count covers: those in a table that refer to the row with the total. */
 export interface TotalSource {
   table: string
   /** The column that refers to the row. */
   reference: string
   /** The column that is summed; null for a count. */
   column: string | null
-  /** The largest absolute value. */
+  /** Largest absolute value of the sum or count. */
   limit: string
 }
 
-/** A value as a column stores it; decimals are bigints. */
+/** A value as stored in a column; decimals are bigints. */
 export type StoredCell = string | number | bigint | null
 
-/** What a stored row has in the columns that are recorded, by field, each with its recorded kind. */
+/** The values of a stored row in the recorded columns, by field, each with its recorded kind. */
 export type StoredCells = Readonly<Record<string, { kind: string; value: unknown }>>
 
-/** A row has no valid value for a field; the message says why. */
+/** Thrown for a row without a valid value for a field; the message states the reason. */
 export class InvalidCell extends Error {}
 
-/** How existing rows follow changes of a declaration, by field. */
+/** How existing rows follow changes to a declaration, by field. */
 export interface SchemaChanges {
   /** The earlier names of fields. */
   renamed: Readonly<Record<string, string>>
-  /** The values of new fields: a constant, or a function of the row, which throws `InvalidCell`. */
+  /** The values of new fields: a constant, or a function of the row that throws `InvalidCell`. */
   fill: Readonly<Record<string, { constant: string | number } | { compute: (row: StoredCells) => StoredCell }>>
-  /** New values from those of a column of another kind; throw `InvalidCell`. */
+  /** Functions that compute new values from values of another kind; they throw `InvalidCell`. */
   convert: Readonly<Record<string, (value: unknown, kind: string) => StoredCell>>
-  /** The source text of its functions, by which an interrupted change is recognized. */
+  /** The source text of the functions, which identifies an interrupted change. */
   source: string
 }
 
@@ -83,7 +83,7 @@ export interface ResourceTable {
   search: readonly string[]
 }
 
-/** Returns the field of a column. */
+/** Returns the field stored in a column. */
 export const fieldOf = ({ name, field }: Pick<ResourceColumn, 'name' | 'field'>): string =>
   field ?? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
@@ -94,7 +94,7 @@ export interface ResourceTablesTable {
   columns: string
 }
 
-/** A change of a resource table; while `finishedAt` is null, one that runs in batches. */
+/** A change to a resource table. While `finishedAt` is null, it is a change that runs in batches. */
 export interface SchemaChangesTable {
   startedAt: string
   finishedAt: string | null
@@ -103,11 +103,11 @@ export interface SchemaChangesTable {
   position: number
   /** The column that is filled or converted; null for all other changes. */
   columnName: string | null
-  /** A statement, or what was done to rows. */
+  /** A statement, or a comment about changed rows. */
   change: string
   /** How many rows were written. */
   rows: number
-  /** The last row of the batches that are done. */
+  /** The id of the last row that has been written. */
   lastId: number
   /** The version of the definition, or its digest if it has none. */
   version: string

@@ -17,7 +17,7 @@ import { sharedColumns, withStoredNames } from './stored-names.ts'
 import { diffTuples } from './unique-tuples.ts'
 
 export interface ReconcileOptions {
-  /** The time of change of rows that receive a default. */
+  /** The modification time of rows that receive a default. */
   now: string
   /** The definition that makes the changes. */
   label: DefinitionLabel
@@ -27,8 +27,8 @@ export interface ReconcileOptions {
 
 /**
  * Changes the tables to match their declarations and returns the executed statements. Makes only safe changes: adds
- * tables, indexes, and columns that are optional or have a value for existing rows. Throws `TableMismatch` for any other
- * difference, and never deletes rows. A row that receives a default gets a new revision.
+ * tables, indexes, and columns that are optional or have a value for existing rows. Throws `TableMismatch` for all
+ * other differences, and never deletes rows. Rows that receive a default get a new revision.
  */
 export async function reconcile(
   tx: Queryable,
@@ -66,7 +66,7 @@ export async function reconcile(
   return [...executed, ...filled.executed]
 }
 
-/** Returns a comment for each field that has taken over the column of its earlier name. */
+/** Returns a comment for each field that uses the column of its earlier name. */
 const renames = ({ columns }: ResourceTable, { recorded }: ExistingTable): string[] =>
   columns.flatMap((column) => {
     const before = recorded.get(column.name)
@@ -102,7 +102,7 @@ async function changesOf(
 
 const noChanges: TableChanges = { statements: [], constants: [], defaults: [], fills: [], mismatches: [] }
 
-/** Applies the changes to one table. Returns the statements, and a comment for each column that was filled. */
+/** Applies the changes to one table. Returns the statements, and a comment for each filled column. */
 async function apply(
   tx: Queryable,
   engine: Engine,
@@ -132,7 +132,7 @@ async function apply(
   ]
 }
 
-/** Stores the default in rows without a value. Each gets a new revision, because its representation changes. */
+/** Stores the default in rows without a value. Each of them gets a new revision, because its representation changes. */
 async function fillDefault(tx: Queryable, table: string, column: ResourceColumn, now: string): Promise<number> {
   const value = column.default
   const key = column.folded ? { [`${column.name}_key`]: caseFold(String(value)) } : {}
@@ -162,7 +162,7 @@ async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Prom
 
 const pageRows = 500
 
-/** Fills the companion column in every row. Neither engine can do the work of `caseFold` in SQL. */
+/** Fills the companion column in every row. The work of `caseFold` cannot be done in SQL on either engine. */
 async function fillKeys(tx: Queryable, table: string, column: string): Promise<void> {
   const [tableRef, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
   for (let after = 0; ; ) {

@@ -33,9 +33,9 @@ export interface ExistingTable {
 /** The changes that make a table match its declaration. */
 export interface TableChanges {
   statements: string[]
-  /** Columns that receive their default, in rows without a value, after the statements have run. */
+  /** Columns whose default must be stored in rows without a value, after the statements have run. */
   defaults: ResourceColumn[]
-  /** New columns in which every row has a constant, without being changed. */
+  /** New columns with a constant for every existing row, whose revisions stay the same. */
   constants: ResourceColumn[]
   /** Names of columns with a new companion column that must be filled afterwards. */
   fills: string[]
@@ -52,11 +52,11 @@ interface Comparison {
   settled: SettledColumns
 }
 
-/** Columns that the comparison leaves to data steps. */
+/** How data steps affect the comparison. */
 export interface SettledColumns {
-  /** True for a column whose values have been filled or converted. */
+  /** Returns true for a column whose values have been filled or converted. */
   prepared: (column: ResourceColumn) => boolean
-  /** The names of columns with values still to fill or convert, which are not compared. */
+  /** Names of columns with values still to fill or convert; these columns are not compared. */
   pending: readonly string[]
 }
 
@@ -84,13 +84,13 @@ export async function diffTable(
   return changes
 }
 
-/** Returns the constant that existing rows have in a new column; undefined if none is declared. */
+/** Returns the constant for existing rows in a new column; undefined if none is declared. */
 export function constantFor({ changes }: ResourceTable, column: ResourceColumn): string | number | undefined {
   const fill = changes?.fill[fieldOf(column)]
   return fill !== undefined && 'constant' in fill ? fill.constant : undefined
 }
 
-/** A new field: safe if it is optional, has a default or a constant for existing rows, or the table is empty. */
+/** Adds a new field: safe if it is optional, has a default or constant for existing rows, or the table is empty. */
 function addColumn({ tx, engine, table, isEmpty }: Comparison, column: ResourceColumn, changes: TableChanges): void {
   const { statements, mismatches } = changes
   const constant = constantFor(table, column)
@@ -138,7 +138,10 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!existing.indexed.has(column.name)) changes.statements.push(...exactIndexStatements(table.name, column))
 }
 
-/** `text` and `exact` differ only in how they are compared; `integer` and `reference` differ only in the foreign key. */
+/**
+ * Returns one kind for kinds with the same stored form: `text` and `exact` differ only in comparisons, `integer` and
+ * `reference` only in the foreign key.
+ */
 export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {

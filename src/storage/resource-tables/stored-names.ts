@@ -6,8 +6,8 @@ import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-col
 import { tupleIndexName } from './unique-tuples.ts'
 
 /**
- * Returns the table with the columns that its fields have in the database: a renamed field keeps the column of its earlier name.
- * Without a record of the table, `types` holds the columns that exist.
+ * Returns the table with the names of its columns in the database: a renamed field keeps the column of its earlier
+ * name. If the table has no record, `types` provides the existing columns.
  */
 export function withStoredNames(
   table: ResourceTable,
@@ -26,7 +26,7 @@ export function withStoredNames(
   return withNames(table, new Map(table.columns.map((column) => [column.name, storedName(column)])))
 }
 
-/** Returns the table with other names for its columns. */
+/** Returns the table with its columns renamed. */
 export function withNames(table: ResourceTable, names: ReadonlyMap<string, string>): ResourceTable {
   if ([...names].every(([from, to]) => from === to)) return table
   const renamed = (name: string) => names.get(name) ?? name
@@ -51,7 +51,7 @@ export function withNames(table: ResourceTable, names: ReadonlyMap<string, strin
   }
 }
 
-/** Returns an error for each column that two fields would have. */
+/** Returns an error for each column that two fields would share. */
 export function sharedColumns({ path, columns }: ResourceTable): string[] {
   const byName = Map.groupBy(columns, ({ name }) => name)
   return [...byName].flatMap(([name, sharing]) => {
@@ -63,7 +63,7 @@ export function sharedColumns({ path, columns }: ResourceTable): string[] {
   })
 }
 
-/** Reads the columns of fields that are not named after them, by table. */
+/** Reads which columns are not named after their fields, by table. */
 export async function readColumnNames(db: Queryable): Promise<ReadonlyMap<string, ColumnNames>> {
   const tables = await db.selectFrom('resourceTables').select(['name', 'columns']).execute()
   const named = tables.map(({ name, columns }): [string, [string, string][]] => {

@@ -10,8 +10,8 @@ import { type ExistingTable, hasIndex } from './schema-diff.ts'
 import { withNames, withStoredNames } from './stored-names.ts'
 
 /**
- * Gives the columns of renamed fields the names of their fields, with their indexes and foreign keys. Returns the statements;
- * a column whose new name is in use keeps its own.
+ * Renames the columns of renamed fields to match, together with their indexes and foreign keys. Returns the statements.
+ * A column whose new name is already in use keeps its name.
  */
 export async function tidyTable(tx: Queryable, engine: Engine, declared: ResourceTable): Promise<string[]> {
   const recorded = await recordedColumns(tx, declared.name)
@@ -60,7 +60,7 @@ function tidyStatements(
   ]
 }
 
-/** Renames a column, without its indexes. */
+/** Returns the statements that rename a column, but not its indexes. */
 function renameStatements(engine: Engine, table: string, existing: ExistingTable, column: ResourceColumn, to: string) {
   const { name } = column
   const place = `alter table "${table}" rename column`

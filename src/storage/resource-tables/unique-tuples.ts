@@ -37,11 +37,14 @@ export async function diffTuples(
   }
 }
 
-/** The prefix is unambiguous, because no column name begins with an underscore. */
+/**
+ * Returns the prefix of a table's index names, which is unambiguous, because no column name begins with an underscore.
+ */
 const tupleIndexPrefix = (table: string) => `${table}__`
 
 /**
- * Returns the name of a unique multi-column index. Contains a digest, because PostgreSQL truncates names to 63 bytes.
+ * Returns the name of a unique multi-column index. It contains a digest, because PostgreSQL truncates names to 63
+ * bytes.
  */
 export const tupleIndexName = (table: string, columns: readonly string[]): string =>
   tupleIndexPrefix(table) + createHash('sha256').update(columns.toSorted().join()).digest('hex').slice(0, 8)
@@ -52,7 +55,7 @@ const sameColumns = (some: readonly string[], others: readonly string[]) =>
 const columnsOf = ({ columns }: ResourceTable, tuple: UniqueTuple): ResourceColumn[] =>
   columns.filter((column) => tuple.columns.includes(comparedColumn(column)))
 
-/** True if one of the columns is new and has no default, so that it is null in every row. */
+/** Returns true if one of the columns is new and has no default, so that it is null in every row. */
 const hasNewColumn = (table: ResourceTable, { types }: ExistingTable, tuple: UniqueTuple): boolean =>
   columnsOf(table, tuple).some(
     (column) => !types.has(column.name) && column.default === undefined && constantFor(table, column) === undefined,
@@ -79,7 +82,7 @@ async function missingIndex(tx: Queryable, table: ResourceTable, existing: Exist
   return mismatch(table, tuple.fields, what, 'Change those values, then create the index:', steps)
 }
 
-/** Counts the rows that share their values in a tuple with another row. */
+/** Returns the number of rows with the same values in a tuple as another row. */
 async function sharedRows(tx: Queryable, table: string, { columns }: UniqueTuple, values: ResourceColumn[]) {
   const present = values.map(({ name }) => sql`${sql.ref(name)} is not null`)
   const keys = columns.map((column) => sql.ref(column))

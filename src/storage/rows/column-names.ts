@@ -1,4 +1,4 @@
-/** The columns of fields that have another name than their field in snake case, by field. */
+/** Columns that are not named after their fields, by field. */
 export type ColumnNames = Readonly<Record<string, string>>
 
 export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

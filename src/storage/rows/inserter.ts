@@ -4,7 +4,7 @@ import { type ColumnNames, columnOfField, keyColumnOfField } from './column-name
 import { firstRevision } from './revision.ts'
 
 export type Encode = (values: Record<string, unknown>) => Record<string, unknown>
-/** The case-folded text of a field's value, as stored in its companion column. */
+/** Returns the case-folded text of a field's value, as stored in the companion column. */
 export type KeyOf = (field: string, value: unknown) => unknown
 
 interface Insertable {
@@ -15,7 +15,7 @@ interface Insertable {
   encode: Encode
 }
 
-/** Compiles the INSERT once, because inserts must be fast. */
+/** Returns the function that inserts rows. The statement is compiled only once, because inserts must be fast. */
 export function inserter(
   db: Database,
   table: 'products',

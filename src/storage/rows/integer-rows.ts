@@ -11,15 +11,15 @@ interface Selected {
   /** Fields that are stored as integers. */
   fields: readonly string[]
   columns?: ColumnNames | undefined
-  /** How the rows are locked; by default not at all. */
+  /** How the rows are locked; by default, they are not. */
   lock?: RawBuilder<unknown>
   precondition?: RowPrecondition
 }
 
-/** The id and some fields of a row, as the digits of the stored integers. */
+/** The id and fields of a row; the fields are the decimal digits of the stored integers. */
 export type IntegerRow = { id: number } & Record<string, string | null | number>
 
-/** Reads, and may lock, integer fields of rows in the order of their ids. */
+/** Reads integer fields of rows in the order of their ids, and optionally locks the rows. */
 export async function integerRows(
   tx: Queryable,
   engine: Engine,
@@ -29,7 +29,7 @@ export async function integerRows(
   const columns = fields.map((field) =>
     sql<string | null>`cast(${sql.ref(columnOfField(field, names))} as text)`.as(field),
   )
-  // Typed as `products`, whose bookkeeping columns every resource table has.
+  // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const query = tx
     .selectFrom(table as 'products')
     .select(['id', ...columns])

@@ -3,32 +3,32 @@ import type { Queryable } from '../database.ts'
 import { idOrNone } from '../ids.ts'
 import { type RowTest, testSql } from './row-test.ts'
 
-/** What a row must pass to be read, and to be changed. */
+/** The tests that a row must pass to be read and to be changed. */
 export interface RowTests {
   read: RowTest
   write: RowTest
 }
 
-/** A row and which tests it passed when it was read. */
+/** A row, with the results of the tests at the time it was read. */
 export interface JudgedRow<Row> {
   row: Row
   canRead: boolean
   canWrite: boolean
 }
 
-/** Tests of single rows that look at related rows. */
+/** Tests single rows, which may depend on related rows. */
 export interface RowJudge<Row> {
-  /** The row with an id; one statement reads and tests it. */
+  /** Reads and tests a row in one statement. */
   judged: (id: number, tests: RowTests) => Promise<JudgedRow<Row> | undefined>
-  /** True if the row passes a test, as it is in a transaction. */
+  /** Returns true if the row, as it is in the transaction, passes a test. */
   passes: (tx: Queryable, id: number, test: RowTest) => Promise<boolean>
 }
 
 type Selection = SelectQueryBuilder<never, never, unknown>
 
-/** The judge of a table's rows, which `base` selects. */
+/** Returns the judge for a table; `base` is the query that selects the rows. */
 export function rowJudge<Row>(table: string, base: unknown, decode: (row: Row) => Row | undefined): RowJudge<Row> {
-  // Aliases that no field has, because fields are camelCase.
+  // No field has these aliases, because fields are camelCase.
   const flag = (test: RowTest, name: string) => sql<number>`case when ${judging(test)} then 1 else 0 end`.as(name)
   return {
     judged: async (id, { read, write }) => {

@@ -50,10 +50,7 @@ interface Statement {
 
 type Run = (query: ListQuery, requesterOf: RequesterOf) => unknown[] | Promise<unknown[]>
 
-/**
- * More statements than any list needs for its index-bounded pages; limited because the server keeps each of them
- * prepared.
- */
+/** * More than any list needs for its index-bounded pages; limited because the server keeps each statement prepared. */
 const maxShapes = 200
 /** Sorting this many index entries takes one or two milliseconds. */
 const fewRows = 20_000
@@ -78,8 +75,8 @@ export function listsOf<Row>(db: Database, source: PageSource, listed: readonly 
 }
 
 /**
- * True if an index contains the page's rows contiguously and in order: all rows ordered by one field, or the rows with
- * one value ordered by id. Every field used to filter or sort has an index that ends with the id
+ * * Returns true if an index contains the page's rows contiguously and in order: all rows ordered by one field, or the
+ * rows with one value ordered by id. Every field used to filter or sort has an index that ends with the id
  * (`resource-tables/ddl.ts`).
  */
 export function isBounded({ filters, where, order }: ListQuery): boolean {
@@ -140,8 +137,8 @@ function counter(db: Database, source: PageSource): Count {
 }
 
 /**
- * Plans a scan: reads by id if the text index found few candidates; otherwise uses `plan`. Appends the search text and
- * the values of `where` to `values`.
+ * * Plans a scan: by id if the text index found few candidates, otherwise as `plan` specifies. Appends the search text
+ * and the values of `where` to `values`.
  */
 async function scanPlan(
   db: Database,
@@ -173,7 +170,7 @@ const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, values: readon
     ) as CompiledQuery<Row>,
 })
 
-/** Returns the range filters on one field if they need a different index from the order by id. */
+/** Returns the range filters on one field if they need a different index than the order by id. */
 function divertingRange({ filters, order }: ListQuery): Filter[] {
   if (order.length > 1 || filters.some(({ op }) => op === '=')) return []
   const first = filters.find(({ op }) => isRange(op))

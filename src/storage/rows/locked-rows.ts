@@ -14,13 +14,13 @@ interface Tested {
   test: RowTest
 }
 
-/** Locks a row and returns whether it passes a test; undefined if there is none that meets the precondition. */
+/** Locks a row and returns whether it passes a test; undefined if no row meets the precondition. */
 export async function lockedRowPasses(
   tx: Queryable,
   { table, id, precondition, lock, test }: Tested,
 ): Promise<boolean | undefined> {
   const passes = sql<number>`case when ${testSql(test)} then 1 else 0 end`.as('passes')
-  // Typed as `products`, whose bookkeeping columns every resource table has.
+  // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const query = tx
     .selectFrom(table as 'products')
     .select(passes)
@@ -29,7 +29,7 @@ export async function lockedRowPasses(
   return row && row.passes === 1
 }
 
-/** True if one of the rows with these ids passes a test. */
+/** Returns true if at least one of the rows with these ids passes a test. */
 export async function isAnyPassing(
   tx: Queryable,
   engine: Engine,
@@ -39,7 +39,7 @@ export async function isAnyPassing(
   return (await query.execute(tx)).rows.length > 0
 }
 
-/** A reference of some rows of a table. */
+/** A reference column, with the ids of referring rows. */
 interface Referred {
   table: string
   column: string
@@ -48,7 +48,10 @@ interface Referred {
   ids: readonly number[]
 }
 
-/** Locks the rows to which others refer until the end of the transaction, in the order of their ids, which it returns. */
+/**
+ * Locks the rows to which these rows refer until the end of the transaction, in the order of their ids. Returns the
+ * ids.
+ */
 export async function lockReferred(tx: Queryable, engine: Engine, of: Referred): Promise<number[]> {
   const referring = sql`select ${sql.ref(of.column)} from ${sql.ref(of.table)} where ${isOneOf(engine, 'id', of.ids)}`
   const query = sql<{ id: number }>`

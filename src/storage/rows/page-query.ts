@@ -17,14 +17,14 @@ export type Filter =
   /** Matches text anywhere in one of these fields, which have case-folded companion columns. */
   | { field: readonly string[]; op: 'contains'; value: string }
 
-/** One page of a list. */
+/** Selects one page of a list. */
 export interface ListQuery {
   filters: readonly Filter[]
   /** An additional condition on the rows; such a page is not index-bounded. */
   where?: RowTest
   /** A total order, from `orderOf`. */
   order: readonly Sort[]
-  /** The sort values of the row after which the page starts; text of folded fields is case-folded. */
+  /** The sort values of the row before the page; text of folded fields is case-folded. */
   after: readonly (string | number)[] | null
   /** True to read towards the start of the list. */
   backwards: boolean
@@ -115,7 +115,7 @@ export function pageSql(
   return sql`select ${selected} from ${table} where id in (select id ${page}) order by id ${direction}`
 }
 
-/** Counts the rows that match the filters; the last parameter limits the count. */
+/** Counts the rows that match the filters; the last parameter is the maximum count. */
 export function countSql(filters: readonly Filter[], source: PageSource, { plan, conditions }: ScanPlan) {
   const passing = whereAll([...conditions, ...conditionsOf(filters, source, plan)])
   const rows = sql`select 1 as one from ${sql.table(source.table)} ${passing} limit ${limitExpression(filters.length)}`
@@ -128,7 +128,8 @@ export function countSql(filters: readonly Filter[], source: PageSource, { plan,
 function columnOf(field: string, source: PageSource, isHidden = false): RawBuilder<unknown> {
   const { table, folded, wide, columns = {} } = source
   const name = folded.includes(field) ? keyColumnOfField(field, columns) : columnOfField(field, columns)
-  // Without the table name it could refer to what is selected under that name: the text of a wide field, or another field.
+  // Without the table name, the column could be taken for a selected expression of the same name: the text of a wide
+  // field, or another field.
   const column = wide.includes(field) || field in columns ? sql.ref(`${table}.${name}`) : sql.ref(name)
   return isHidden ? sql`coalesce(${column}, ${column})` : column
 }
@@ -195,5 +196,5 @@ export const limitExpression = (rows: number): RawBuilder<number> => sql<number>
 export const caseFold = (text: string): string =>
   ascii.test(text) ? text.toLowerCase() : text.normalize('NFKC').toLowerCase().normalize('NFKC')
 
-/** ASCII text has only one Unicode form. */
+/** ASCII text has no other Unicode form. */
 const ascii = /^[\x20-\x7e]*$/

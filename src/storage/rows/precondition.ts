@@ -7,7 +7,7 @@ export interface RowPrecondition {
   matches?: 'any' | readonly number[]
   differs?: 'any' | readonly number[]
   unmodifiedSince?: string
-  /** A condition that the row must meet. */
+  /** A test that the row must pass. */
   passes?: RowTest | undefined
 }
 
@@ -15,7 +15,7 @@ interface Filterable {
   where: ((column: string, op: string, value: unknown) => Filterable) & ((is: RawBuilder<boolean>) => Filterable)
 }
 
-/** Adds the precondition to the WHERE clause, so that check and change are atomic. */
+/** Adds the precondition to the WHERE clause, so that the check and the change are atomic. */
 export function wherePrecondition<Q>(query: Q, { matches, differs, unmodifiedSince, passes }: RowPrecondition): Q {
   let matching = query as Filterable
   if (matches !== undefined && matches !== 'any')

@@ -37,7 +37,7 @@ interface Locked {
   lock: RawBuilder<unknown>
 }
 
-/** Locks a row and returns these fields of it; undefined if the row does not exist or does not meet the precondition. */
+/** Locks a row and returns these fields; undefined if the row does not exist or does not meet the precondition. */
 export function lockedRow(
   tx: Queryable,
   { table, fields, columns, id, precondition, lock }: Locked,
@@ -50,7 +50,7 @@ export function lockedRow(
   return wherePrecondition(query, precondition).modifyEnd(lock).executeTakeFirst()
 }
 
-/** Rows whose column has one of these ids, except some. */
+/** Rows whose column contains one of these ids, with exceptions. */
 export interface Referring {
   table: string
   /** The SQL name of the column. */
@@ -72,7 +72,7 @@ export async function lockReferring(tx: Queryable, engine: Engine, rows: Referri
   return (await query.execute(tx)).rows.map(({ id }) => id).sort((left, right) => left - right)
 }
 
-/** Counts the referring rows, up to `limit`, and how many of these pass a test. */
+/** Returns the number of referring rows, up to `limit`, and how many of them pass a test. */
 export async function countReferring(
   tx: Queryable,
   engine: Engine,
@@ -90,7 +90,10 @@ export async function countReferring(
 /** Fields, each with the expression that reads its column. */
 export type Columns = readonly (readonly [field: string, column: RawBuilder<unknown>])[]
 
-/** Returns the function that reads the rows whose column has one of some ids, in no order: sorting would read all of them. */
+/**
+ * Returns the function that reads the rows whose column has one of these ids, in no particular order, because sorting
+ * would read all of them.
+ */
 export function relatedReader(db: Database, table: string, columns: Columns, column: string) {
   const selected = sql.join(columns.map(([field, read]) => sql`${read} as ${sql.ref(field)}`))
   const query = sql`
@@ -101,7 +104,7 @@ export function relatedReader(db: Database, table: string, columns: Columns, col
   return (ids: readonly number[], limit: number) => prepared.all([JSON.stringify(ids), limit])
 }
 
-/** The test that rows must pass; any number of rows that do not pass may be skipped, on behalf of the requester. */
+/** The test that rows must pass. Any number of rows may fail it, so the read is attributed to the requester. */
 export interface Passing {
   test: RowTest
   requester: ScanRequester
@@ -116,7 +119,7 @@ interface RelatedRows {
   limit: number
 }
 
-/** Reads the rows whose column has one of some ids and that pass a test, in no order. */
+/** Reads the rows whose column has one of these ids and that pass a test, in no particular order. */
 export async function readPassing(db: Database, rows: RelatedRows, { test, requester }: Passing) {
   const { table, columns, column, ids, limit } = rows
   const selected = sql.join(columns.map(([field, read]) => sql`${read} as ${sql.ref(field)}`))
@@ -131,7 +134,7 @@ export async function readPassing(db: Database, rows: RelatedRows, { test, reque
   return isBounded ? (await plain.executeQuery(compiled)).rows : db.scan({ compile: () => compiled }, requester)
 }
 
-/** Reads a row by its id, as it is in a transaction. */
+/** Reads a row by its id, in a transaction. */
 export type StoredRowReader = (tx: Queryable, id: number) => Promise<Record<string, unknown> | undefined>
 
 /** Returns the function that reads these fields of a row; `codecs` are those of fields stored in another form. */

@@ -1,15 +1,15 @@
 import { wideInteger } from './column-codec.ts'
 import type { RelationStep, RowTest, StoredValue, TestedColumn, TestOperator } from './row-test.ts'
 
-/** A row as tests in memory see it. */
+/** A row for tests in memory. */
 export interface TestedRow {
-  /** Its value in the form in which a test compares it. */
+  /** Returns the value in the form that tests compare. */
   valueIn: (column: TestedColumn) => StoredValue | null
-  /** The row that it refers to; null if there is none. */
+  /** Returns the related row; null if there is none. */
   relatedBy: (step: RelationStep) => TestedRow | null
 }
 
-/** True if a row passes. */
+/** Returns true if a row passes a test. */
 export function passes(test: RowTest, row: TestedRow): boolean {
   if ('any' in test) return test.any.some((part) => passes(part, row))
   if ('all' in test) return test.all.every((part) => passes(part, row))
@@ -30,7 +30,8 @@ type Comparable = StoredValue | bigint
 type Comparison = (value: Comparable, values: readonly Comparable[]) => boolean
 
 /**
- * Ordered comparisons use numbers, or text of digits and ASCII signs, which JavaScript and both databases order alike.
+ * Ordered comparisons apply only to numbers, and to text of digits and ASCII signs, which JavaScript and both databases
+ * order alike.
  */
 const comparisons: Record<Exclude<TestOperator, 'absent' | 'present'>, Comparison> = {
   '=': (value, [other]) => value === other,

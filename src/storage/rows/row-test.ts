@@ -34,18 +34,18 @@ export interface ColumnTest {
   values: readonly StoredValue[]
 }
 
-/** The step from a row to the one that it refers to. */
+/** The step from a row to a related row. */
 export interface RelationStep {
-  /** Its name, such as `customer`. */
+  /** The name of the relation, such as `customer`. */
   name: string
-  /** The reference. */
+  /** The column that contains the reference. */
   on: TestedColumn
-  /** The table of the row, and the table that it refers to. */
+  /** The tables of the row and of the related row. */
   table: string
   target: string
 }
 
-/** Passes rows that refer to a row which passes a test. */
+/** Passes rows whose related row passes a test. */
 export interface RelationTest {
   along: RelationStep
   related: RowTest
@@ -65,13 +65,13 @@ export type RowTest =
 export const passesNone: RowTest = { any: [] }
 export const passesAll: RowTest = { all: [] }
 
-/** The test of the row that a row refers to; a row without a reference never passes. */
+/** Returns a test of the related row; rows without a reference never pass. */
 export function relatedTest(along: RelationStep, related: RowTest): RowTest {
   if (related === passesNone) return passesNone
   return related === passesAll ? { on: along.on, op: 'present', values: [] } : { along, related }
 }
 
-/** True for a test that looks at other rows than the tested one. */
+/** Returns true for a test that depends on rows other than the tested one. */
 export function hasRelation(test: RowTest): boolean {
   if ('along' in test) return true
   if ('not' in test) return hasRelation(test.not)
@@ -85,7 +85,10 @@ export interface TestSqlOptions {
   bind?: (value: StoredValue | bigint) => unknown
   /** True to prevent the use of column indexes. */
   isHidden?: boolean
-  /** True to look up the related row of each row, which suits few rows; by default the related rows are selected first. */
+  /**
+   * True to look up the related row of each tested row, which is faster for few rows. By default, the related rows are
+   * selected first.
+   */
   isEach?: boolean
   /** The number of steps from the tested row. */
   steps?: number
@@ -95,7 +98,7 @@ export interface TestSqlOptions {
 export function testSql(test: RowTest, options: TestSqlOptions = {}): RawBuilder<boolean> {
   if ('on' in test) return columnSql(test, options)
   if ('along' in test) return relationSql(test, options)
-  // A comparison with null is unknown, and so would be its negation.
+  // A comparison with null is unknown, and its negation would be as well.
   if ('not' in test) return sql`(case when ${testSql(test.not, options)} then 0 else 1 end = 1)`
   const [tests, word] = 'any' in test ? [test.any, ' or '] : [test.all, ' and ']
   if (tests.length === 0) return 'any' in test ? sql`1 = 0` : sql`1 = 1`
@@ -103,7 +106,7 @@ export function testSql(test: RowTest, options: TestSqlOptions = {}): RawBuilder
   return sql`(${sql.join(parts, sql.raw(word))})`
 }
 
-/** The tested row needs a name in the statement, because the other table may have columns with the same names. */
+/** Names the tested row in the statement, because the related table may have columns with the same names. */
 function relationSql({ along, related }: RelationTest, options: TestSqlOptions): RawBuilder<boolean> {
   const { table = along.table, steps = 0, isEach } = options
   const name = `related_${steps}`
@@ -140,7 +143,8 @@ function columnSql({ on, op, values }: ColumnTest, options: TestSqlOptions): Raw
 }
 
 /**
- * Matches text that begins with a prefix: by a range if the column is sorted bytewise, otherwise by comparing its start.
+ * Matches text with a prefix: by a range if the column is sorted bytewise, otherwise by comparing the start of the
+ * text.
  */
 function prefixSql(
   column: RawBuilder<unknown>,
@@ -159,7 +163,7 @@ function prefixSql(
 const maxCodePoint = 0x10_ff_ff
 const [firstSurrogate, afterSurrogates] = [0xd8_00, 0xe0_00]
 
-/** Returns the first text, by code points, after all texts with this prefix; undefined if there is none. */
+/** Returns the first text, in code point order, after all texts with this prefix; undefined if there is none. */
 export function endOfPrefix(prefix: string): string | undefined {
   const points = [...prefix].map((character) => character.codePointAt(0) as number)
   while (points.at(-1) === maxCodePoint) points.pop()

@@ -68,7 +68,7 @@ export interface Rows extends Lists<Row>, RowJudge<Row> {
   remove: (tx: Queryable, id: number, precondition: RowPrecondition) => Promise<Deleted | undefined>
   /** Returns at most `limit` rows with one of these ids in a field, with the fields of a list page, unsorted. */
   related: (field: string, ids: readonly number[], limit: number, passing?: Passing) => Row[] | Promise<Row[]>
-  /** `updateAll` changes and `removeAll` deletes all rows with these ids. */
+  /** `updateAll` changes all rows with these ids, and `removeAll` deletes them. */
   updateAll: (tx: Queryable, ids: readonly number[], values: object, now: string) => Promise<Changed[]>
   removeAll: (tx: Queryable, ids: readonly number[]) => Promise<Deleted[]>
 }
@@ -116,7 +116,7 @@ type Decode = (row: Row) => Row | undefined
 interface ChangerOptions {
   db: Database
   table: string
-  /** The fields that a change returns. */
+  /** Returns the fields that a change returns. */
   returned: readonly unknown[]
   folded: readonly string[]
   columns: ColumnNames | undefined
