@@ -41,9 +41,8 @@ export function checkCreation(writers: Writers | undefined, body: Values, caller
   return recordedOf(writers, fields)
 }
 
-/**
- * Returns the recorded fields that new values change. Throws 403 if the caller cannot write one of the changed fields.
- */xport function checkChange(
+/** Returns the recorded fields that a write changes. Throws 403 if the caller cannot write one of the changed fields. */
+export function checkChange(
   writers: Writers | undefined,
   row: Values,
   values: Values,

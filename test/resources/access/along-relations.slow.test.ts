@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       return listed.json().map(({ id }: { id: number }) => id)
     }
 
-    it('200 for those who may read the related row, 404 for everyone else, on every route of a row', async () => {
+    it('200 for callers who may read the related row, 404 for all others, on every route of a row', async () => {
       const { id, invoiceId } = await line('north')
       const { id: remarkId } = await create('north', '/remarks', { lineId: id, text: 'Hm' })
       const readers = { north: 200, auditor: 200, south: 404, nobody: 404 }
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the readable rows alone, in lists, counts and pages', async () => {
+    it('200 with only the readable rows, in lists, counts and pages', async () => {
       const [north, south] = [await line('north'), await line('south')]
       for (const [who, sees] of [
         ['north', [true, false]],
@@ -83,11 +83,11 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 for a row that its invoice does not allow: a sent one may be read, not written', async () => {
+    it('403 for a write that the rules of the invoice forbid, although the row can be read', async () => {
       const { id, invoiceId } = await line('north')
       const sent = await create('north', '/invoices', { customerId: (await customer('north')).id, status: 'draft' })
       const toSent = await patch('north', `/invoices/${sent.id}`, { status: 'sent' })
-      // The changed row must satisfy the write rule too.
+      // The changed row must also satisfy the write rule.
       assert.equal(toSent.statusCode, 403)
       await app.db.write((tx) =>
         tx
@@ -107,12 +107,12 @@ forEachEngine((engine) => {
       assert.equal((await as('north', { url: `/lines/${other.id}` })).json().invoiceId, sent.id)
     })
 
-    it('403 for a new row without a reference, which no rule along it matches', async () => {
+    it('403 for a new row without a reference, because no rule along the relation matches it', async () => {
       assert.equal((await post('north', '/remarks', { text: 'Lost' })).statusCode, 403)
       assert.equal((await post('auditor', '/remarks', { text: 'Lost' })).statusCode, 403)
     })
 
-    it('422 for a reference to an unreadable row, with the text for a missing one', async () => {
+    it('422 for a reference to an unreadable row, with the message for a missing row', async () => {
       const foreign = await invoice('south')
       const own = await line('north')
       const messageOf = async (response: Promise<Awaited<ReturnType<typeof post>>>, id: number) => {
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 for a change that keeps a reference to a row which the caller can no longer read', async () => {
+    it('200 for a change that keeps a reference to a row that the caller can no longer read', async () => {
       const { id: payerId } = await customer('north')
       const own = await invoice('north', { payerId })
       await create('north', '/payments', { invoiceId: own.id, amount: '1.00' })
@@ -159,19 +159,19 @@ forEachEngine((engine) => {
       )
     }
 
-    it('null or missing in expand where the caller may not read: a row, rows, and at every step', async () => {
+    it('200 with null or without the members that the caller may not read, at every step of expand', async () => {
       const own = await line('north')
       const { customerId } = (await as('north', { url: `/invoices/${own.invoiceId}` })).json()
       const payment = await create('north', '/payments', { invoiceId: own.invoiceId, amount: '1.00' })
       const url = `/payments/${payment.id}?expand=invoice.customer,invoice.lines`
       const shown = (await as('north', { url })).json()
       assert.deepEqual([shown.invoice.customer.id, shown.invoice.lines.length], [customerId, 1])
-      // Payments have no rules, so everyone sees them; their invoice and its lines have.
+      // Payments have no rules, so everyone can read them; their invoice and its lines have rules.
       assert.equal((await as('south', { url })).json().invoice, null)
       assert.equal((await as('auditor', { url })).json().invoice.lines.length, 1)
       const listed = (await as('south', { url: '/payments?limit=200&expand=invoice' })).json()
       assert.equal(listed.find(({ id }: { id: number }) => id === payment.id).invoice, null)
-      // An invoice whose payer belongs to others.
+      // An invoice whose payer belongs to another tenant.
       const paid = await invoice('north', { payerId: (await customer('north')).id })
       await moveTo('south', paid.payerId)
       const seen = (await as('north', { url: `/invoices/${paid.id}?expand=payer,customer` })).json()
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await as('auditor', { url: `/customers/${customerId}?fields=id` })).statusCode, 200)
     })
 
-    it('404 for the list under a row that the caller may not read; otherwise its readable items', async () => {
+    it('404 for the list under a row that the caller may not read; otherwise 200 with the readable items', async () => {
       const own = await line('north')
       const url = `/invoices/${own.invoiceId}/lines`
       assert.deepEqual(await statuses({ url }), { north: 200, auditor: 200, south: 404, nobody: 404 })
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       assert.equal(unseen.json().detail.replace(own.invoiceId, ''), missing.json().detail.replace('999999', ''))
     })
 
-    it('409 RESOURCE_IN_USE counts readable rows; of others it names the collection alone', async () => {
+    it('409 RESOURCE_IN_USE with the number of readable rows; for other rows it names only the collection', async () => {
       const { id: customerId } = await customer('north')
       const remove = async () => {
         const refused = await as('north', { method: 'DELETE', url: `/customers/${customerId}` })
@@ -223,7 +223,7 @@ forEachEngine((engine) => {
       assert.equal(seen.json().errors[0].message, 'is referred to by 2 memos')
     })
 
-    it('204 for a deletion that cascades to rows which the caller may not read', async () => {
+    it('204 for a deletion that cascades to rows that the caller may not read', async () => {
       const { id: invoiceId } = await invoice('north')
       const { id } = await create('north', '/lines', { invoiceId, text: 'Work' })
       const { id: remarkId } = await create('north', '/remarks', { lineId: id, text: 'Hm' })
@@ -233,7 +233,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 and 404 as the related row changes: pages, single rows and tags follow it', async () => {
+    it('200 or 404 as the related row changes; pages, single rows and tags reflect the change', async () => {
       const own = await line('north')
       const { customerId } = (await as('north', { url: `/invoices/${own.invoiceId}` })).json()
       const paths = [`/invoices/${own.invoiceId}`, `/lines/${own.id}`, `/invoices/${own.invoiceId}/lines`]
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
         ]
       }
       const [all, none] = [Array(6).fill(true), Array(6).fill(false)]
-      // Each twice, so that the second response may come from a cache.
+      // Each request twice, so that the second response may come from a cache.
       assert.deepEqual([await seen(), await seen()], [all, all])
       await moveTo('south', customerId)
       assert.deepEqual([await seen(), await seen()], [none, none])
@@ -257,7 +257,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await seen(), await seen()], [all, all])
     })
 
-    it('replays a response only while the caller can read its row', async () => {
+    it('a stored response is replayed only while the caller can read its row', async () => {
       const { id: customerId } = await customer('north')
       const payload = { customerId, status: 'draft' }
       const headers = { 'idempotency-key': 'one-invoice' }

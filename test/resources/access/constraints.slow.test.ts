@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       return response.statusCode
     }
 
-    it('404 or 403 for a PUT or PATCH of an immutable field, before the stored value is compared', async () => {
+    it('404 or 403 for a PUT or PATCH of an immutable field, without comparing the stored value', async () => {
       const { id, number } = await create()
       const url = `/tickets/${id}`
       const { pin: _, ...body } = sent()
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       assert.equal((await as('own_north', { url })).json().number, number)
     })
 
-    it('403 for a PUT or PATCH whose new row the caller could not write; nothing is stored', async () => {
+    it('403 for a PUT or PATCH that would produce a row the caller cannot write; nothing is stored', async () => {
       const { id, number } = await create()
       const url = `/tickets/${id}`
       const { pin: _, ...body } = sent({ number })
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual([tenant, state, rest.updatedAt], ['north', 'open', rest.createdAt])
     })
 
-    it('200 for a PUT that leaves out immutable, write-only and default fields, which keep their values', async () => {
+    it('200 for a PUT that omits immutable, write-only and default fields, which keep their values', async () => {
       const { id, number, createdBy } = await create()
       const payload = { tenant: 'north', text: 'second', from: 2, to: 3 }
       const changed = await as('own_north', { method: 'PUT', url: `/tickets/${id}`, payload })
@@ -121,14 +121,14 @@ forEachEngine((engine) => {
       )
     })
 
-    it('409 for a duplicate in a tuple with the tenant, and 403 in the tenant of others', async () => {
+    it('409 for a duplicate in a tuple that includes the tenant, 403 for another tenant', async () => {
       const { number } = await create()
       assert.equal((await post('other_north', sent({ number }))).statusCode, 409)
       assert.equal((await post('own_south', sent({ number, tenant: 'south' }))).statusCode, 201)
       assert.equal((await post('own_south', sent({ tenant: 'north' }))).statusCode, 403)
     })
 
-    it('201 or 403 for a new row by the value that set gives it', async () => {
+    it('201 or 403 for a new row, depending on the value that set gives it', async () => {
       const payload = { text: 'Hello', tenant: 'south' }
       const own = await as('own_north', { method: 'POST', url: '/letters', payload })
       assert.deepEqual([own.statusCode, own.json().tenant], [201, 'north'])

@@ -22,7 +22,7 @@ const errorsOf = (options: object): string => {
 }
 
 describe('the access option', () => {
-  it('must be a function or two', () => {
+  it('must be a function, or one function each for read and write', () => {
     const expected = /access must be a function, \{ read, write \} with two functions, or \{ of: 'relation' \}/
     for (const access of [true, {}, { read: () => true }, { read: () => true, write: { tenant: 'north' } }, null]) {
       assert.match(errorsOf({ access }), expected)
@@ -39,7 +39,7 @@ describe('the access option', () => {
     assert.equal(errorsOf(withCreator), '')
   })
 
-  it('of another collection names a reference to one with rules, at most three steps away', () => {
+  it('with of must name a reference to a collection with rules, at most three steps away', () => {
     const plain = collection({ ...notes, path: '/plain', noun: 'plain' })
     const tag = (to: Parameters<typeof Ref>[0], access: object, path = 'tags') =>
       collection({
@@ -87,7 +87,7 @@ describe('the access option', () => {
     service({ resources: chain })
   })
 
-  it('of a service knows the collection that resources lists', () => {
+  it('with of requires the collection that the service lists', () => {
     const other = collection({ ...notes, access: () => true })
     const body = Type.Object({ noteId: Ref(own) })
     const tags = collection({ path: '/tags', noun: 'tag', body, access: { of: 'note' } })
@@ -97,7 +97,7 @@ describe('the access option', () => {
     )
   })
 
-  it('of relations is checked by the compiler', () => {
+  it('with of is type-checked', () => {
     const tag = { path: '/tags', noun: 'tag' } as const
     const body = Type.Object({
       noteId: Ref(own),
@@ -126,7 +126,7 @@ describe('the access option', () => {
     assert.throws(() => claimed({ ...tag, body, access: { of: 'noteId' } }), DefinitionError)
   })
 
-  it('is checked by the compiler', () => {
+  it('is type-checked', () => {
     claimed({ ...notes, access: ({ claims }) => ({ tenant: claims.tenant }) })
     claimed({
       ...notes,
@@ -167,7 +167,7 @@ onSqlite((engine) => {
   describe('the OpenAPI document of a resource with access rules', () => {
     const app = appOn(engine, { definition: service({ resources: [own] }) })
 
-    it('has createdBy in responses, not in bodies, and 403 for writes', async () => {
+    it('has createdBy in responses but not in bodies, and 403 for writes', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       const { Note, NoteBody = {}, ...schemas } = document.components.schemas
       assert.equal(Note.properties.createdBy.readOnly, true, Object.keys(schemas).join())
@@ -180,7 +180,7 @@ onSqlite((engine) => {
 })
 
 forEachEngine((engine) => {
-  it('access rules declared for an existing table: its rows have no createdBy', async () => {
+  it('access rules added to an existing table apply to rows without createdBy', async () => {
     const db = await engine.database()
     const before = service({ resources: [collection(notes)] })
     await migrate(db, { tables: before.tables })
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('docs/resources.md shows rules that run', async () => {
+it('the rules in docs/resources.md run', async () => {
   const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
   for (const title of ['## Access rules', '### Access rules along relations']) {
     const [, example = ''] = page.split(`\n${title}\n`)[1]?.split(/```(?:ts\n)?/) ?? []

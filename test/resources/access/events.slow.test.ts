@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     }
     const deliveriesOf = (eventId: string) =>
       service.db.read.selectFrom('deliveries').selectAll().where('eventId', '=', eventId).execute()
-    /** Waits for the deliveries of the newest event, which the auditor always gets, and returns who received it. */
+    /** Waits for the deliveries of the newest event, which the auditor always receives, and returns all receivers. */
     const readersOf = async (type: string): Promise<Who[]> => {
       const { id } = await newest(type)
       const deliveries = await eventually('the deliveries have ended', async () => {
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     const patch = (who: Who, id: number, payload: object) =>
       as(who, { method: 'PATCH', url: `/notes/${id}`, payload, headers: merge })
 
-    it('are received by those who may read the row: created, updated, deleted', async () => {
+    it('are received by those who may read the row, for each event type', async () => {
       const note = await create('owner', { size: 3, isOpen: true, amount: '12.50', due: '2026-03-01' })
       assert.deepEqual(await readersOf('note.created'), north)
       assert.deepEqual(lastBody('colleague'), note)
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       assert.deepEqual(lastBody('owner'), { id: note.id })
     })
 
-    it('contain no write-only field and nothing of the facts that are kept for the rules', async () => {
+    it('contain neither write-only fields nor the facts stored for the rules', async () => {
       await create()
       await readersOf('note.created')
       const { facts, body } = await newest('note.created')
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       for (const { bytes } of receivers.auditor.calls) assert.doesNotMatch(String(bytes), /4711|facts/)
     })
 
-    it('are received by the tenant that a row was moved to, not by the one that it left', async () => {
+    it('are received by the tenant to which a row was moved, not by its previous tenant', async () => {
       const { id } = await create()
       assert.equal((await patch('auditor', id, { tenant: 'south' })).statusCode, 200)
       assert.deepEqual(await readersOf('note.updated'), ['stranger', 'auditor'])
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await readersOf('note.deleted'), ['stranger', 'auditor'])
     })
 
-    it('are no longer received, replayed or redelivered once the owner lost the claim', async () => {
+    it('are no longer received, replayed or redelivered after the owner has lost the claim', async () => {
       const since = new Date(Date.now() + service.ahead.ms).toISOString()
       await create()
       assert.ok((await readersOf('note.created')).includes('colleague'))
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.ok(receivers.colleague.calls.slice(calls).every(({ headers }) => headers['webhook-id'] === event.id))
     })
 
-    it('are not sent if the owner loses the claim while the delivery waits', async () => {
+    it('are not sent if the owner loses the claim while the delivery is waiting', async () => {
       await create()
       await readersOf('note.created')
       const { id } = await newest('note.created')
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.ok(mine)
       await people.move('colleague', 'south')
       service.ahead.ms += maxCachedMs
-      // As the retry of a failed attempt.
+      // Like the retry of a failed attempt.
       await service.db.write(async (tx) => {
         const waiting = { status: 'pending', nextAttemptAt: new Date(0).toISOString() } as const
         await tx.updateTable('deliveries').set(waiting).where('id', '=', mine.id).execute()
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       service.ahead.ms += maxCachedMs
     })
 
-    it('need a token with the scope for reading, also for `*`', async () => {
+    it('require a token with the read scope, even for `*`', async () => {
       const receiver = await service.receiver()
       const blind = token('webhooks:read webhooks:write', 'crm_north')
       const payload = { event: 'note.created', callbackUrl: receiver.url }
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.ok(found.every(({ webhookId }) => webhookId !== id))
     })
 
-    it('obey may() with the scopes of the registering token that its role can still grant', async () => {
+    it("obey may() with those scopes of the registering token that the owner's role can still grant", async () => {
       const receiver = await service.receiver()
       const { ids } = people
       const all = `${scopes} admin`
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       const admin = await register(people.tokens.admin, callback('admin'))
       await register(people.tokens.machine, callback('machine'))
       const auditor = await register(token(all, 'cli_app', String(ids.auditor)), callback('auditor'))
-      // A token with the scope from before the user lost the role.
+      // A token issued with the scope before the user lost the role.
       await register(token(all, 'cli_app', String(ids.owner)), callback('owner'))
       const created = await as('admin', { method: 'POST', url: '/secrets', payload: { text: 'for few' } })
       assert.equal(created.statusCode, 201)
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       assert.deepEqual(found.map(({ webhookId }) => webhookId).sort(), [admin, auditor].sort())
     })
 
-    it('403 for an administrator who would redirect the events of another owner, 200 for its other changes', async () => {
+    it("403 when an administrator changes the address of another owner's webhook, 200 for other changes", async () => {
       const url = `/api/webhooks/${webhooks.stranger}`
       const change = (who: Who, payload: object) => as(who, { method: 'PATCH', url, payload, headers: merge })
       const elsewhere = { callbackUrl: `${receivers.admin.url}/redirected` }
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.equal((await change('stranger', { event: 'note.*' })).statusCode, 200)
     })
 
-    it('can be tested with their example by anyone who may register them', async () => {
+    it('can be tested with an example by anyone who may register a webhook for them', async () => {
       const calls = receivers.nobody.calls.length
       const url = `/api/webhooks/${webhooks.nobody}/test`
       assert.equal((await as('nobody', { method: 'POST', url, payload: { event: 'note.created' } })).statusCode, 202)
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       assert.ok(!schema.properties.pin)
     })
 
-    it('are not recorded while no webhook subscribes to them', async () => {
+    it('are not recorded while no webhook is subscribed to them', async () => {
       const paused = await service.db.write((tx) =>
         tx.updateTable('webhooks').set({ status: 'paused' }).returning('id').execute(),
       )

@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the rows that each caller can read, for the same URL in turn', async () => {
+    it('200 with the rows that each caller can read, when callers alternate on the same URL', async () => {
       for (let round = 0; round < 3; round++) {
         assert.deepEqual(await names('north'), ['north', undefined])
         assert.deepEqual(await names('south'), [undefined, 'south'])
@@ -46,12 +46,12 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 without the scope of the related rows, after another caller has read the page', async () => {
+    it('403 without the scope for the related rows, after another caller has read the page', async () => {
       assert.deepEqual(await names('north'), ['north', undefined])
       assert.equal(await names('north', 'visits:read'), 403)
     })
 
-    it('200 with the related row as a change has left it, although the rows of the page are unchanged', async () => {
+    it('200 with the current related row after a change, although the rows of the page are unchanged', async () => {
       assert.deepEqual(await names('north'), ['north', undefined])
       await send('north', 'PATCH', `/customers/${ids.north}`, { name: 'Changed' })
       assert.deepEqual(await names('north'), ['Changed', undefined])

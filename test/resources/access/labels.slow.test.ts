@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     const app = appOn(engine, { definition: plainService({ resources: [pages] }) })
     const as = (id: string) => ({ token: token('pages:read pages:write', id) })
 
-    it('200 with that row alone, and none for an id beyond the range of the column', async () => {
+    it("200 with only that row, and with no rows for an id outside the column's range", async () => {
       for (const text of ['one', 'two', 'three']) {
         await app.send({ method: 'POST', url: '/pages', payload: { text }, ...as('all') })
       }
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       return response.json().map(({ tenant }: { tenant: string }) => tenant)
     }
 
-    it('200 with the rows of the label, whether the client acts for itself or for a user', async () => {
+    it('200 with the rows for the label, whether the client acts for itself or for a user', async () => {
       const [north, south] = [await client({ tenant: 'north' }), await client({ tenant: 'south' })]
       assert.equal((await create(north, 'north')).statusCode, 201)
       assert.equal((await create(south, 'south')).statusCode, 201)
@@ -73,13 +73,13 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 without rows for a client without the label, and for one that is not registered', async () => {
+    it('200 with no rows for a client without the label or for an unregistered client', async () => {
       assert.deepEqual(await read(await client({ region: 'north' })), [])
       assert.deepEqual(await read('https://issuer.example#north'), [])
       assert.equal((await create(await client({}), 'north')).statusCode, 403)
     })
 
-    it('200 by the changed label five seconds later', async () => {
+    it('200 according to the changed label, five seconds later', async () => {
       const id = await client({ tenant: 'north' })
       await create(id, 'north')
       const before = await read(id)

@@ -49,7 +49,7 @@ forEachEngine((engine) => {
       return answer.json().detail
     }
 
-    it('409 RESOURCE_LOCKED for every write that the row which they belong to refuses', async () => {
+    it('409 RESOURCE_LOCKED for every write to rows that belong to a locked row', async () => {
       const [invoiceId, other] = [await invoice(), await invoice()]
       const id = await create('/lines', { invoiceId, text: 'Work' })
       const remark = await create('/remarks', { lineId: id, text: 'Hm' })
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/lines/${moving}` })).json().invoiceId, other)
     })
 
-    it('409 by their own lock too, and 404 for those who cannot read them', async () => {
+    it('409 for rows that are locked themselves, 404 for callers who cannot read them', async () => {
       const invoiceId = await invoice()
       const id = await create('/lines', { invoiceId, text: 'final' })
       const remove = { method: 'DELETE', url: `/lines/${id}` } as const
@@ -85,14 +85,14 @@ forEachEngine((engine) => {
       assert.equal((await send(remove, 'south')).statusCode, 404)
     })
 
-    it('204 for a deletion that takes along what belongs to the row', async () => {
+    it('204 for deleting a row together with the rows that belong to it', async () => {
       const invoiceId = await invoice()
       const id = await create('/lines', { invoiceId, text: 'Work' })
       assert.equal((await send({ method: 'DELETE', url: `/invoices/${invoiceId}` })).statusCode, 204)
       assert.equal((await send({ url: `/lines/${id}` })).statusCode, 404)
     })
 
-    it('is documented for POST', async () => {
+    it('409 is documented for POST', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       assert.match(JSON.stringify(document.paths['/lines'].post), /RESOURCE_LOCKED/)
       assert.doesNotMatch(JSON.stringify(document.paths['/invoices'].post), /RESOURCE_LOCKED/)

@@ -6,29 +6,31 @@ import { type LiveRoute, liveRoutes } from '../../support/live-routes.ts'
 import { fanOutAll } from './fan-out.ts'
 import { definition, everyone, north, peopleOn, type Who } from './tenants.ts'
 
-/** Creates what a request is about, as the owner, and returns its path parameters. */
+/** Creates the target of a request, as the owner, and returns its path parameters. */
 interface Fixtures {
   note: () => Promise<string[]>
   /** A secret, created by `admin`. */
   secret: () => Promise<string[]>
-  /** A report on notes. */
+  /** A report about notes. */
   task: () => Promise<string[]>
   endedTask: () => Promise<string[]>
-  /** A webhook for the events of notes. */
+  /** A webhook for note events. */
   webhook: () => Promise<string[]>
-  /** A webhook, and a delivery of such an event to it. */
+  /** A webhook with a delivery of a note event. */
   delivery: () => Promise<string[]>
 }
 
 interface Row {
   statuses: Record<Who, number>
   of?: keyof Fixtures
-  /** Well-formed unknown ids: the response for them equals that for what a caller cannot see. */
+  /**
+   * Well-formed unknown ids, to compare the response for them with the response for targets that a caller cannot see.
+   */
   missing?: readonly string[]
   body?: () => object
 }
 
-/** One status for some, and another for everyone else. */
+/** One status for some callers, and another for everyone else. */
 const only = (some: readonly Who[], status: number, otherwise = 404): Record<Who, number> =>
   Object.fromEntries(everyone.map((who) => [who, some.includes(who) ? status : otherwise])) as Record<Who, number>
 const all = (status: number) => only(everyone, status)
@@ -45,11 +47,14 @@ const endedTasks = { of: 'endedTask', missing: missingTask } as const
 const missingWebhook = `whk_${'A'.repeat(22)}`
 const webhooks = { of: 'webhook', missing: [missingWebhook] } as const
 const deliveries = { of: 'delivery', missing: [missingWebhook, `dlv_${'A'.repeat(22)}`] } as const
-/** Administrators manage the webhooks of others, which still send to the address of their owner alone. */
+/** Administrators manage other owners' webhooks, which still send only to their owner's address. */
 const managed = (status: number) => only(['owner', 'admin'], status)
 const own = (status: number) => only(['owner'], status)
 
-/** What each kind of caller gets from the routes of resources with access rules, and from their reports and webhooks. */
+/**
+ * The status for each kind of caller on the routes of resources with access rules, and of the caller's reports and
+ * webhooks.
+ */
 const matrix: Record<string, Row> = {
   'GET /notes': { statuses: all(200) },
   'POST /notes': { statuses: only(north, 201, 403), body: note },
@@ -121,7 +126,7 @@ forEachEngine((engine) => {
       return made.json()
     }
     const task = async (): Promise<string[]> => {
-      // Ends the previous reports, because a client may have only some pending.
+      // Ends the previous reports, because the number of pending reports per client is limited.
       await service.db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).execute())
       return [(await make('owner', '/api/reports', { reportType: 'notes', format: 'csv' })).taskId]
     }
@@ -160,7 +165,7 @@ forEachEngine((engine) => {
       it(`every route returns the status in its row for the caller: ${who}`, async () => {
         const wrong: string[] = []
         for (const [at, route] of liveRoutes(service.app).filter(isAbout).entries()) {
-          // Every route without a prefix, and some of the others, which have the same handlers.
+          // All routes without a prefix, and some of the others, which have the same handlers.
           if (/^\/v\d+\//.test(route.url) && at % everyone.length !== position) continue
           const row = matrix[nameOf(route)] as Row
           const { statusCode } = await request(who, route, row)
@@ -171,7 +176,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('404 for what a caller cannot see, identical to the response for what does not exist', async () => {
+    it('404 for targets that a caller cannot see, identical to the response for unknown ids', async () => {
       const varying = /"(requestId|timestamp|instance|detail)":"[^"]*"/g
       for (const route of liveRoutes(service.app).filter(isAbout)) {
         const row = matrix[nameOf(route)] as Row

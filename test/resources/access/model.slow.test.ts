@@ -13,13 +13,13 @@ import { fanOutAll } from './fan-out.ts'
 
 type Note = { tenant?: string; level?: number; isOpen?: boolean }
 type Row = Note & { id: number; createdBy: string }
-/** A condition as a test generates it: `me` stands for the caller's id, `mine` for its tenant. */
+/** A generated condition: `me` stands for the caller's id, `mine` for the caller's tenant. */
 type Rule = boolean | { [field: string]: unknown }
 
 let rules: { read: Rule; write: Rule } = { read: true, write: true }
 const tenantOf = (id: string) => id.split('_')[1]
 
-/** Replaces the placeholders of a rule with what is known about the caller. */
+/** Replaces the placeholders in a rule with the caller's id and tenant. */
 function forCaller(rule: unknown, me: string): unknown {
   if (rule === 'me') return `client:${me}`
   if (rule === 'mine') return tenantOf(me)
@@ -46,7 +46,7 @@ const notes = collection({
 const definition = service({ resources: [notes] })
 const scopes = Object.keys(definition.scopes).join(' ')
 
-/** The naive model: whether a row meets a rule, written without the code under test. */
+/** The naive model: decides whether a row meets a rule, independently of the code under test. */
 function meets(rule: unknown, row: Row): boolean {
   if (typeof rule === 'boolean') return rule
   return Object.entries(rule as object).every(([name, wanted]) => {
@@ -117,7 +117,7 @@ const registration = fc.record({
 })
 type Registration = typeof registration extends fc.Arbitrary<infer T> ? T : never
 
-/** A change that has an event, with the row that its receivers must be able to read. */
+/** A change that causes an event, with the row that its receivers must be able to read. */
 interface Change {
   type: string
   row: Row
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
   describe('a resource with random access rules', () => {
     const app = appOn(engine, { definition })
 
-    it('gives every caller what a naive model in memory gives it', async () => {
+    it('gives every caller the same rows as a naive in-memory model', async () => {
       const property = fc.asyncProperty(
         rule,
         rule,
@@ -181,7 +181,7 @@ async function register(app: TestApp, registrations: readonly Registration[]): P
   return registered
 }
 
-/** Fans out every event and compares the deliveries with those that the rules in force now allow. */
+/** Fans out every event and compares the deliveries with those that the current rules allow. */
 async function checkDeliveries(app: TestApp & { db: Database }, registered: ReadonlyMap<string, Registration>) {
   const deliveries = await fanOutAll(app, definition)
   const delivered = deliveries.map(({ webhookId, eventType, body }) => [webhookId, eventType, JSON.parse(body).id])

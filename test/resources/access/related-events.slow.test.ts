@@ -33,7 +33,7 @@ forEachEngine((engine) => {
         webhooks.set(id, who)
       }
     })
-    /** Who receives which events so far, which are then removed. */
+    /** Returns who has received which events so far, and removes these events. */
     const received = async () => {
       const deliveries = await fanOutAll(app, definition)
       for (const table of ['deliveries', 'events'] as const) await app.db.write((tx) => tx.deleteFrom(table).execute())
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       return rows.flat().map(([id]) => Number(id))
     }
 
-    it('reach those who may read the row that decides, also over two steps', async () => {
+    it('reach those who may read the related row that decides, even over two steps', async () => {
       const { lineId } = await invoiceOf('north')
       await send('crm_north', 'POST', '/remarks', { lineId, text: 'Good' })
       assert.deepEqual(await received(), {
@@ -68,14 +68,14 @@ forEachEngine((engine) => {
       })
     })
 
-    it('reach those who could read rows that were deleted together', async () => {
+    it('reach those who could read related rows that were deleted together with the row', async () => {
       const { invoiceId } = await invoiceOf('north')
       await received()
       await send('crm_north', 'DELETE', `/invoices/${invoiceId}`)
       assert.deepEqual(await received(), { 'line.deleted': both, 'invoice.deleted': both })
     })
 
-    it('follow the other row: as it was when the event occurred', async () => {
+    it('depend on the related row as it was when the event occurred', async () => {
       const { customerId, lineId } = await invoiceOf('north')
       await received()
       await send('crm_north', 'PATCH', `/lines/${lineId}`, { text: 'More work' })
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await received(), { 'line.updated': ['auditor', 'crm_south'] })
     })
 
-    it('report the same rows as the list', async () => {
+    it('contain the same rows in a report as in the list', async () => {
       await invoiceOf('south')
       for (const name of ['customers', 'invoices', 'lines', 'remarks', 'memos']) {
         for (const who of [...callers, 'crm_nowhere']) {
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
     })
     const tree = service({ resources: [folders] })
     const app = appOn(engine, { definition: tree })
-    it('are judged with the parent that was deleted together with the row', async () => {
+    it('are evaluated with the parent that was deleted together with the row', async () => {
       const bearer = token(Object.keys(tree.scopes).join(' '), 'crm_north')
       const post = async (url: string, payload: object) => {
         const response = await app.send({ method: 'POST', url, payload, token: bearer })

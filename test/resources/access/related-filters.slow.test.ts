@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       return named(ids)
     }
 
-    it('200 with the rows whose related row has the value, by every operator', async () => {
+    it('200 with the rows whose related row has the value, for every operator', async () => {
       for (const [query, expected] of [
         ['customer.name=ada', ['ada']],
         ['customer.name=Nobody', []],
@@ -63,11 +63,11 @@ forEachEngine((engine) => {
       }
     })
 
-    it('matches no row whose related row the caller cannot read, whatever the filter says', async () => {
+    it('200 without rows whose related row the caller cannot read, for every filter', async () => {
       assert.deepEqual(await found('auditor', 'customer.name=Ada'), ['ada', 'south'])
       assert.deepEqual(await found('crm_north', 'customer.name=Ada'), ['ada'])
       assert.deepEqual(await found('crm_south', 'customer.name[in]=Ada,Bob'), ['south'])
-      // Everyone sees payments, which have no rules, but not what their invoices are.
+      // Payments have no rules, so everyone can read them, but not the invoices they refer to.
       const payments = await Promise.all(
         [invoices.ada, invoices.south].map((invoiceId) =>
           create('auditor', '/payments', { invoiceId, amount: '1.00' }),
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('pages keep to the filter, and a cursor to its query', async () => {
+    it('200 with only matching rows on every page; cursors are bound to their query', async () => {
       const first = await as('crm_north', { url: '/v2/invoices?customer.name=Bob&limit=1' })
       const { items, next } = first.json()
       assert.deepEqual(named(items.map(({ id }: { id: number }) => id)), ['bob'])
@@ -102,13 +102,13 @@ forEachEngine((engine) => {
       assert.equal(other.statusCode, 400)
     })
 
-    it('works in lists under a row', async () => {
+    it('200 in lists under a row', async () => {
       const url = `/invoices/${invoices.ada}/payments?invoice.status=draft`
       assert.equal((await as('crm_north', { url })).json().length, 1)
       assert.equal((await as('crm_south', { url })).statusCode, 404)
     })
 
-    it('400 for unknown names, wrong values and sorts along a relation, with what is allowed', async () => {
+    it('400 for unknown names, invalid values and sorting along a relation, listing what is allowed', async () => {
       const messageOf = async (query: string) => {
         const refused = await as('crm_north', { url: `/invoices?${query}` })
         assert.equal(refused.statusCode, 400, `${query}: ${refused.body}`)
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ url, scopes: 'payments:read invoices:read' })).statusCode, 200)
     })
 
-    it('is documented in OpenAPI', async () => {
+    it('documented in OpenAPI', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       interface Parameter {
         $ref?: string

@@ -25,7 +25,7 @@ import {
   tenants,
 } from './related-model.ts'
 
-/** SEED repeats a run; RUNS is the number of cases per definition. */
+/** SEED reproduces a run; RUNS is the number of cases per definition. */
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
 const definitions = Number(process.env.DEFINITIONS ?? 4)
 const runs = Number(process.env.RUNS ?? 8)
@@ -38,7 +38,7 @@ const body = fc.record(
   { tenant: fc.constantFrom(...tenants), level: fc.integer({ min: 0, max: 2 }) },
   { requiredKeys: [] },
 )
-/** Which row each reference names. */
+/** The id of the row that each reference contains. */
 const links = fc.record({ region: at, upper: at, customer: at, payer: at, invoice: at }, { requiredKeys: [] })
 const filter = fc.constantFrom(
   ...['tenant=north', 'level=1', 'tenant[not]=south', 'level[from]=1', 'tenant[null]=true', 'tenant[in]=north,south'],
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
   })
 })
 
-/** The service under test, and the model that each check compares with it and updates. */
+/** The service under test, with the model that each check compares with the service and updates. */
 interface Context {
   app: TestApp
   db: Database
@@ -100,7 +100,7 @@ interface Context {
   declarations: readonly Declaration[]
 }
 
-/** Empties the tables and stores some rows, while all rules allow everything. */
+/** Empties the tables and stores some rows, while the rules allow everything. */
 async function seedRows(on: Context): Promise<void> {
   await on.db.write(async (tx) => {
     for (const name of names.toReversed()) await tx.deleteFrom(`resource_${name}` as 'products').execute()
@@ -144,7 +144,7 @@ function rowAt(on: Context, name: Name, at: number): Row | undefined {
   return rows[at % rows.length]
 }
 
-/** The ids that a request sends for the references of a collection; required ones always have one. */
+/** Returns the ids that a request sends for a collection's references; required references always have an id. */
 function references(
   on: Context,
   name: Name,
@@ -160,7 +160,7 @@ function references(
   return Object.fromEntries(entries)
 }
 
-/** True if the caller may refer to all of these. */
+/** Returns true if the caller may refer to all of these rows. */
 function canRefer(
   on: Context,
   name: Name,
@@ -188,7 +188,7 @@ async function created(on: Context, { name, caller, body, links, isMissing }: St
   if (expected === 201) on.model.rows[name].set(response.json().id, { ...row, id: response.json().id })
 }
 
-/** The message for an unreadable row is that for a missing one. */
+/** The message for an unreadable row must equal that for a missing row. */
 function assertMissing({ errors }: { errors: { field: string; message: string }[] }, payload: object): void {
   assert.ok(errors.length > 0)
   for (const { field, message } of errors) {
@@ -210,7 +210,10 @@ async function read(on: Context, { name, caller, at }: Step<'read'>): Promise<vo
   await assertFacts(on, name, row, caller)
 }
 
-/** The relations to one, their relations to one, and the collections that refer by a single field. */
+/**
+ * Returns the relations to one row, those of the related row, and the collections that have a single reference to this
+ * one.
+ */
 function expandable(on: Context, name: Name): string[] {
   const toOne = Object.entries(on.model.shapes[name].links)
   const further = toOne.flatMap(([relation, { to }]) =>
@@ -219,7 +222,7 @@ function expandable(on: Context, name: Name): string[] {
   return [...toOne.map(([relation]) => relation), ...further, ...children(on, name).map(([child]) => child)]
 }
 
-/** The collections that refer to one by a single field. */
+/** Returns the collections that have a single reference to this one. */
 function children(on: Context, name: Name): [Name, string][] {
   return names.flatMap((child) => {
     const fields = Object.entries(on.model.shapes[child].links).filter(([, { to }]) => to === name)
@@ -255,7 +258,7 @@ function childrenOf(on: Context, row: Row, child: Name, relation: string, who: s
   return children.filter((one) => canRead(on.model, child, one, who)).map(({ id }) => id)
 }
 
-/** The facts of a row, judged in memory, give the same as SQL. */
+/** Rules must have the same result for row facts in memory as in SQL. */
 async function assertFacts(on: Context, name: Name, row: Row, who: string): Promise<void> {
   const declaration = on.declarations.find((one) => one.name === name) as Declaration
   if (declaration.access === undefined) return
@@ -283,7 +286,7 @@ async function listed(on: Context, { name, caller, filter, along }: Step<'list'>
     .filter((row) => canRead(on.model, name, row, caller) && matching(row))
     .map(({ id }) => id)
   for (const sort of ['', '&sort=-id']) {
-    // Twice, so that the second page may come from the cache.
+    // Each request twice, so that the second page may come from the cache.
     for (let round = 0; round < 2; round++) {
       const listed = await send(on, caller, { url: `/${name}?limit=200&${query}${sort}`, headers })
       assert.equal(listed.statusCode, 200, listed.body)
@@ -342,7 +345,7 @@ async function changed(on: Context, { kind, name, caller, at, body, links }: Ste
   if (status === 200) on.model.rows[name].set(id, changed)
 }
 
-/** Judges a row as a change leaves it, which other rows of its collection may refer to. */
+/** Applies a rule to a row as a change leaves it; other rows of the collection may refer to that row. */
 function isWritableAs(on: Context, name: Name, changed: Row, who: string): boolean {
   const rows = on.model.rows[name]
   const before = rows.get(changed.id) as Row
@@ -376,7 +379,7 @@ async function removed(on: Context, { name, caller, at }: Step<'remove'>): Promi
   }
 }
 
-/** The rows that a deletion takes along. */
+/** Returns the rows that a deletion also deletes. */
 function doomedWith(on: Context, name: Name, id: number): Record<Name, Set<number>> {
   const doomed = Object.fromEntries(names.map((one) => [one, new Set<number>()])) as Record<Name, Set<number>>
   const visit = (at: Name, row: number) => {
@@ -400,7 +403,7 @@ function referring(on: Context, to: Name, id: number, onDelete: string): [Name, 
   )
 }
 
-/** What forbids a deletion, as the response names it. */
+/** Returns what prevents a deletion, in the words of the response. */
 function usersOf(on: Context, doomed: Record<Name, Set<number>>, who: string): string[] {
   const users = new Map<Name, number>()
   for (const parent of names) {
@@ -413,7 +416,7 @@ function usersOf(on: Context, doomed: Record<Name, Set<number>>, who: string): s
   }
   return [...users].map(([child, readable]) => (readable > 0 ? `${readable} ${child}` : child))
 }
-/** A filter of a query, which compares text without regard to case. */
+/** Returns true if a row matches a query's filter, which ignores the case of text. */
 function meetsFilter(filter: string, row: Row): boolean {
   const [, field = '', operator, wanted = ''] = /^(\w+)(?:\[(\w+)\])?=(.*)$/.exec(filter) ?? []
   const value = row[field] === undefined ? undefined : String(row[field]).toLowerCase()

@@ -2,11 +2,11 @@ import fc from 'fast-check'
 import { collection, plinth, Ref, Type } from '../../../src/plinth.ts'
 import type { Collection } from '../../../src/resources/declaration.ts'
 
-/** A condition as a test generates it: `me` stands for the caller's id, `mine` for its tenant. */
+/** A generated condition: `me` stands for the caller's id, `mine` for the caller's tenant. */
 export type Rule = boolean | { readonly [name: string]: unknown }
 type OnDelete = 'restrict' | 'cascade' | 'setNull'
 
-/** A reference of a generated collection to an earlier one, or to itself. */
+/** A reference from a generated collection to an earlier one, or to itself. */
 interface Link {
   to: Name
   isRequired: boolean
@@ -17,9 +17,9 @@ export type Name = (typeof names)[number]
 export const nounOf = (name: Name) => name.slice(0, -1)
 
 interface Shape {
-  /** The references by the names of their relations. */
+  /** The references, by relation name. */
   links: Readonly<Record<string, Link>>
-  /** `rules`, none, or those of a relation. */
+  /** `rules` for own rules, the name of a relation to take its rules, or none. */
   access: 'rules' | 'none' | { of: string }
 }
 export type Shapes = Readonly<Record<Name, Shape>>
@@ -36,7 +36,7 @@ const self = (to: Name) => link(to).map((one) => ({ ...one, isRequired: false })
 const access = (...relations: string[]) =>
   fc.constantFrom<Shape['access']>('rules', 'rules', 'none', ...relations.map((of) => ({ of })))
 
-/** Random definitions; rules of another collection need that this one has some. */
+/** Generates random definitions. A collection can take its rules only from a collection that has some. */
 export const shapes: fc.Arbitrary<Shapes> = fc
   .record({
     regions: fc.record({ links: fc.constant({}), access: access() }),
@@ -67,7 +67,7 @@ export const shapes: fc.Arbitrary<Shapes> = fc
 export const tenants = ['north', 'south', 'North'] as const
 const tenantOf = (id: string) => id.split('_')[1]
 
-/** Replaces the placeholders of a rule with what is known about the caller. */
+/** Replaces the placeholders in a rule with the caller's id and tenant. */
 export function forCaller(rule: unknown, me: string): unknown {
   if (rule === 'me') return `client:${me}`
   if (rule === 'mine') return tenantOf(me)
@@ -78,7 +78,7 @@ export function forCaller(rule: unknown, me: string): unknown {
 
 export type Rules = Record<Name, { read: Rule; write: Rule }>
 
-/** The definition of these shapes, whose rules are those that `rules` has when they are evaluated. */
+/** Builds the service definition for these shapes. Rules are read from `rules` each time they are evaluated. */
 export function definitionOf(shapes: Shapes, rules: Rules) {
   const { collection: claimed, service } = plinth({ claims: ({ client }) => ({ me: client.id }) })
   const made = new Map<Name, Collection>()
@@ -116,7 +116,7 @@ const comparison = fc.oneof<fc.Arbitrary<Rule>[]>(
   fc.record({ level: fc.record({ from: fc.integer({ min: 0, max: 2 }) }) }),
 )
 
-/** Conditions on the rows of one collection, with steps along its relations. */
+/** Generates conditions on the rows of a collection, with steps along its relations. */
 function condition(shapes: Shapes, name: Name): fc.Arbitrary<Rule> {
   const own = (of: Name) =>
     shapes[of].access === 'none' ? comparison : fc.oneof(comparison, fc.constant({ createdBy: 'me' }))
@@ -131,7 +131,9 @@ function condition(shapes: Shapes, name: Name): fc.Arbitrary<Rule> {
   )
 }
 
-/** Rules for each collection; often they allow everything, so that the others have rows to judge. */
+/**
+ * Generates rules for each collection; they often allow everything, so that related rules have rows to decide about.
+ */
 export const rulesFor = (shapes: Shapes): fc.Arbitrary<Rules> => {
   const rule = (name: Name) =>
     fc.oneof<fc.Arbitrary<Rule>[]>(condition(shapes, name), condition(shapes, name), fc.constantFrom(true, true, false))
@@ -150,7 +152,7 @@ export interface Row {
   [field: string]: unknown
 }
 
-/** The naive model: rows in memory, judged without the code under test. */
+/** The naive model: rows in memory, tested independently of the code under test. */
 export interface Model {
   rows: Record<Name, Map<number, Row>>
   shapes: Shapes
@@ -163,7 +165,7 @@ export const modelOf = (shapes: Shapes, rules: Rules): Model => ({
   rules,
 })
 
-/** The row that a row refers to. */
+/** Returns the related row. */
 export function related(model: Model, name: Name, relation: string, row: Row): Row | undefined {
   const { to } = model.shapes[name].links[relation] as Link
   return model.rows[to].get(row[`${relation}Id`] as number)

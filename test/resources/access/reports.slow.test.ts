@@ -23,7 +23,7 @@ import { definition, everyone, peopleOn, scopes, type Who } from './tenants.ts'
 const idle: Queue = { enqueue: async () => {}, work: () => {}, stop: async () => {} }
 const formats = ['csv', 'json', 'ndjson', 'xlsx', 'pdf']
 
-/** Builds the app of a definition; `run` generates a requested report in its own thread, as the worker does. */
+/** Builds the app for a definition; `run` generates a requested report in its own thread, as the worker does. */
 function reportsOn(engine: EngineUnderTest, of: Definition) {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-access-'))
   const results = folderResults(folder)
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('filter and sort only among the readable rows', async () => {
+    it('filter and sort only the readable rows', async () => {
       const filtered = await ordered(people.tokens.owner, 'notes', 'ndjson', { filter: { text: texts.south[0] } })
       assert.equal((await run(filtered)).rowCount, 0)
       const sorted = await ordered(people.tokens.owner, 'notes', 'ndjson', { sort: ['-text'] })
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await textsIn('owner', sorted), texts.north)
     })
 
-    it('are judged by the claims of the requester when they run, also when retried', async () => {
+    it("use the requester's claims at the time they run, even when retried", async () => {
       const taskId = await ordered(people.tokens.colleague, 'notes')
       await people.move('colleague', 'south')
       service.clock.now += 5_000
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await textsIn('colleague', retried.json().taskId), texts.north)
     })
 
-    it('obey may() with the scopes of the request, as far as the role of the user can still grant them', async () => {
+    it("obey may() with those scopes of the request that the user's role can still grant", async () => {
       const payload = { text: 'for few' }
       assert.equal((await as('admin', { method: 'POST', url: '/secrets', payload })).statusCode, 201)
       const countFor = async (bearer: string) => (await run(await ordered(bearer, 'secrets'))).rowCount
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
       assert.equal(await countFor(token(`${scopes} admin`, 'cli_app', String(ids.owner))), 0)
     })
 
-    it('fail with ACCESS_DENIED if the client lost the scope, or the user was deleted', async () => {
+    it('fail with ACCESS_DENIED if the client has lost the scope or the user was deleted', async () => {
       const seal = sealer(Buffer.alloc(32, 1), randomBytes)
       const client = { id: 'crm_stored', name: 'Stored', scopes: scopes.split(' '), grants: ['client_credentials'] }
       await createClient(service.db, seal, definition.scopes, client)
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       assert.equal((await run(ofNobody)).errorCode, 'ACCESS_DENIED')
     })
 
-    it('404 for everyone but the client and user that requested them, also for the scope admin', async () => {
+    it('404 for everyone but the requesting client and user, even with the scope admin', async () => {
       const taskId = await ordered(people.tokens.owner, 'notes')
       await run(taskId)
       const url = `/api/reports/${taskId}`
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       assert.equal((await as('owner', { method: 'DELETE', url })).statusCode, 204)
     })
 
-    it('404 for a report requested before its resource had access rules, and it does not run', async () => {
+    it('404 for a report requested before its resource had access rules; the report does not run', async () => {
       const taskId = await ordered(people.tokens.owner, 'notes')
       await service.db.write((tx) =>
         tx
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
       assert.equal((await run(taskId)).errorCode, 'ACCESS_DENIED')
     })
 
-    it('403 for a token without the scope for reading; 422 for parameters that the report does not have', async () => {
+    it('403 for a token without the read scope, 422 for parameters that the report does not have', async () => {
       const refused = await request(token('reports:write', 'crm_north'), 'notes')
       assert.deepEqual([refused.statusCode, refused.json().errorCode], [403, 'ACCESS_DENIED'])
       for (const parameters of [{ filter: { pin: '4711' } }, { fields: ['pin'] }, { sort: ['pin'] }]) {
@@ -286,7 +286,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('500 or a failed task, never all rows, if a rule throws', async () => {
+    it('500 or a failed task if a rule throws, never all rows', async () => {
       rule = true
       const taskId = await ordered(bearer, 'samples')
       rule = 'throws'

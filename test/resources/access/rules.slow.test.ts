@@ -78,14 +78,14 @@ forEachEngine((engine) => {
     const readers = { owner: 200, colleague: 200, auditor: 200, machine: 200 }
     const outside = { stranger: 404, administrator: 404, nobody: 404 }
 
-    it('201 with createdBy: the user, or the machine client', async () => {
+    it('201 with the user or the machine client as createdBy', async () => {
       assert.match((await create('owner')).createdBy, /^user:\d+$/)
       assert.equal((await create('machine')).createdBy, 'client:crm_north')
       const forged = await create('owner', { createdBy: 'client:crm_north' })
       assert.match(forged.createdBy, /^user:\d+$/)
     })
 
-    it('200 for those who may read a row, 404 for everyone else, with or without conditions', async () => {
+    it('200 for callers who may read a row, 404 for all others, with or without conditions', async () => {
       const { id } = await create('owner')
       const url = `/notes/${id}`
       assert.deepEqual(await statusesOf({ url }), { ...readers, ...outside })
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.equal(unseen.json().detail.replace(id, ''), unknown.json().detail.replace('999999', ''))
     })
 
-    it('200 with the readable rows alone: in lists, filters, searches, pages and counts', async () => {
+    it('200 with only the readable rows, in lists, filters, searches, pages and counts', async () => {
       const south = await create('stranger', { tenant: 'south', text: 'needle of the south' })
       const north = await create('owner', { text: 'needle of the north' })
       const expected: Record<Who, number[]> = {
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
           (await idsOf('text=needle%20of%20the%20south')).ids,
           who === 'auditor' || who === 'stranger' ? [south.id] : [],
         )
-        // Repeated, for the cached page.
+        // Repeated, to read the cached page.
         for (let round = 0; round < 2; round++) {
           const all = (await idsOf('limit=200&sort=-id')).ids
           assert.equal(all.includes(north.id), expected[who].includes(north.id), who)
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200, 403 or 404 for PUT, PATCH and DELETE by what the caller may write and read', async () => {
+    it('200, 403 or 404 for PUT, PATCH and DELETE, depending on what the caller may read and write', async () => {
       const { id, tenant, text } = await create('owner')
       const url = `/notes/${id}`
       const refused = { colleague: 403, auditor: 403, machine: 403, ...outside }
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.equal((await as('owner', { url })).statusCode, 404)
     })
 
-    it('200 for a row that the write rule shares with the tenant', async () => {
+    it('200 for a write to a row that the rule shares with the tenant', async () => {
       const { id, createdBy } = await create('owner', { text: 'shared list' })
       const payload = { tenant: 'north', text: 'shared list, changed' }
       const changed = await as('colleague', { method: 'PUT', url: `/notes/${id}`, payload })
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       assert.equal(changed.json().createdBy, createdBy)
     })
 
-    it('403 for a create or a change that would move a row out of reach; nothing is stored', async () => {
+    it("403 for a new or changed row outside the caller's reach; nothing is stored", async () => {
       const before = (await as('auditor', { url: '/notes?limit=200' })).json().length
       const foreign = { tenant: 'south', text: 'planted' }
       for (const who of ['owner', 'machine', 'nobody', 'administrator'] as const) {
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.equal((await as('auditor', { url: '/notes?limit=200' })).json().length, before + 1)
     })
 
-    it('401 without a token, 403 without the scope, whatever the rules say', async () => {
+    it('401 without a token, 403 without the scope, regardless of the rules', async () => {
       const { id } = await create('owner')
       for (const url of ['/notes', `/notes/${id}`]) {
         assert.equal((await app.send({ url, scopes: null })).statusCode, 401)

@@ -39,7 +39,7 @@ forEachEngine((engine) => {
     const create = (id: string, payload: object, url = '/notes') =>
       app.send({ method: 'POST', url, payload, token: token(scopes, id) })
 
-    it('201 with the tenant of the caller, whatever the body contains', async () => {
+    it("201 with the caller's tenant, regardless of the body", async () => {
       const [north, south] = [await client({ tenant: 'north' }), await client({ tenant: 'south' })]
       const own = (await create(north, { text: 'A' })).json()
       assert.deepEqual([own.tenant, own.owner], ['north', `client:${north}`])
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       assert.equal(statusCode, 404)
     })
 
-    it('201 with a counter for each tenant', async () => {
+    it('201 with a separate counter for each tenant', async () => {
       const [north, south] = [await client({ tenant: 'north' }), await client({ tenant: 'south' })]
       const references: string[] = []
       for (const id of [north, north, south, north]) {
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('functions of set and defaults name declared claims and roles only', () => {
+it('functions of set and defaults can use only declared claims and roles', () => {
   const body = Type.Object({ tenant: Type.String(), text: Title })
   collection({
     path: '/typed',

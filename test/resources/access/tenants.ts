@@ -7,7 +7,10 @@ const { collection, service } = plinth({
   claims: ({ user, client }) => ({ tenant: user?.email.split('@')[1] ?? /^crm_(\w+)$/.exec(client.id)?.[1] }),
 })
 
-/** Members of a tenant read and write its notes; auditors, whose role is `admin`, those of all tenants. */
+/**
+ * Members of a tenant read and write its notes; auditors, who have the role `admin`, read and write those of all
+ * tenants.
+ */
 const notes = collection({
   path: '/notes',
   noun: 'note',
@@ -25,7 +28,7 @@ const notes = collection({
   access: (caller) => caller.is('admin') || { tenant: caller.claims.tenant },
 })
 
-/** Rows for callers whose token has the scope `admin`. */
+/** Rows for callers with a token that has the scope `admin`. */
 const secrets = collection({
   path: '/secrets',
   noun: 'secret',
@@ -38,13 +41,13 @@ export const scopes = Object.keys(definition.scopes)
   .filter((scope) => scope !== 'admin')
   .join(' ')
 
-/** `admin` has the scope of that name, which opens no note. */
+/** Has the scope `admin`, which gives no access to notes. */
 export const everyone = ['owner', 'colleague', 'stranger', 'auditor', 'machine', 'admin', 'nobody'] as const
 export type Who = (typeof everyone)[number]
-/** Those who may read the notes of the tenant `north`. */
+/** Callers who may read the notes of the tenant `north`. */
 export const north: readonly Who[] = ['owner', 'colleague', 'auditor', 'machine']
 
-/** Adds the users, and returns the token of each caller and the ids of the users. */
+/** Adds the users. Returns the token of each caller and the ids of the users. */
 export async function peopleOn(db: Database, now: number) {
   const ids: Partial<Record<Who, number>> = {}
   const userToken = (who: Who, tenant: string, role: Role = 'user') =>
@@ -63,7 +66,7 @@ export async function peopleOn(db: Database, now: number) {
     admin: token(`${scopes} admin`, 'cli_admin'),
     nobody: token(scopes, 'cli_nobody'),
   }
-  /** Changes the tenant of a user; callers notice it within five seconds. */
+  /** Changes a user's tenant, which takes effect within five seconds. */
   const move = (who: Who, tenant: string) =>
     db.write((tx) =>
       tx

@@ -43,7 +43,7 @@ forEachEngine((engine) => {
         webhooks.set(registered.json().id, who)
       }
     })
-    /** Who receives the events so far, which are then removed, with the names of the fields in their bodies. */
+    /** Returns who has received the events so far, with the field names in their bodies, and removes the events. */
     const received = async () => {
       const deliveries = await fanOutAll(app, definition)
       for (const table of ['deliveries', 'events'] as const) await app.db.write((tx) => tx.deleteFrom(table).execute())
@@ -57,13 +57,13 @@ forEachEngine((engine) => {
       app.clock.now += 5_000
     }
 
-    it('are received by the user itself and by clients that see all users, without hidden fields', async () => {
+    it('are received by the user and by clients that see all users, without hidden fields', async () => {
       await change('ada', { tenant: 'north', role: 'member', phone: '+44' })
       const names = ['createdAt', 'email', 'id', 'name', 'role', 'tenant', 'updatedAt']
       assert.deepEqual(await received(), { by: ['ada', 'client'], names })
     })
 
-    it('move a user to another tenant, whose rows it then receives', async () => {
+    it('of rows are received by a user who was moved to their tenant', async () => {
       await change('eve', { tenant: 'south' })
       await received()
       const write = () =>
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await received()).by, ['ada', 'eve'])
     })
 
-    it('are received by those who may see a deleted user, which receives nothing more', async () => {
+    it('about a deletion are received by those who could see the user, but not by the user', async () => {
       const request = { method: 'DELETE', url: `/users/${ids.eve}`, scopes: 'users:read:full users:read users:write' }
       assert.equal((await app.send(request as never)).statusCode, 204)
       assert.deepEqual(await received(), { by: ['client'], names: ['id'] })
