@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       assert.equal('genre' in (await send({ url: `/books/${book.id}` })).json(), false)
     })
 
-    it('400 naming every missing field, 422 naming every invalid one', async () => {
+    it('400 naming every missing field, 422 naming every invalid field', async () => {
       const missing = await is({ method: 'POST', url: '/books', payload: {} }, 400, 'MISSING_REQUIRED_FIELD')
       assert.deepEqual(
         missing.json().errors.map(({ field }: { field: string }) => field),
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
   })
 
   describe('PUT /books/{id}', () => {
-    it('200 when the representation from GET is changed and sent back with PUT, _links included', async () => {
+    it('200 when the GET representation is changed and sent back, including _links', async () => {
       const book = await create()
       const answer = await send({ method: 'PUT', url: `/books/${book.id}`, payload: { ...book, title: 'Persuasion' } })
       assert.equal(answer.statusCode, 200)
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
       assert.equal(answer.headers.etag, '"2"')
     })
 
-    it('200 removing a genre that the request omits', async () => {
+    it('200 when the request omits the genre, which is then removed', async () => {
       const { id } = await create({ ...emma, genre: 'Left Out' })
       assert.deepEqual(await titles('genre=left%20out'), ['Emma'])
       const payload = { title: 'Emma', author: 'Jane Austen' }
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
   describe('PATCH /books/{id}', () => {
     const patch = (id: number, payload: object) => send({ method: 'PATCH', url: `/books/${id}`, payload })
 
-    it('200 removing the genre for null (RFC 7396)', async () => {
+    it('200 for null, which removes the genre (RFC 7396)', async () => {
       const { id } = await create()
       const answer = await patch(id, { genre: null })
       assert.equal(answer.statusCode, 200)
@@ -273,7 +273,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('200 sorted by genre, books without one first, for any page size and direction', async () => {
+    it('200 sorted by genre, with books without a genre first, for any page size and direction', async () => {
       const author = 'Sorted'
       const wanted: [title: string, genre?: string][] = [['d'], ['b', 'essay'], ['c', 'Essay'], ['a', 'Novel'], ['e']]
       for (const [title, genre] of wanted) await create({ title, author, ...(genre && { genre }) })

@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   describe('a definition with the built-in users and its own resource at /products', () => {
     const app = appOn(engine, { definition })
 
-    it('201, 200 and 204 for both', async () => {
+    it('201, 200 and 204 for users and products', async () => {
       for (const [path, payload] of [
         ['/users', { name: 'Ada', email: 'ada@example.com' }],
         ['/v2/products', { name: 'Lamp', price: 9.5, stock: 3 }],

@@ -143,7 +143,7 @@ type Values = Record<string, unknown>
 const cents = (text: string) =>
   BigInt((text.includes('.') ? text : `${text}.`).replace(/\.(.*)$/, (_, digits) => digits.padEnd(2, '0')))
 
-/** What a condition means, written down a second time in the plainest way. */
+/** What a condition means, implemented a second time in the simplest way. */
 function means(wanted: Values, row: Values, text: TextComparison): boolean {
   return Object.entries(wanted).every(([name, compared]) => {
     if (name === 'any') return (compared as Values[]).some((one) => means(one, row, text))
@@ -233,7 +233,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('change the rows that they match in UPDATE and DELETE', async () => {
+    it('select the same rows in UPDATE and DELETE', async () => {
       const fields = conditionFields(declaration, 'letters')
       const where = conditionSql({ level: { from: 0 } }, { fields, today, table: declaration.table })
       const meant = rows.filter(({ level }) => typeof level === 'number' && level >= 0).length

@@ -125,19 +125,19 @@ describe('a condition', () => {
     assert.equal(matchesCondition({ level: { in: [null, 1] } }, row, { fields, today }), true)
   })
 
-  it('names a field called any, unless that is a list', () => {
+  it('may name a field called any, unless it is compared with a list', () => {
     const context = { fields, today }
     assert.equal(matchesCondition({ any: true }, { id: 1, any: true }, context), true)
     assert.equal(matchesCondition({ any: [{ any: false }] }, { id: 1, any: true }, context), false)
   })
 
-  it('reads the clock only for today', () => {
+  it("reads the clock only for 'today'", () => {
     const never = () => assert.fail('the clock was read')
     assert.equal(matchesCondition({ due: '2026-03-01' }, { id: 1, due: '2026-03-01' }, { fields, today: never }), true)
     assert.equal(matchesCondition({ due: { before: 'today' } }, { id: 1, due: '2026-02-28' }, { fields, today }), true)
   })
 
-  it('compiles only with names, operators and values of its fields', () => {
+  it('compiles only with field names, operators and values that exist', () => {
     const tenant: string | undefined = undefined
     const valid: Invoice[] = [
       { title: 'A', status: { in: ['draft', 'sent'] }, level: { from: 1, before: 5 }, due: { before: 'today' } },

@@ -94,7 +94,7 @@ describe('the declaration of a decimal', () => {
     })
   }
 
-  it('names each wrong decimal once', () => {
+  it('throws only one error for each invalid decimal', () => {
     const body = Type.Object({
       amount: Decimal(1, 0, { minimum: 'x', maximum: '0' }),
       parts: Type.Array(Type.Union([Decimal(1, 1)])),
@@ -125,7 +125,7 @@ describe('the declaration of a decimal', () => {
     }
   })
 
-  it('has the decimal places of each currency', () => {
+  it('accepts each currency with its number of decimal places', () => {
     const placesOf = (schema: TSchema) =>
       String((schema as { examples?: string[] }).examples?.[0]).split('.')[1]?.length ?? 0
     const currencies = ['EUR', 'JPY', 'KWD', 'CLF', 'XOF', 'HUF', 'ISK'] as const
@@ -135,7 +135,7 @@ describe('the declaration of a decimal', () => {
     )
   })
 
-  it('has the columns that the example in the documentation declares', async (t) => {
+  it('has the columns declared by the example in the documentation', async (t) => {
     const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
     const block = [...page.matchAll(/```ts\n([^`]+)```/g)]
       .map(([, code]) => code)
@@ -158,7 +158,7 @@ describe('the declaration of a decimal', () => {
     )
   })
 
-  it('is typed', () => {
+  it('is type-checked', () => {
     // Never called: the compiler checks it.
     const mistakes = () => {
       // @ts-expect-error a decimal has a scale
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       return { done, definition, send }
     }
 
-    it('stores the default of a new field in existing rows, exactly', async () => {
+    it('stores the exact default of a new field in existing rows', async () => {
       const old = await start({})
       for (const text of ['A', 'B']) await old.send({ method: 'POST', url, payload: { text } })
       const amount = Decimal(18, 4, { default: '-12345678901234.5678' })

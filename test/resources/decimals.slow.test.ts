@@ -48,7 +48,7 @@ forEachEngine((engine) => {
       assert.equal(response.statusCode, 201, response.body)
       return response.json()
     }
-    /** The ids of every row of a list, page by page. */
+    /** Reads the ids of all rows in a list, page by page. */
     const walk = async (query: string, rel = 'next') => {
       const found: { id: number; amount: string; exact: string }[] = []
       for (let next: string | undefined = `${url}?limit=7&${query}`; next; ) {
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('201 with 18 digits, the most that a column holds', async () => {
+    it('201 with 18 digits, the maximum that a column holds', async () => {
       const digits = { code: '999999999999999999', exact: '-99999999999999.9999', fine: '-0.999999999999999999' }
       const { id } = await create({ ...digits, price: '1234567890' })
       const { code, exact, fine, price } = (await send({ url: `${url}/${id}` })).json()
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       ['"amount":["1"]', 400, 'amount', /string/],
       ['"amount":null', 400, 'amount', /string/],
       ['"amount":1,"code":1234567890123456', 422, 'code', /more than 15 significant digits.* send it as a string/],
-      // A double would lose the last digit of these, so that they would seem to fit.
+      // A double would lose the last digit of these values, so that they would appear to be valid.
       ['"amount":0.10000000000000001', 422, 'amount', /more than 15 significant digits/],
       ['"amount":1,"tax":{"rate":0.10000000000000001}', 422, 'tax.rate', /more than 15 significant digits/],
       ['"amount":1,"share":"0.501"', 422, 'share', /^must be at most 0\.500$/],
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('201 for a long number in a field that is a double', async () => {
+    it('201 for a number with many digits in a field stored as a double', async () => {
       const response = await post(
         '{"text":"A","amount":0.1,"weight":0.10000000000000001,"tax":{"rate":1,"weight":1.0000000000000002}}',
       )
@@ -152,14 +152,14 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, weight, tax], [201, 0.1, { rate: '1.00', weight: 1.0000000000000002 }])
     })
 
-    it('200 with decimals in objects and arrays, with their scale and defaults', async () => {
+    it('200 with decimals inside objects and arrays, including scale and defaults', async () => {
       const { id, parts, tax, exact } = await create({ parts: [{ cost: 2.5 }, {}], tax: { rate: '7' } })
       assert.deepEqual([parts, tax, exact], [[{ cost: '2.50' }, { cost: '1.00' }], { rate: '7.00' }, '0.0000'])
       const patched = await send({ method: 'PATCH', url: `${url}/${id}`, payload: { tax: { rate: 19 }, exact: null } })
       assert.deepEqual([patched.json().tax, patched.json().exact], [{ rate: '19.00' }, '0.0000'])
     })
 
-    it('200 for PUT and PATCH with strings or numbers, and 200 with null for an absent one', async () => {
+    it('200 for PUT and PATCH with strings or numbers; null for an absent decimal', async () => {
       const { id } = await create({ share: '0.5' })
       const patch = (payload: object) => send({ method: 'PATCH', url: `${url}/${id}`, payload })
       assert.equal((await patch({ amount: 0.07 })).json().amount, '0.07')
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send({ url: `${url}/${id}` })).json(), put.json())
     })
 
-    it('200 with the same response for a replay with an Idempotency-Key', async () => {
+    it('200 with the same response when an Idempotency-Key is replayed', async () => {
       const headers = { 'idempotency-key': 'decimal-1' }
       const first = await post({ text: 'I', amount: '5.1' }, headers)
       const again = await post({ text: 'I', amount: '5.1' }, headers)
@@ -182,13 +182,13 @@ forEachEngine((engine) => {
       assert.equal(again.json().amount, '5.10')
     })
 
-    it('409 for the same value written in another way', async () => {
+    it('409 for an equal value in another notation', async () => {
       await create({ code: '7' })
       const response = await post({ text: 'U', amount: 1, code: 7 })
       assert.deepEqual([response.statusCode, response.json().errors?.[0].field], [409, 'code'])
     })
 
-    it('events contain the decimal as responses do', async () => {
+    it('events contain decimals in the same form as responses', async () => {
       const hook = { event: 'line.*', callbackUrl: 'http://127.0.0.1:9/hook' }
       assert.equal((await send({ method: 'POST', url: '/api/webhooks', payload: hook })).statusCode, 201)
       const made = await create({ amount: 4.2, exact: '12345678901234.5678' })
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('400 for a cursor with a value that is no decimal of the field', async () => {
+    it('400 for a cursor with a value that is not a decimal of the field', async () => {
       const page = await send({ url: `${url}?limit=1&sort=amount` })
       const next = /<([^>]+)>; rel="next"/.exec(String(page.headers.link))?.[1] as string
       const cursor = new URL(next, 'https://x').searchParams.get('cursor') as string
@@ -229,7 +229,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it(`200 with the rows and the order of exact arithmetic, for every filter and sort (SEED=${seed})`, async () => {
+    it(`200 with the rows and order of exact arithmetic, for every filter and sort (SEED=${seed})`, async () => {
       const cents = fc.oneof(
         fc.bigInt({ min: -20n, max: 20n }),
         fc.bigInt({ min: 999_999_999_980n, max: 999_999_999_999n }),
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
       )
       const tenThousandths = fc.oneof(
         fc.bigInt({ min: -3n, max: 3n }),
-        // Neighbours that a double cannot tell apart.
+        // Adjacent values that a double cannot distinguish.
         fc.bigInt({ min: 10n ** 18n - 30n, max: 10n ** 18n - 1n }),
         fc.bigInt({ min: -(10n ** 18n) + 1n, max: -(10n ** 18n) + 30n }),
       )

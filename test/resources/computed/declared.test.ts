@@ -168,7 +168,7 @@ describe('computed fields in a declaration', () => {
   })
 })
 
-/** Never called: TypeScript checks it (`npm run types`), and each unused `@ts-expect-error` is an error. */
+/** Never called: TypeScript checks this code (`npm run types`) and reports every unused `@ts-expect-error`. */
 export function typed() {
   const declared = { path: '/notes', noun: 'note', body } as const
   const computed = { late: { when: { due: { before: 'today' } } }, lines: { count: 'lines' } } as const

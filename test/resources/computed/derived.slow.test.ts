@@ -53,7 +53,7 @@ forEachEngine((engine) => {
     }
     const plan = (more = {}) => create('/plans', { title: 'Move', due: '2026-05-01', ...more })
 
-    it('is a member of responses, lists and expansions, and cannot be written', async () => {
+    it('is included in responses, lists and expansions, and cannot be written', async () => {
       const made = await plan({ label: 'Own', due: '2025-05-01', note: 'now' })
       assert.deepEqual([made.label, made.age, made.upper], ['Move: 0 steps, over', 0, 'NOW'])
       const step = await create('/steps', { planId: made.id, title: 'Pack' })
@@ -68,12 +68,12 @@ forEachEngine((engine) => {
       assert.deepEqual([patched.json().upper, patched.json().label], [undefined, 'Move: 1 steps, over'])
     })
 
-    it('is neither a filter nor a sort', async () => {
+    it('cannot be filtered or sorted by', async () => {
       assert.equal((await send({ url: '/plans?label=x' })).statusCode, 400)
       assert.equal((await send({ url: '/plans?sort=label' })).statusCode, 400)
     })
 
-    it('is made again for each response if it uses the clock, with another ETag', async () => {
+    it('is computed for each response if it uses the clock, and changes the ETag', async () => {
       const { id } = await plan()
       const url = `/plans/${id}`
       const [first, list] = [await send({ url }), await send({ url: '/plans?limit=100' })]
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/steps/${step.id}` })).headers.etag, '"1"')
     })
 
-    it('500 naming the field if its function throws, and nothing is stored', async () => {
+    it('500 if its function throws, with the field named in the log; nothing is stored', async () => {
       const before = (await send({ url: '/plans?limit=100' })).json().length
       const answer = await send({ method: 'POST', url: '/plans', payload: { title: 'bad', due: '2026-05-01' } })
       assert.equal(answer.statusCode, 500)
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/plans?limit=100' })).json().length, before)
     })
 
-    it('is in the body of events', async () => {
+    it('is included in event bodies', async () => {
       const listener = { id: 'cli_listener', name: 'Listener', scopes: scopes.split(' ') }
       await createClient(service.db, seal, definition.scopes, { ...listener, grants: ['client_credentials'] })
       await service.send({

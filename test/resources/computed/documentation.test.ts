@@ -6,7 +6,7 @@ import * as plinth from '../../../src/plinth.ts'
 const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
 const names = Object.keys(plinth)
 
-/** Runs the first example of a section, which may leave out the imports and the service. */
+/** Runs the first example in a section, which may omit the imports and the service. */
 const run = async (section: string) => {
   const [, code = ''] = new RegExp(`## ${section}\\n[\\s\\S]*?\`\`\`ts\\n([\\s\\S]*?)\`\`\``).exec(page) ?? []
   const whole = code.includes('export default') ? code : `${code}\nexport default service({ resources: [invoices] })`

@@ -10,7 +10,7 @@ import { Ref } from '../../../src/resources/relations/ref.ts'
 import { successiveAppsOn } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** Two generations of a service, whose invoices show different totals. */
+/** Two generations of a service, with different totals for invoices. */
 const definitionWith = (options: object = {}, fields = {}) => {
   const invoices = collection({
     path: '/invoices',
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       return [total, lineCount, answer.headers.etag]
     }
 
-    it('is filled, with new revisions', async () => {
+    it('is filled; each row gets a new revision', async () => {
       await first()
       const { service, done } = await start(definitionWith(totals('amount')))
       assert.ok(done.includes('-- fill resource_invoices.total in 2 rows'), done.join('\n'))
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.deepEqual(again, [])
     })
 
-    it('is computed anew from another field, and after writes by a node without the declaration', async () => {
+    it('is recomputed for another field, and after writes by a node without the declaration', async () => {
       await first()
       await start(definitionWith(totals('amount')))
       const { service } = await start(definitionWith(totals('discount')))
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await shown(later), ['0.10', 1, '"6"'])
     })
 
-    it('is refused if a sum has too many digits, and nothing is changed', async () => {
+    it('is refused if a sum has too many digits; nothing changes', async () => {
       await first()
       await assert.rejects(
         start(definitionWith(totals('amount', 2))),
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ url: '/invoices/1', scopes })).headers.etag, '"1"')
     })
 
-    it('is refused if it was a field with values', async () => {
+    it('is refused if it was a stored field before', async () => {
       await start(definitionWith({}, { total: Decimal(9, 2) }))
       await assert.rejects(
         start(definitionWith(totals('amount'))),

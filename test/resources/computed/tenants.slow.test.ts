@@ -61,7 +61,7 @@ forEachEngine((engine) => {
     }
     const [ada, eve, auditor] = [as('north'), as('south'), as('east', 'audit:all')]
 
-    it('409 once the invoice is paid before or while its lines change', async () => {
+    it('409 if the invoice is paid before or while its lines change', async () => {
       const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
       const { id } = (await ada('POST', '/invoices', { customerId, due: '2026-04-01' })).body
       const line = { invoiceId: id, text: 'Work', amount: '1.00' }
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal(answers.filter((status) => status === 409).length, 8 - created)
     })
 
-    it('numbers, sums, filters and locks rows of a tenant, which others do not see', async () => {
+    it("numbers, sums, filters and locks a tenant's rows, which other tenants cannot see", async () => {
       const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
       const { status, body } = await ada('POST', '/invoices', { customerId, due: '2026-02-01' })
       assert.deepEqual([status, body.reference, body.total], [201, 'R-2', '0.00'])

@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     const some = <T>(values: readonly T[], at: number | null): T | null =>
       at === null || values.length === 0 ? null : (values[at % values.length] as T)
 
-    /** The lines of the model, by id, and the invoices and goods that exist. */
+    /** The model: its lines by id, and the ids of existing invoices and goods. */
     const start = async () => {
       const make = async (url: string, payload: object) => Number((await send('POST', url, payload)).body.id)
       const invoices = [1, 2, 3, 4].map(() => make('/invoices', { title: 'A', status: 'draft' }))
@@ -68,7 +68,10 @@ forEachEngine((engine) => {
     }
     const fits = (model: Model) => model.invoices.every((id) => Math.abs(sumsOf(model, id).total) <= 999_999)
 
-    /** The model after a change of lines; the same if a sum does not fit, as the service then refuses the change. */
+    /**
+     * Returns the model after changes to lines; the same model if a sum is too large, because the service refuses such
+     * changes.
+     */
     const changed = (model: Model, lines: Map<number, Line>): { model: Model; isRefused: boolean } => {
       const next = { ...model, lines }
       return fits(next) ? { model: next, isRefused: false } : { model, isRefused: true }
@@ -124,7 +127,7 @@ forEachEngine((engine) => {
       return next
     }
 
-    it('200 with the sums of the model after every write', async () => {
+    it('200 with the same sums as the model after every write', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
           let model = await start()

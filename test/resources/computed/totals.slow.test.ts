@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     const invoice = (more = {}) => create('/invoices', { title: 'A', status: 'draft', ...more })
     const line = (invoiceId: number | undefined, amount: string, more = {}) =>
       create('/lines', { ...(invoiceId && { invoiceId }), text: 'Work', amount, ...more })
-    /** Its total, number of lines, units and revision. */
+    /** Returns the total, the number of lines, the units and the revision. */
     const shown = async (id: number) => {
       const { total, lineCount, units, updatedAt } = (await send({ url: `/invoices/${id}` })).json()
       const { etag } = (await send({ url: `/invoices/${id}` })).headers
@@ -34,9 +34,9 @@ forEachEngine((engine) => {
     const change = (method: 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object) =>
       send({ method, url, ...(payload && { payload }) })
 
-    it('is zero without rows', async () => assert.deepEqual(await sums(await invoice()), ['0.00', 0, 0]))
+    it('is zero if there are no rows', async () => assert.deepEqual(await sums(await invoice()), ['0.00', 0, 0]))
 
-    it('follows creations, changes, moves and deletions, each with a new revision', async () => {
+    it('reflects creations, changes, moves and deletions, each with a new revision', async () => {
       const [one, other] = [await invoice(), await invoice()]
       const id = await line(one, '12.50', { units: 3 })
       const second = await line(one, '-2.5')
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await sums(one), (await shown(one)).revision], [['0.00', 0, 0], 7])
     })
 
-    it('stays when its own row is replaced, and cannot be written', async () => {
+    it('keeps its value when its own row is replaced, and cannot be written', async () => {
       const id = await invoice({ total: '7.00', lineCount: 7 })
       await line(id, '1.00')
       const put = await change('PUT', `/invoices/${id}`, { title: 'B', status: 'sent', total: '9.00' })
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await sums(id), ['1.00', 1, 0])
     })
 
-    it('a refused write changes nothing: 404, 412 and 422', async () => {
+    it('does not change when a write is refused with 404, 412 or 422', async () => {
       const id = await invoice()
       const only = await line(id, '1.00')
       const before = await shown(id)
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await shown(id), before)
     })
 
-    it('422 naming the total for a write that makes it too large, which changes nothing', async () => {
+    it('422 naming the total for a write that would make it too large; nothing changes', async () => {
       const id = await invoice()
       const only = await line(id, '9999.00', { units: 1 })
       const before = await shown(id)
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       assert.equal((await change('DELETE', `/lines/${lowest}`)).statusCode, 204)
     })
 
-    it('follows deletions by cascade, of rows that stay alone', async () => {
+    it('reflects cascading deletions, but only in rows that remain', async () => {
       const [id, good] = [await invoice(), await create('/goods', { name: 'Desk' })]
       await line(id, '5.00', { goodId: good })
       await line(id, '3.00', { goodId: good })
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/invoices/${owned}` })).statusCode, 404)
     })
 
-    it('filters, sorts and pages lists', async () => {
+    it('can be used to filter, sort and page lists', async () => {
       const paid = { status: 'paid' }
       const ids = [await invoice(paid), await invoice(paid), await invoice(paid)]
       for (const [at, amount] of ['7001.50', '7000.25', '7002.00'].entries()) await line(ids[at], amount)
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices?total=x' })).statusCode, 400)
     })
 
-    it('is in the report, which filters by it', async () => {
+    it('is included in the report, which can be filtered by it', async () => {
       const id = await invoice()
       await line(id, '8123.45')
       const kind = reportKinds(definition).find(({ name }) => name === 'invoices') as ReportKind
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.ok(!names.includes('overdue'))
     })
 
-    it('concurrent writes to one row lose nothing', async () => {
+    it('loses no update when writes are concurrent', async () => {
       const [one, other] = [await invoice(), await invoice()]
       const ids = await Promise.all(Array.from({ length: 12 }, () => line(one, '1.10', { units: 1 })))
       assert.deepEqual(await sums(one), ['13.20', 12, 12])
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is shown by expansions, and by events of the row that shows it', async () => {
+    it('is included in expansions and in events of its row', async () => {
       const { db } = service
       const listener = { id: 'cli_listener', name: 'Listener', scopes: scopes.split(' ') }
       await createClient(db, seal, definition.scopes, { ...listener, grants: ['client_credentials'] })

@@ -21,7 +21,7 @@ forEachEngine((engine) => {
       return answer.json().map(({ id }: { id: number }) => id)
     }
 
-    it('is a member of every representation and cannot be written', async () => {
+    it('is included in every representation and cannot be written', async () => {
       const late = await create({ status: 'sent', due: '2026-02-28', overdue: false })
       assert.deepEqual([late.overdue, late.open], [true, true])
       const url = `/invoices/${late.id}`
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       assert.deepEqual(listed, { overdue: false, total: '0.00' })
     })
 
-    it('filters lists, alone, negated and with others', async () => {
+    it('filters lists, alone, negated or combined with other filters', async () => {
       const title = { title: 'Filtered' }
       const late = (await create({ ...title, status: 'sent', due: '2026-02-01' })).id
       const undated = (await create({ ...title, status: 'sent' })).id
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices?sort=overdue' })).statusCode, 400)
     })
 
-    it('selects the rows that show it, whatever their values', async () => {
+    it('selects exactly the rows that show it as true, for all kinds of values', async () => {
       const days = ['2026-02-28', '2026-03-01', '2026-03-02', undefined]
       for (const status of ['draft', 'sent', 'paid']) for (const due of days) await create({ status, due })
       const rows: { id: number; overdue: boolean }[] = (await send({ url: '/invoices?limit=100' })).json()
@@ -62,14 +62,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('continues with a cursor', async () => {
+    it('can be used with a cursor', async () => {
       const first = await send({ url: '/v2/invoices?overdue=false&limit=1' })
       const next = await send({ url: first.json().next })
       assert.equal(next.statusCode, 200, next.body)
       assert.ok(next.json().items[0].id > first.json().items[0].id)
     })
 
-    it('changes with the day, and with it the validators and cached pages', async () => {
+    it('changes with the day, as do validators and cached pages', async () => {
       const { id } = await create({ title: 'Tomorrow', status: 'sent', due: '2026-03-01' })
       const url = `/invoices/${id}`
       const today = await send({ url })
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
         assert.equal(later.json().find((row: { id: number }) => row.id === id).overdue, true)
         assert.ok((await idsOf('overdue=true')).includes(id))
         assert.equal((await send({ url, headers: { 'if-match': '"1.2026-03-01"' } })).statusCode, 412)
-        // A change compares the revision, which the day does not alter.
+        // The precondition compares the revision, which does not change with the day.
         const changed = await send({
           ...{ method: 'PATCH', url, payload: { title: 'B' } },
           headers: { 'if-match': '"1.2026-03-01"' },
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('is in the OpenAPI document, read-only and as a parameter', async () => {
+    it('is in the OpenAPI document, as a read-only member and as a parameter', async () => {
       const { paths, components } = (await send({ url: '/openapi.json' })).json()
       const parameters = JSON.stringify(paths['/invoices'].get.parameters)
       assert.match(parameters, /parameters\/Overdue"/)

@@ -50,7 +50,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('422 with every broken field at once', async () => {
+    it('422 naming every invalid field at once', async () => {
       const { errors } = (await send({ method: 'POST', url, payload: { status: 'x', unit: 'x' } })).json()
       assert.deepEqual(
         errors.map(({ field }: { field: string }) => field),
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for filters by each value', async () => {
+    it('200 when filtering by each value', async () => {
       const sent = { status: 'sent', level: 2, unit: 'km', isFinal: true }
       const { id } = (await send({ method: 'POST', url, payload: sent })).json()
       for (const query of ['status=sent', 'level=2', 'unit=km', 'isFinal=true']) {

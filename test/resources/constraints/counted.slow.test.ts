@@ -10,7 +10,7 @@ import { Title } from '../../../src/resources/field-types.ts'
 import { appOn, type TestApp } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** How the next reference is made; a test may change it for a request. */
+/** Makes the next reference; a test may replace it for a request. */
 const made = { reference: (_: CreationContext): Promise<string> | string => '' }
 const usual = async ({ next }: CreationContext) => `R-${await next('invoices')}`
 
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     }
     made.reference = usual
 
-    it('201 with the numbers 1 to n for concurrent creations, some of which fail', async () => {
+    it('201 with the numbers 1 to n for concurrent creations, even if some fail', async () => {
       assert.equal((await post({ title: 'A', code: 'taken' })).json().reference, 'R-1')
       const bodies = Array.from({ length: 24 }, (_, at) => {
         if (at % 4 === 1) return { title: 'A', code: 'taken' }
@@ -62,14 +62,14 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(created.map((answer) => answer.json().at)).size, 12)
     })
 
-    it('a replay of an Idempotency-Key takes no number', async () => {
+    it('replaying an Idempotency-Key uses no number', async () => {
       const before = await following()
       const answers = [await post({ title: 'B' }, 'same'), await post({ title: 'B' }, 'same')]
       assert.deepEqual(numbersOf(answers), [before + 1, before + 1])
       assert.equal(await following(), before + 2)
     })
 
-    it('a body with its own reference takes no number of that counter', async () => {
+    it('a body with its own reference uses no number from that counter', async () => {
       const before = await following()
       assert.equal((await post({ title: 'A', reference: 'Own' })).json().reference, 'Own')
       assert.equal(await following(), before + 1)
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('a definition is refused if a function is async without next()', () => {
+it('a definition is refused if a function is async but does not use next()', () => {
   const declare = () =>
     collection({
       path: '/notes',

@@ -8,7 +8,7 @@ import { Day, Instant, Title } from '../../../src/resources/field-types.ts'
 import { appOn, type TestApp } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** What the functions of the declaration return; a test may change them for a request. */
+/** The results of the declared functions; a test may change them for a request. */
 const returned = { region: 'eu' as string | null, code: (): unknown => 'C-1' }
 
 const tickets = collection({
@@ -70,27 +70,27 @@ forEachEngine((engine) => {
     const own = ({ id: _, createdAt: __, updatedAt: ___, ...rest }: Record<string, unknown>) => rest
     const count = async () => (await send({ url: `${url}?limit=200` })).json().length
 
-    it('201 with the values of set and defaults, which are stored and filtered by', async () => {
+    it('201 with the values of set and defaults, which are stored and can be filtered by', async () => {
       const made = await create()
       assert.deepEqual(own(made), filled)
       assert.deepEqual((await send({ url: `${url}/${made.id}` })).json(), made)
       assert.equal((await send({ url: `${url}?status=draft&region=EU` })).json().length, 1)
     })
 
-    it('201 with values of the body instead of defaults, never instead of set', async () => {
+    it("201 with the body's values instead of defaults, but never instead of set", async () => {
       const sent = { status: 'sent', tags: [], due: '2026-05-01', code: 'mine' }
       const made = await create({ title: 'A', ...sent, region: 7, openedAt: '1999-01-01T00:00:00Z' })
       assert.deepEqual(own(made), { ...filled, ...sent })
     })
 
-    it('201 without a value when the function of a default returns none', async () => {
+    it('201 without a value if the function for a default returns none', async () => {
       returned.code = () => undefined
       const made = await create()
       returned.code = () => 'C-1'
       assert.ok(!('code' in made))
     })
 
-    it('200 for a PUT that leaves them out or sends a field of set: it keeps them', async () => {
+    it('200 for a PUT that omits the values or contains a field of set; they stay the same', async () => {
       const { id } = await create({ title: 'A', status: 'sent' })
       service.clock.now += 1_000
       const put = await change('PUT', id, { title: 'B', region: 'us', openedAt: 7 })
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       service.clock.now -= 1_000
     })
 
-    it('200 for a PATCH that ignores a field of set, removes an optional default and cannot remove a required one', async () => {
+    it('200 for a PATCH, which ignores fields of set and can remove optional defaults but not required ones', async () => {
       const { id } = await create()
       const patched = await change('PATCH', id, { region: 'us', openedAt: null, due: null, tags: null })
       const { due: _, tags: __, ...rest } = filled
@@ -109,14 +109,14 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errors[0].field], [400, 'status'])
     })
 
-    it('422 for an invalid value of a defaulted field, and for a rule that a PUT breaks with a kept value', async () => {
+    it('422 for an invalid value for a default field, and for a rule that a kept value breaks in a PUT', async () => {
       assert.equal((await post({ title: 'A', status: 'lost' })).statusCode, 422)
       const { id } = await create()
       const put = await change('PUT', id, { title: 'A', due: '2026-02-01' })
       assert.deepEqual(put.json().errors, [{ field: 'due', message: 'must not be before it is opened' }])
     })
 
-    it('400 under handling=strict for a field of set, which is read-only', async () => {
+    it('400 with handling=strict for a field of set, which is read-only', async () => {
       const strict = { prefer: 'handling=strict' }
       const errors = [{ field: 'region', message: 'is read-only' }]
       const { id } = await create()
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await change('PATCH', id, { region: 'us' }, strict)).json().errors, errors)
     })
 
-    it('403 when set has no value, and nothing is stored', async () => {
+    it('403 if set has no value; nothing is stored', async () => {
       const before = await count()
       returned.region = null
       const answer = await post({ title: 'A', region: 'us' })
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('201 once for a repeated request with an Idempotency-Key', async () => {
+    it('201 for a repeated request with an Idempotency-Key, which creates only one row', async () => {
       const headers = { 'idempotency-key': 'creation-1' }
       const first = await post({ title: 'A' }, headers)
       service.clock.now += 1_000
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual([second.statusCode, second.json()], [201, first.json()])
     })
 
-    it('documents what a POST, PUT and PATCH take', async () => {
+    it('documents the bodies of POST, PUT and PATCH', async () => {
       const { components, paths } = (await send({ url: '/openapi.json' })).json()
       const { TicketCreate: made, TicketReplace: put, TicketPatch: patch, Ticket: whole } = components.schemas
       assert.deepEqual(

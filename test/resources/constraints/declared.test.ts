@@ -22,7 +22,7 @@ const body = Type.Object({
 
 const rule = { field: 'end', message: 'must not be before start', holds: () => true }
 
-/** Authors write JavaScript, too, so the options are not typed. */
+/** The options are untyped, because definitions may be written in JavaScript. */
 const declare = (options: object) => collection({ path: '/notes', noun: 'note', body, ...options } as never)
 
 describe('constraints in a declaration', () => {
@@ -185,7 +185,7 @@ describe('constraints in a declaration', () => {
     })
   }
 
-  it('accepts tuples beside single fields, one of them with a default', () => {
+  it('accepts tuples next to single fields, including a field with a default', () => {
     const unique = ['code', ['tenant', 'name'], ['tenant', 'state', 'start'], ['site', 'tenant']]
     const { declaration } = declare({ unique })
     assert.deepEqual([declaration.unique, declaration.tuples.length], [['code'], 3])

@@ -29,7 +29,7 @@ const cards = collection({
   immutable: ['tenant', 'openedAt', 'place', 'level'],
   links: ({ id }) => ({ self: { href: `/cards/${id}` } }),
 })
-/** Without links and optional fields: the row is its own representation but for its write-only field. */
+/** Without links and optional fields, a representation is the row itself, without its write-only field. */
 const keys = collection({
   path: '/keys',
   noun: 'key',
@@ -59,10 +59,10 @@ forEachEngine((engine) => {
       .executeTakeFirst()) as unknown as Record<string, unknown>
 
   describe('a write-only field', () => {
-    // Random ids may contain such digits or letters inside.
+    // Random ids may happen to contain the value.
     const hasNone = (body: string) => assert.doesNotMatch(body, /\b(1234|4321|pin|hint)\b|top-secret|"secret"/)
 
-    it('is stored, and is in no response to POST, GET, PUT, PATCH or a list (T-API-04)', async () => {
+    it('is stored, but absent from responses to POST, GET, PUT, PATCH and lists (T-API-04)', async () => {
       const subscription = { event: 'card.*', callbackUrl: 'http://127.0.0.1:9/cards' }
       const hook = await send({ method: 'POST', url: '/api/webhooks', payload: subscription })
       assert.equal(hook.statusCode, 201, hook.body)
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       hasNone(JSON.stringify((await send({ url: `${url}?fields=pin,hint` })).json()).replaceAll(/fields=[^"]*/g, ''))
     })
 
-    it('is in no response of a resource without optional fields', async () => {
+    it('is absent from responses of a resource without optional fields', async () => {
       const made = await send({ method: 'POST', url: '/keys', payload: { title: 'K', secret: 'top-secret' } })
       hasNone(made.body)
       const { id } = made.json()
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.equal((await stored(id, 'resourceKeys')).secret, 'top-secret')
     })
 
-    it('is no column of a report, and no query parameter', async () => {
+    it('is neither a report column nor a query parameter', async () => {
       const [kind] = reportKinds(definition)
       const columns = kind?.columns.map(({ name }) => name)
       assert.ok(columns?.includes('tenant') && !columns.includes('pin') && !columns.includes('hint'))
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('is required in a POST; a PUT without it keeps it, a PATCH with null removes it', async () => {
+    it('is required in a POST; a PUT that omits it keeps its value, a PATCH with null removes it', async () => {
       const { pin: _, ...others } = card
       assert.equal((await send({ method: 'POST', url, payload: others })).statusCode, 400)
       const { id } = await create()
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.equal((await change('PUT', id, { title: 'B', pin: 'x' })).statusCode, 422)
     })
 
-    it('is writeOnly in the bodies of the OpenAPI document, and in no response, event or report', async () => {
+    it('is writeOnly in the request bodies in OpenAPI, and absent from responses, events and reports', async () => {
       const document = (await send({ url: '/openapi.json' })).json()
       const { schemas } = document.components
       const bodyOf = (operation: { requestBody: { content: Record<string, { schema: { $ref: string } }> } }) =>
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
   describe('an immutable field', () => {
     const fixed = { openedAt: '2026-03-01T12:00:00.000Z', place: { city: 'Ulm', floor: 1 } }
 
-    it('200 when a PUT leaves it out or sends the same value, which it keeps', async () => {
+    it('200 when a PUT omits it or contains the same value', async () => {
       const { id } = await create({ ...card, ...fixed, level: 3 })
       const same = [
         { title: 'B' },
@@ -185,13 +185,13 @@ forEachEngine((engine) => {
       })
     }
 
-    it('422 for a value where a creation set none', async () => {
+    it('422 for setting a value if the row was created without one', async () => {
       const { id } = await create()
       assert.equal((await change('PATCH', id, { openedAt: fixed.openedAt })).statusCode, 422)
       assert.equal((await change('PUT', id, { title: 'B', openedAt: fixed.openedAt })).statusCode, 422)
     })
 
-    it('404 for a PUT of a missing row, 412 for an outdated one', async () => {
+    it('404 for a PUT to a missing row, 412 for an outdated tag', async () => {
       const payload = { title: 'B', tenant: 'north' }
       assert.equal((await change('PUT', 987_654, payload)).statusCode, 404)
       const { id } = await create()
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
       assert.equal((await change('PUT', id, payload, { 'if-match': '"1"' })).headers.etag, '"2"')
     })
 
-    it('200 for PUTs sent at the same time, each with a revision of its own', async () => {
+    it('200 for concurrent PUTs, each with its own revision', async () => {
       const { id } = await create()
       const puts = Array.from({ length: 4 }, (_, at) => change('PUT', id, { title: `T${at}`, tenant: 'north' }))
       const answers = await Promise.all(puts)

@@ -58,7 +58,7 @@ forEachEngine((engine) => {
       return [answer.statusCode, answer.body === '' ? '' : answer.json().errorCode]
     }
 
-    it('409 RESOURCE_LOCKED for PUT, PATCH and DELETE, which change nothing', async () => {
+    it('409 RESOURCE_LOCKED for PUT, PATCH and DELETE; nothing changes', async () => {
       const customerId = await customer()
       const url = await create('/invoices', { customerId, status: 'paid' })
       const before = await stored(url)
@@ -75,14 +75,14 @@ forEachEngine((engine) => {
       assert.deepEqual(await stored(url), before)
     })
 
-    it('200 for the change that leads into the state, 409 for the one that would lead out', async () => {
+    it('200 for the change into the locked state, 409 for a change out of it', async () => {
       const url = await create('/invoices', { customerId: await customer(), status: 'sent' })
       const paid = await send({ method: 'PATCH', url, payload: { status: 'paid' } })
       assert.deepEqual([paid.statusCode, paid.json().status], [200, 'paid'])
       assert.deepEqual(await codeOf({ method: 'PATCH', url, payload: { status: 'sent' } }), [409, 'RESOURCE_LOCKED'])
     })
 
-    it('404 for a missing row and 412 for an outdated tag come before 409', async () => {
+    it('404 for a missing row and 412 for an outdated tag take precedence over 409', async () => {
       const customerId = await customer()
       const url = await create('/invoices', { customerId, status: 'paid' })
       const [outdated, current] = [{ 'if-match': '"7"' }, { 'if-match': '"1"' }]
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('404 for callers who may not read the row and 403 for those who may not write it come before 409', async () => {
+    it('404 and 403 for callers who may not read or write the row take precedence over 409', async () => {
       const of = (subject: string, more = '') => token(`${scopes} ${more}`, 'cli_web', subject)
       const payload = { title: 'Mine', done: true }
       const made = await service.send({ token: of('7'), method: 'POST', url: '/drafts', payload })
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('409 for a deletion that would cascade to a locked row or release one, and nothing is deleted', async () => {
+    it('409 for a deletion that would delete or release a locked row; nothing is deleted', async () => {
       const [owner, payer] = [await customer(), await customer()]
       const free = await create('/invoices', { customerId: owner, status: 'draft' })
       const paid = await create('/invoices', { customerId: owner, payerId: payer, status: 'paid' })
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url })).statusCode, 404)
     })
 
-    it('one of many concurrent changes reaches the state, all after it are 409', async () => {
+    it('200 for one of many concurrent changes into the state, 409 for all later changes', async () => {
       const url = await create('/invoices', { customerId: await customer(), status: 'draft' })
       const paid = Array.from({ length: 8 }, () => send({ method: 'PATCH', url, payload: { status: 'paid' } }))
       const codes = (await Promise.all(paid)).map(({ statusCode }) => statusCode)
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'GET', url })).headers.etag, '"2"')
     })
 
-    it('today is the day in the time zone of the service', async () => {
+    it('compare today with the day in the time zone of the service', async () => {
       // 2026-03-01T12:00Z is 02:00 on the next day in Kiritimati.
       const [ended, running] = [
         await create('/plans', { until: '2026-03-01' }),
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await codeOf({ method: 'DELETE', url: running }), [204, ''])
     })
 
-    it('OpenAPI has RESOURCE_LOCKED where a write may meet a locked row', async () => {
+    it('RESOURCE_LOCKED is documented in OpenAPI for writes that may encounter a locked row', async () => {
       const { paths } = (await send({ url: '/openapi.json' })).json()
       const has = (path: string, method: string) =>
         /RESOURCE_LOCKED|resource-locked/.test(JSON.stringify(paths[path][method]))
@@ -182,7 +182,7 @@ describe('a definition with locked rows', () => {
     it(`is refused: ${JSON.stringify(locked)}`, () => assert.throws(declare(locked), message))
   }
 
-  it('is refused with an unknown time zone', () => {
+  it('is refused if the time zone is unknown', () => {
     const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
     assert.throws(
       () => define({ resources: [notes], zone: 'Mars' }),

@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       send({ method, url: `${url}/${id}`, payload })
     const count = async () => (await send({ url: `${url}?limit=200` })).json().length
 
-    it('422 with every rule that a POST breaks, and nothing is stored', async () => {
+    it('422 naming every rule that a POST breaks; nothing is stored', async () => {
       const before = await count()
       const answer = await post({ end: '2026-03-01T11:00:00Z', guests: ['b', 'a'] })
       const { errorCode, errors } = answer.json()
@@ -69,18 +69,18 @@ forEachEngine((engine) => {
       assert.equal(await count(), before)
     })
 
-    it('201 when they hold: absent fields are undefined, defaults are filled in, instants are in UTC', async () => {
+    it('201 if they hold; rules see undefined for absent fields, defaults, and instants in UTC', async () => {
       await create({ end: undefined })
       await create({ guests: ['a'] })
       await create({ start: '2026-03-01T14:00:00+02:00', end: '2026-03-01T12:00:00Z' })
       assert.equal((await post({ start: '2026-03-01T12:00:00Z', end: '2026-03-01T12:30:00+01:00' })).statusCode, 422)
     })
 
-    it('201 with values that a rule cannot change', async () => {
+    it('201 with the sent values, even if a rule modifies its copy of them', async () => {
       assert.deepEqual((await create({ guests: ['b', 'a'], seats: 2 })).guests, ['b', 'a'])
     })
 
-    it('422 for a PUT and a PATCH whose result breaks a rule, and nothing changes', async () => {
+    it('422 for a PUT or PATCH with a result that breaks a rule; nothing changes', async () => {
       const { id } = await create()
       for (const [method, payload] of [
         ['PUT', { ...booking, end: '2026-03-01T11:59:59Z' }],
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal((await change('PATCH', id, { start: '2026-03-02T00:00:00Z', end: null })).statusCode, 200)
     })
 
-    it('judges a PUT with the fields that it keeps', async () => {
+    it('apply to a PUT together with the fields that keep their values', async () => {
       const { id } = await create({ limit: 2, room: 'R' })
       const answer = await change('PUT', id, { ...booking, seats: 3 })
       assert.deepEqual(answer.json().errors, [{ field: 'seats', message: 'must not be more than the limit' }])
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal((await change('PUT', 987_654, booking)).statusCode, 404)
     })
 
-    it('400 and 422 for fields that are invalid on their own come first', async () => {
+    it('400 and 422 for invalid fields take precedence over broken rules', async () => {
       const answer = await post({ start: 'x', end: '2026-03-01T11:00:00Z', title: 'throws' })
       assert.deepEqual([answer.statusCode, answer.json().errors[0].field], [422, 'start'])
       assert.equal((await post({ seats: '1', title: 'throws' })).statusCode, 400)
@@ -133,14 +133,14 @@ forEachEngine((engine) => {
       })
     }
 
-    it('422 leaves an Idempotency-Key free', async () => {
+    it('422 does not use up the Idempotency-Key', async () => {
       const headers = { 'idempotency-key': 'rules-1' }
       const early = { ...booking, end: '2026-03-01T11:00:00Z' }
       assert.equal((await send({ method: 'POST', url, payload: early, headers })).statusCode, 422)
       assert.equal((await send({ method: 'POST', url, payload: booking, headers })).statusCode, 201)
     })
 
-    it('states the rules in the OpenAPI document', async () => {
+    it('are described in the OpenAPI document', async () => {
       const { components } = (await send({ url: '/openapi.json' })).json()
       const { end, guests } = components.schemas.BookingCreate.properties
       assert.equal(end.description, 'When it ends; must not be before start')

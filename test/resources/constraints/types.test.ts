@@ -8,7 +8,7 @@ import { Day, Email } from '../../../src/resources/field-types.ts'
 const body = Type.Object({ tenant: Line(1, 40), email: Email, start: Day, end: Type.Optional(Day) })
 const declared = { path: '/customers', noun: 'customer', body } as const
 
-/** Never called: TypeScript checks it (`npm run types`), and each unused `@ts-expect-error` is an error. */
+/** Never called: TypeScript checks this code (`npm run types`) and reports every unused `@ts-expect-error`. */
 export function typed() {
   collection({ ...declared, unique: ['email', ['tenant', 'email'], ['tenant', 'start', 'end']] })
   collection({ ...declared, writeOnly: ['email'], immutable: ['tenant', 'end'] })

@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       { field: 'email', message: 'is in use already together with tenant' },
     ]
 
-    it('409 naming the fields, ignoring the case of text; 201 where one of them differs', async () => {
+    it('409 naming the fields, ignoring the case of text; 201 if at least one of them differs', async () => {
       await create(north)
       const answer = await post({ tenant: 'North', email: 'ADA@example.com' })
       const { errorCode, detail, errors } = answer.json()
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       await create({ ...north, email: 'eve@example.com' })
     })
 
-    it('409 for a PUT and a PATCH that produce a duplicate, and nothing changes', async () => {
+    it('409 for a PUT or PATCH that would produce a duplicate; nothing changes', async () => {
       const { id } = await create({ tenant: 'west', email: 'ada@example.com' })
       await create({ tenant: 'east', email: 'ada@example.com' })
       const changes = [
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'PATCH', url: `${url}/${id}`, payload: { tenant: 'WEST' } })).statusCode, 200)
     })
 
-    it('201 for equal values when one value of the tuple is absent', async () => {
+    it('201 for equal values if one value in the tuple is absent', async () => {
       const partial = { serial: 7, postCode: 'A' }
       await create({ tenant: 'p', email: '1', ...partial })
       const { id } = await create({ tenant: 'p', email: '2', ...partial })
@@ -85,18 +85,18 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'PATCH', url: `${url}/${id}`, payload: whole })).statusCode, 409)
     })
 
-    it('409 naming one field when that is unique on its own', async () => {
+    it('409 naming one field if that field is unique on its own', async () => {
       await create({ tenant: 's', email: '1', code: 'X' })
       const answer = await post({ tenant: 's', email: '2', code: 'x' })
       assert.deepEqual(answer.json().errors, [{ field: 'code', message: 'is in use already' }])
     })
 
-    it('one 201 of several equal requests sent at the same time', async () => {
+    it('201 for only one of several equal concurrent requests', async () => {
       const answers = await Promise.all(Array.from({ length: 5 }, () => post({ tenant: 'race', email: 'r' })))
       assert.deepEqual(answers.map(({ statusCode }) => statusCode).sort(), [201, 409, 409, 409, 409])
     })
 
-    it('documents the 409', async () => {
+    it('document the 409', async () => {
       const { paths } = (await send({ url: '/openapi.json' })).json()
       for (const operation of [paths[url].post, paths[`${url}/{id}`].put, paths[`${url}/{id}`].patch]) {
         assert.match(operation.responses['409'].description, /DUPLICATE_RESOURCE/)
