@@ -197,7 +197,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('409 naming the unique field, ignoring case', async () => {
+    it('409 naming the unique field, ignoring the case of text', async () => {
       await create({ code: 'Unique', owner: 'one@example.com' })
       const taken = async (more: object) => (await post(fresh(more))).json()
       assert.deepEqual((await taken({ code: 'uNIQUE' })).errors[0].field, 'code')
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       assert.ok(!document.paths['/products'])
     })
 
-    it('has a report with its booleans and objects in each format', async () => {
+    it('is included in reports with its booleans and objects, in each format', async () => {
       const [kind] = reportKinds(definition) as [ReportKind]
       assert.deepEqual(
         (await send({ url: '/api/report-types' })).json().map((type: { reportType: string }) => type.reportType),

@@ -75,7 +75,7 @@ const body = fc.record({ title: sampleOf('title'), state: sampleOf('state') }).c
   return others.map((more) => ({ ...more, ...required }))
 })
 
-/** A comparison, as a condition and as text. */
+/** A comparison, both as a condition and as query text. */
 interface Compared {
   field: string
   operator: string
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with exactly the rows that meet the condition, on all pages together, and their number', async () => {
+    it('200 with exactly the rows that meet the condition, over all pages, and with their count', async () => {
       let matched = 0
       await fc.assert(
         fc.asyncProperty(query, async ({ together, either, sort, limit }) => {

@@ -171,14 +171,14 @@ forEachEngine((engine) => {
       it(`200 with the matching rows: ${decodeURIComponent(query)}`, async () => assert.equal(await found(query), ids))
     }
 
-    it('200 for the lists that docs/resources.md shows', async () => {
+    it('200 for the list requests in docs/resources.md', async () => {
       const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
       const shown = [...page.matchAll(/^GET \/invoices\?(.+)$/gm)].map(([, query]) => query as string)
       assert.ok(shown.length >= 5)
       for (const query of shown) await found(query)
     })
 
-    it('200 with the matching rows for values that contain any punctuation', async () => {
+    it('200 with the matching rows for values with any punctuation', async () => {
       const signs = fc.constantFrom(
         '"',
         ',',
@@ -269,7 +269,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('400 naming every wrong parameter', async () => {
+    it('400 naming every invalid parameter', async () => {
       const answer = await send({ url: '/invoices?level[from]=x&due[to]=y&or=z' })
       assert.deepEqual(
         answer.json().errors.map(({ field }: { field: string }) => field),
@@ -290,7 +290,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('handles an unknown operator or field like any unknown parameter', async () => {
+    it('an unknown operator or field is handled like any unknown parameter', async () => {
       const unknown = {
         'status[inn]': 'did you mean status[in]?',
         'statu[in]': 'did you mean status[in]?',
@@ -306,7 +306,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('follows pages within the query, and refuses cursors of another one', async () => {
+    it("200 with pages of the query's rows only; 400 for a cursor from another query", async () => {
       const query = 'status[in]=draft,paid&or=level[from]:1,level:-4&sort=-level&limit=1'
       const seen: number[] = []
       let url: string | undefined = `/v2/invoices?${query}`
@@ -330,7 +330,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('counts the matching rows with Prefer: count=exact', async () => {
+    it('200 with the number of matching rows for Prefer: count=exact', async () => {
       for (const [query, total] of [
         ['status[not]=sent&limit=1', '3'],
         ['level[from]=2&limit=1', '3'],
@@ -341,7 +341,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('sends a page again only while its rows are unchanged', async () => {
+    it('200 with the current rows of a page after a change, although the old page was cached', async () => {
       const url = '/words?or=or%3Aa,count:7'
       const create = async (or: string, count: number) =>
         (await send({ method: 'POST', url: '/words', payload: { or, count } })).json().id
@@ -351,7 +351,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await list(), await list()], [2, 2])
       await send({ method: 'PUT', url: `/words/${id}`, payload: { or: 'a', count: 9 } })
       assert.equal(await list(), 1)
-      // A field called `or` is filtered by equality, and there are no alternatives.
+      // A field named `or` is filtered by equality, and alternatives are not available.
       assert.deepEqual((await send({ url })).json(), [])
       assert.equal((await send({ url: '/words?or=a' })).json().length, 1)
     })

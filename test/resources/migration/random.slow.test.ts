@@ -19,7 +19,7 @@ import { forEachEngine } from '../../support/engines.ts'
 const seed = Number(process.env.SEED ?? 20_261_123)
 const now = '2026-03-01T12:00:00.000Z'
 
-/** Every kind of value, made from a number and turned back into it. */
+/** Every kind of value, created from a number and converted back to the number. */
 const kinds = {
   text: {
     schema: () => Line(1, 40),
@@ -53,7 +53,7 @@ interface ModelRow {
   values: Record<string, unknown>
 }
 
-/** What a release does with each field, and the fields that it adds. */
+/** What a release does with each field, and which fields it adds. */
 const release = fc.record({
   changes: fc.array(fc.constantFrom('keep', 'keep', 'rename', 'convert', 'drop', 'index'), {
     minLength: 8,
@@ -74,14 +74,14 @@ const release = fc.record({
 })
 type Release = typeof release extends fc.Arbitrary<infer R> ? R : never
 
-/** The model of a table: its fields and rows, without SQL. */
+/** The model of a table: its fields and rows. */
 interface Model {
   fields: Map<string, Field>
   rows: ModelRow[]
   names: number
 }
 
-/** Applies a release to the model, and returns the `migrate` option that says the same. */
+/** Applies a release to the model and returns the equivalent `migrate` option. */
 function released(model: Model, { changes, convertedTo, added }: Release): NonNullable<ResourceOptions['migrate']> {
   const [renamed, fill, convert]: Record<string, unknown>[] = [{}, {}, {}]
   const fields = new Map<string, Field>()
@@ -141,7 +141,7 @@ async function rowsIn(db: Database, definition: ReturnType<typeof definitionOf>)
   return resourceRows(db, stored?.declaration as Declaration)
 }
 
-/** Adds a row to the table and the model, and changes the first one. */
+/** Adds a row to the table and to the model, and changes the first row. */
 async function write(db: Database, rows: Rows, model: Model, n: number): Promise<void> {
   const valuesFor = (of: number) =>
     Object.fromEntries(
@@ -158,7 +158,7 @@ async function write(db: Database, rows: Rows, model: Model, n: number): Promise
 
 forEachEngine((engine) => {
   describe('random releases', () => {
-    it(`leave the rows that a model has (SEED=${seed})`, { timeout: 120_000 }, async () => {
+    it(`leave the same rows as in the model (SEED=${seed})`, { timeout: 120_000 }, async () => {
       const property = fc.asyncProperty(fc.array(release, { minLength: 1, maxLength: 5 }), async (releases) => {
         const db = await engine.database()
         const model: Model = {

@@ -48,7 +48,7 @@ forEachEngine((engine) => {
   describe('a renamed field', () => {
     const { state, start } = successiveAppsOn(engine)
 
-    it('keeps its column and every row, while a process with the earlier name goes on writing', async () => {
+    it('keeps its column and every row, while a process that uses the earlier name continues to write', async () => {
       const { service: old } = await start(earlier)
       const post = (app: typeof old, payload: object) => app.send({ method: 'POST', url: '/invoices', scopes, payload })
       for (const number of ['A-1', 'B-2']) {
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await start(later)).done, [])
     })
 
-    it('is the field that rules, locks, tuples, references and reports mean', async () => {
+    it('is used by rules, locks, tuples, references and reports', async () => {
       const owners = collection({ path: '/owners', noun: 'owner', body: Type.Object({ name: Line(1, 20) }) })
       const ruled = { path: '/notes', noun: 'note' } as const
       const lines = { path: '/lines', noun: 'line' } as const
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await get('/lines'), [])
     })
 
-    it('is the field that sums and conditions along relations mean', async () => {
+    it('is used by sums and by conditions along relations', async () => {
       const build = (isCurrent: boolean) => {
         const names = isCurrent
           ? { tenant: 'tenant', owner: 'keeperId', sum: 'amount' }
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       assert.equal((await send(app, 'GET', '/owners/1')).total, '3.75')
     })
 
-    it('is the field that typed reports read', async () => {
+    it('is used by typed reports', async () => {
       const lines = (field: string, migrate?: object) =>
         collection({
           path: '/lines',

@@ -24,7 +24,7 @@ const invoices = collection({
   immutable: ['customerId', 'correctsId'],
   writeOnly: ['code'],
 })
-/** Their reference to a customer is never shown. */
+/** Has a write-only reference to a customer. */
 const hints = collection({
   path: '/hints',
   noun: 'hint',
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     const invoice = (customerId: number, more: object = {}) =>
       create('/invoices', { customerId, number: ++count, code: 'hidden', ...more })
 
-    it('200 without write-only fields in expanded rows and lists under a row', async () => {
+    it('200 without write-only fields in expanded rows and in lists under a row', async () => {
       const { id } = await customer()
       const { id: invoiceId, number } = await invoice(id)
       for (const url of [
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 and 404 for the relation of a write-only reference', async () => {
+    it('400 and 404 for the relation that a write-only reference would create', async () => {
       const { id } = await customer()
       await create('/hints', { text: 'x', customerId: id })
       assert.equal((await send({ url: `/customers/${id}?expand=hints` })).statusCode, 400)
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('422 for a change of an immutable reference, before the row that it names is looked for', async () => {
+    it('422 for a change to an immutable reference, before the referenced row is looked up', async () => {
       const { id } = await customer()
       const { id: invoiceId, number } = await invoice(id)
       const url = `/invoices/${invoiceId}`
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'PUT', url, payload: { number: ++count } })).json().customerId, id)
     })
 
-    it('204 for a deletion that removes an immutable reference to the row', async () => {
+    it('204 for a deletion that clears an immutable reference to the row', async () => {
       const { id } = await customer()
       const first = await invoice(id)
       const second = await invoice(id, { correctsId: first.id })

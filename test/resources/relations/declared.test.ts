@@ -59,7 +59,7 @@ describe('a declaration with references', () => {
       ))
   }
 
-  it('is refused by a service that lacks the other collection, or lists it later', () => {
+  it('is refused if the service does not list the other collection, or lists it later', () => {
     const invoices = invoicesWith({ customerId: Ref(customers) })
     assert.equal(
       errorOf(() => service({ resources: [invoices] })),
@@ -84,14 +84,14 @@ describe('the names of relations', () => {
     return () => service({ resources: [tickets, comments] })
   }
 
-  it('are refused where the other resource has a member with that name', () => {
+  it('are refused if the other resource has a member with the same name', () => {
     assert.equal(
       errorOf(of({ name: Title, ticketComments: Type.Integer() })),
       "service: /ticket-comments refers to /tickets, which has a member 'ticketComments' already: rename it, or choose another path than /ticket-comments",
     )
   })
 
-  it('are refused where a filter is called expand', () => {
+  it('are refused if a filter is named expand', () => {
     assert.equal(
       errorOf(of({ expand: Title }, ['expand'])),
       'service: /tickets defines the query parameter expand, which its relations need: rename the field',
@@ -99,7 +99,7 @@ describe('the names of relations', () => {
     of({ expand: Title })()
   })
 
-  it('leave out hidden fields, resources without reads, and those that refer twice', () => {
+  it('exclude hidden fields, resources without read operations, and resources with two references', () => {
     const body = Type.Object({ customerId: Ref(customers), name: Title })
     const hidden = collection({
       ...{ path: '/hidden', noun: 'hidden', body },
@@ -117,7 +117,7 @@ describe('the names of relations', () => {
   })
 })
 
-// Compiled, not run: a wrong reference must not compile.
+// Compiled but never run: an invalid reference must not compile.
 export const wrong = [
   // @ts-expect-error a collection, or 'self'
   () => Ref('customers'),
@@ -139,7 +139,7 @@ export const wrong = [
     }),
 ]
 
-/** A reference is typed by its collection, and by the fields of that collection. */
+/** A reference's type includes its collection and the fields of that collection. */
 type Referred = ReturnType<typeof Ref<typeof customers>>['~reference']['to']
 export const body: Referred['declaration']['body'] = customers.declaration.body
 // @ts-expect-error a customer has no such field

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       return answer.json()
     }
 
-    it('200 without a token for what is public, 401 for what is not, and 403 without its scope', async () => {
+    it('200 without a token for public rows, 401 for other rows, and 403 without their scope', async () => {
       const author = await create('/v2/users', { name: 'Ada', email: 'ada@example.com' })
       const topic = await create('/topics', { name: 'News' })
       const post = await create('/v2/posts', { topicId: topic.id, authorId: author.id, title: 'T' })
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/topics/1/links' })).statusCode, 200)
     })
 
-    it('has the references in every version: 422 and 409 do not depend on it', async () => {
+    it('422 and 409 for references in every version, whether or not it serves the other resource', async () => {
       const topic = await create('/topics', { name: 'Used' })
       const author = await create('/v2/users', { name: 'Bob', email: 'bob@example.com' })
       await create('/v2/posts', { topicId: topic.id, authorId: author.id, title: 'T' })

@@ -39,17 +39,17 @@ forEachEngine((engine) => {
       assert.equal(answer.statusCode, 200, answer.body)
       return answer.json()
     }
-    /** A row as lists show it. */
+    /** Returns a row as in lists. */
     const listed = ({ notes: _, ...row }: Resource) => row
 
-    it('200 with the row that a row refers to; null without a reference', async () => {
+    it('200 with the row that a row refers to, or null without a reference', async () => {
       const first = await read(`/invoices/${rows.first.id}?expand=customer,payer`)
       assert.deepEqual(first, { ...rows.first, customer: listed(rows.ada), payer: listed(rows.bob) })
       const second = await read(`/invoices/${rows.second.id}?expand=payer`)
       assert.deepEqual(second, { ...rows.second, payer: null })
     })
 
-    it('200 with the rows that refer to a row, and up to three steps', async () => {
+    it('200 with the rows that refer to a row, over up to three steps', async () => {
       assert.deepEqual(await read(`/invoices/${rows.first.id}?expand=lineItems`), {
         ...rows.first,
         lineItems: [rows.line],
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.deepEqual(remark, { ...rows.remark, line: { ...rows.line, invoice } })
     })
 
-    it('200 in lists of every version, with pages, fields and the lists under a row', async () => {
+    it('200 in the lists of every version, with pages and fields, and in lists under a row', async () => {
       const listOf = await read('/invoices?expand=customer&sort=reference&limit=1')
       assert.deepEqual(listOf, [{ ...rows.first, customer: listed(rows.ada) }])
       const enclosed = await read('/v2/invoices?expand=customer&limit=1')
@@ -86,14 +86,14 @@ forEachEngine((engine) => {
       assert.deepEqual([projects, parent], [[{ ...child, parent: rows.root }], null])
     })
 
-    it('shows no field that some callers cannot see', async () => {
+    it('200 without fields that some callers cannot see', async () => {
       const full = 'invoices:read customers:read customers:read:full'
       const { notes } = (await send({ url: `/customers/${rows.ada.id}`, scopes: full })).json()
       const { customer } = (await send({ url: `/invoices/${rows.first.id}?expand=customer`, scopes: full })).json()
       assert.deepEqual([notes, customer.notes], ['secret', undefined])
     })
 
-    it('has a weak ETag, which follows the other rows and matches no write; the plain row keeps its own', async () => {
+    it('200 with a weak ETag, which changes with related rows and matches no write; the plain row keeps its own ETag', async () => {
       const url = `/invoices/${rows.first.id}`
       const first = await send({ url: `${url}?expand=payer` })
       const etag = String(first.headers.etag)
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.deepEqual([plain.headers.etag, plain.json()], ['"1"', rows.first])
     })
 
-    it('is read anew in lists, whose own rows did not change', async () => {
+    it('200 with current related rows in lists whose own rows have not changed', async () => {
       const names = async () => (await read('/invoices?expand=customer&limit=1'))[0].customer.name
       assert.equal(await names(), 'Ada')
       await send({ method: 'PATCH', url: `/customers/${rows.ada.id}`, payload: { name: 'Ada L.' } })
@@ -144,13 +144,13 @@ forEachEngine((engine) => {
       })
     }
 
-    it('400 for a repeated parameter, and for resources without relations', async () => {
+    it('400 for a repeated parameter and for resources without relations', async () => {
       assert.equal((await send({ url: '/invoices?expand=customer&expand=payer' })).statusCode, 400)
       const answer = await send({ url: '/customers?expand=invoices' })
       assert.deepEqual([answer.statusCode, answer.json().errors[0].field], [400, 'expand'])
     })
 
-    it('403 without the scope of what is expanded, at any step', async () => {
+    it('403 without the scope of an expanded collection, at any step', async () => {
       for (const [url, missing] of [
         ['/invoices?expand=customer', 'customers:read'],
         ['/invoices/1?expand=lineItems', 'line-items:read'],
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices/999999?expand=customer' })).statusCode, 404)
     })
 
-    it('200 for 1,000 more rows, 400 for 1,001', async () => {
+    it('200 with 1,000 related rows, 400 with 1,001', async () => {
       const { id } = await create('/invoices', { reference: 'L', customerId: rows.ada.id })
       await service.db.write((tx) =>
         sql`insert into resource_line_items (invoice_id, text, amount, revision, created_at, updated_at)
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       assert.match(answer.json().errors[0].message, /^adds more than 1000 rows: use a smaller limit/)
     })
 
-    it('reads each relation with one statement, whatever the number of rows', async () => {
+    it('reads each relation with one statement, regardless of the number of rows', async () => {
       let reads = 0
       const prepare: Database['prepare'] = (query) => {
         const prepared = service.db.prepare(query)
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
       assert.deepEqual(counting.faults, [])
     })
 
-    it('leaves POST, events and reports with the id alone', async () => {
+    it('is ignored by POST, events and reports, which contain only the id', async () => {
       const payload = { reference: 'P', customerId: rows.ada.id }
       const refused = await send({ method: 'POST', url: '/invoices?expand=customer', payload })
       assert.equal(refused.statusCode, 400)
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       assert.ok(!JSON.stringify(event).includes('"payer"'))
     })
 
-    it('is in OpenAPI as a parameter, and as optional members', async () => {
+    it('is in OpenAPI as a parameter that adds optional members', async () => {
       const { paths, components } = (await send({ url: '/openapi.json' })).json()
       const names = (path: string) =>
         paths[path].get.parameters.map(

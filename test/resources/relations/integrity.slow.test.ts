@@ -28,7 +28,9 @@ forEachEngine((engine) => {
       const errors: { field: string }[] = answer.json().errors ?? []
       assert.deepEqual([answer.statusCode, ...errors.map(({ field }) => field)], [code, ...fields], answer.body)
     }
-    /** The types and bodies of the events that a request causes; their ids do not tell an order within a millisecond. */
+    /**
+     * The types and bodies of the events that a request causes; within a millisecond, their ids have no defined order.
+     */
     const eventsOf = async (work: () => Promise<unknown>) => {
       const payload = { event: '*', callbackUrl: `http://127.0.0.1:9/${++made}` }
       const registered = await post('/api/webhooks', payload)
@@ -97,14 +99,14 @@ forEachEngine((engine) => {
         assert.deepEqual([after.headers.etag, after.body], [before.headers.etag, before.body])
       })
 
-      it('404 and 412 before 422', async () => {
+      it('404 and 412 take precedence over 422', async () => {
         const payload = { reference: 'X', customerId: 999_999 }
         refused(await send({ method: 'PUT', url: '/invoices/999999', payload }), 404)
         const url = `/invoices/${await invoice(await customer())}`
         refused(await send({ method: 'PUT', url, payload, headers: { 'if-match': '"9"' } }), 412)
       })
 
-      it('200 when a patch sets and removes an optional reference', async () => {
+      it('200 for patches that set and remove an optional reference', async () => {
         const customerId = await customer()
         const url = `/invoices/${await invoice(customerId)}`
         const patch = async (payerId: number | null) =>
@@ -112,7 +114,7 @@ forEachEngine((engine) => {
         assert.deepEqual([await patch(customerId), await patch(null)], [customerId, undefined])
       })
 
-      it('replays the response of an Idempotency-Key after the row was deleted', async () => {
+      it('201 from a replayed Idempotency-Key, even if the referenced row was deleted', async () => {
         const customerId = await customer()
         const headers = { 'idempotency-key': `key-${customerId}` }
         const payload = { reference: 'K', customerId }
@@ -124,7 +126,7 @@ forEachEngine((engine) => {
         assert.equal(second.headers['idempotent-replayed'], 'true')
       })
 
-      it('is enforced by the database, too', async () => {
+      it('are also enforced by the database', async () => {
         const insert = sql.raw(`insert into resource_line_items
           (invoice_id, text, amount, revision, created_at, updated_at) values (999999, 'x', 1, 1, 'x', 'x')`)
         await assert.rejects(
@@ -145,14 +147,14 @@ forEachEngine((engine) => {
         assert.equal(await status(`/customers/${id}`), 200)
       })
 
-      it('404 and 412 before 409', async () => {
+      it('404 and 412 take precedence over 409', async () => {
         const id = await customer()
         await invoice(id)
         refused(await remove(`/customers/${id}`, { 'if-match': '"9"' }), 412)
         refused(await remove('/customers/999999'), 404)
       })
 
-      it('204 with cascade: deletes the rows that refer to it, too, each with its event', async () => {
+      it('204 with cascade: also deletes the referring rows, with an event for each', async () => {
         const id = await invoice(await customer())
         const [first, second] = [await line(id), await line(id)]
         const remark = await create('/remarks', { lineId: first, text: 'T' })
@@ -165,7 +167,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('204 with setNull: the row that stays gets a new revision and an event', async () => {
+      it('204 with setNull: the remaining row gets a new revision and an event', async () => {
         const payerId = await customer()
         const id = await invoice(await customer(), { payerId, total: '9999999999999999.99' })
         const before = await send({ url: `/invoices/${id}` })
@@ -182,7 +184,7 @@ forEachEngine((engine) => {
         assert.deepEqual(events[1]?.body, after.json())
       })
 
-      it('204 for a tree of one collection, also one whose rows form a circle', async () => {
+      it('204 for a tree within one collection, even if its rows form a cycle', async () => {
         const root = await create('/projects', { name: 'root' })
         const child = await create('/projects', { name: 'child', parentId: root })
         const leaf = await create('/projects', { name: 'leaf', parentId: child })
@@ -193,7 +195,7 @@ forEachEngine((engine) => {
         assert.equal((await send({ url: `/invoices/${used}` })).json().projectId, undefined)
       })
 
-      it('204 if at most 1,000 dependent rows are deleted too; 409 if there are more, and nothing is deleted', async () => {
+      it('204 if at most 1,000 dependent rows are also deleted; 409 if there are more, and nothing is deleted', async () => {
         const id = await invoice(await customer())
         await service.db.write((tx) =>
           sql`insert into resource_line_items (invoice_id, text, amount, revision, created_at, updated_at)
@@ -209,7 +211,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await send({ url: '/line-items?amount=500' })).json(), [])
       })
 
-      it('ends with 422 or 409, never with an orphan, when a row and its parent change at once', async () => {
+      it('422 or 409, never an orphan, when a row and its parent change concurrently', async () => {
         const ids = await Promise.all(Array.from({ length: 12 }, customer))
         await Promise.all(
           ids.map(async (id) => {

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with the rows of this invoice alone, with the parameters of the whole list', async () => {
+    it('200 with only the rows of this invoice, with the parameters of the whole list', async () => {
       assert.deepEqual(await amounts(), [3, 1, 2, 1])
       assert.deepEqual(await amounts('?sort=amount'), [1, 1, 2, 3])
       assert.deepEqual(await amounts('?amount=1'), [1, 1])
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await send({ url: `/invoices/${ids.empty}/line-items` })).json(), [])
     })
 
-    it('200 with pages whose links stay under the invoice', async () => {
+    it('200 with page links that stay under the invoice', async () => {
       const all: number[] = []
       for (let next: string | undefined = `${url()}?limit=3&sort=-amount`; next; ) {
         assert.ok(next.startsWith(url()), next)
@@ -60,13 +60,13 @@ forEachEngine((engine) => {
       assert.ok(enclosed.next.startsWith(`/v2${url()}?`), enclosed.next)
     })
 
-    it('400 for a cursor of the whole list, or of another invoice', async () => {
+    it('400 for a cursor from the whole list or from another invoice', async () => {
       const { link } = (await send({ url: `/line-items?limit=1` })).headers
       const cursor = /cursor=([^>&]+)/.exec(String(link))?.[1]
       assert.equal((await send({ url: `${url()}?limit=1&cursor=${cursor}` })).statusCode, 400)
     })
 
-    it('304 for the tag of an unchanged page; the page after a change is new', async () => {
+    it('304 for the tag of an unchanged page, 200 after a change', async () => {
       const first = await send({ url: url() })
       const etag = String(first.headers.etag)
       assert.match(etag, /^W\//)
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/invoices/x/line-items' })).statusCode, 400)
     })
 
-    it('404 for customers/{id}/invoices: two fields of an invoice refer to customers', async () => {
+    it('404 for customers/{id}/invoices, because two fields of an invoice refer to customers', async () => {
       assert.equal((await send({ url: `/customers/${ids.customer}/invoices` })).statusCode, 404)
     })
 

@@ -37,7 +37,7 @@ forEachEngine((engine) => {
 
     it('read a bounded number of rows', async () => {
       await fill('resource_customers', 'name, name_key', "'C', 'c'")
-      // One customer has half of the invoices.
+      // One customer has half of all invoices.
       const customer = 'case when n % 2 = 0 then 1 else n end'
       await fill('resource_invoices', 'reference, reference_key, customer_id, payer_id', `'R', 'r', ${customer}, n`)
       await fill('resource_line_items', 'invoice_id, text, amount', "n, 'T', n")
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
         }
         assert.deepEqual(wrong, [])
       }
-      // PostgreSQL gathers statistics by itself; a table as large as this one has none only for a moment.
+      // PostgreSQL gathers statistics by itself; a table of this size is without them only briefly.
       if (engine.name === 'sqlite') await calls(500)
       await db.write(async (tx) => {
         for (const statement of db.engine.statistics.gather) await sql.raw(statement).execute(tx)

@@ -64,34 +64,34 @@ forEachEngine((engine) => {
         payload: { reportType, format, parameters: {} },
       })
 
-    it('groups the rows that its requester may read', async () => {
+    it('groups only the rows that the requester may read', async () => {
       assert.deepEqual(await json('tenants', as('crm_north')), [{ tenant: 'north', by: 'client:crm_north', rows: 1 }])
       assert.deepEqual(await json('tenants', as('crm_south')), [{ tenant: 'south', by: 'client:crm_south', rows: 1 }])
     })
 
-    it('sums the rows that its requester may read along a relation', async () => {
+    it('sums only the rows that the requester may read along a relation', async () => {
       assert.deepEqual(await json('turnover', as('crm_north')), [{ total: '3.30', rows: 2 }])
       assert.deepEqual(await json('turnover', as('crm_north'), { least: '2' }), [{ total: '2.20', rows: 1 }])
       assert.deepEqual(await json('turnover', as('crm_south')), [{ total: '40.00', rows: 1 }])
     })
 
-    it('has nothing for callers without the claim, whatever their scopes', async () => {
+    it('is empty for callers without the claim, regardless of their scopes', async () => {
       for (const bearer of [as('nobody'), as('boss', ' admin')]) {
         assert.deepEqual(await json('tenants', bearer), [])
         assert.deepEqual(await json('turnover', bearer), [{ total: '0.00', rows: 0 }])
       }
     })
 
-    it('restricts its condition, which may name createdBy', async () => {
+    it('applies the access rules in addition to its condition, which may use createdBy', async () => {
       assert.equal((await json('own-orders', as('crm_north'))).length, 2)
       assert.deepEqual(await json('own-orders', as('crm_south')), [])
     })
 
-    it('counts readable rows only for formats with a limit', async () => {
+    it('counts only readable rows towards the row limit of a format', async () => {
       assert.equal((await request('tenants', as('crm_north'), 'pdf')).statusCode, 202)
     })
 
-    it('is hidden from others, also with the scope admin', async () => {
+    it('is hidden from other callers, even with the scope admin', async () => {
       const { taskId } = (await request('turnover', as('crm_north'), 'csv')).json()
       await attempt(at, taskId, { token: as('crm_north') })
       for (const bearer of [as('crm_south'), as('boss', ' admin')]) {
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('does not complete if a rule fails', async () => {
+    it('does not complete if a rule throws', async () => {
       const { taskId } = (await request('tenants', as('broken'), 'csv')).json()
       await assert.rejects(attempt(at, taskId, { token: as('broken') }), /The access rules of \/customers failed/)
       const task = (await service.send({ url: `/api/reports/${taskId}`, token: as('broken') })).json()

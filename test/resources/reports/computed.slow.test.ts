@@ -21,7 +21,7 @@ const lines = collection({
   body: Type.Object({ invoiceId: Ref(invoices, { onDelete: 'cascade' }), amount: Decimal(12, 2) }),
 })
 
-/** Never called: TypeScript checks it (`npm run types`), and each unused `@ts-expect-error` is an error. */
+/** Never called: TypeScript checks this code (`npm run types`) and reports every unused `@ts-expect-error`. */
 export function typed() {
   report(invoices, {
     name: 'revenue',
@@ -74,14 +74,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('sums the sums and counts that rows show', async () => {
+    it('aggregates computed sums and counts', async () => {
       assert.deepEqual(await json('revenue', { from: '2026-11-01', to: '2026-12-31' }), [
         { month: '2026-11', currency: 'EUR', total: '4.00', parts: 3 },
         { month: '2026-12', currency: 'EUR', total: '0.00', parts: 0 },
       ])
     })
 
-    it('selects rows by computed conditions, as they are when the task runs', async () => {
+    it('selects rows by computed conditions as of the time the task runs', async () => {
       assert.deepEqual(await json('overdue'), [{ most: '5.00' }])
       assert.deepEqual(
         await json('by-total'),
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('refuses columns of computed conditions', () => {
+it('report() refuses columns of computed conditions', () => {
   assert.throws(
     () => report(invoices, { name: 'revenue', group: { late: 'overdue' } }),
     (error: unknown) =>

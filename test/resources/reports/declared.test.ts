@@ -15,7 +15,7 @@ const errorsOf = (options: unknown, of: unknown = invoices): string[] => {
 const named = (options: object) => errorsOf({ name: 'revenue', ...options })
 const place = "report 'revenue': "
 
-/** Never called: TypeScript checks it (`npm run types`), and each unused `@ts-expect-error` is an error. */
+/** Never called: TypeScript checks this code (`npm run types`) and reports every unused `@ts-expect-error`. */
 export function typed() {
   const period = Type.Object({ from: Day, to: Type.Optional(Day), seats: Type.Integer() })
   report(invoices, {
@@ -66,14 +66,14 @@ export function typed() {
 }
 
 describe('report()', () => {
-  it('refuses columns of unknown fields, with the nearest', () => {
+  it('refuses columns of unknown fields and suggests the nearest name', () => {
     assert.deepEqual(named({ group: { currency: 'curency' }, show: { total: { sum: 'totals' } } }), [
       `${place}group.currency names 'curency', which is not a field: did you mean currency?`,
       `${place}show.total names 'totals', which is not a field: did you mean total?`,
     ])
   })
 
-  it('refuses sums, minimums and groups of fields that have none', () => {
+  it('refuses sums, minimums and groups of fields that do not support them', () => {
     const none = 'is no number, decimal, day or instant, so it has no'
     assert.deepEqual(
       named({
@@ -99,7 +99,7 @@ describe('report()', () => {
     assert.match(error, /show\.sum names invoiceId, which is no number or decimal/)
   })
 
-  it('refuses parts of dates and aggregates that do not exist, and other forms of columns', () => {
+  it('refuses unknown date parts and aggregates, and other forms of columns', () => {
     const [week = '', two = '', median = '', field = ''] = named({
       group: { week: { week: 'due' }, two: { day: 'due', month: 'due' } },
       show: { median: { median: 'total' }, total: 'total' },
@@ -117,7 +117,7 @@ describe('report()', () => {
     assert.doesNotMatch(error.split('use one of')[1] ?? '', /pin/)
   })
 
-  it('refuses names that occur twice or cannot be columns', () => {
+  it('refuses duplicate names and names that cannot be columns', () => {
     assert.deepEqual(named({ group: { total: 'currency' }, show: { total: { sum: 'total' } } }), [
       `${place}group and show both have a column total: rename one`,
     ])
@@ -128,7 +128,7 @@ describe('report()', () => {
     assert.deepEqual(named({ show }), [`${place}group and show have more than 50 columns together`])
   })
 
-  it('refuses unknown options and wrong types of options', () => {
+  it('refuses unknown options and options of the wrong type', () => {
     assert.deepEqual(named({ title: 7, parameters: { from: Day }, where: { status: 'paid' }, groups: {} }), [
       `${place}title must be text`,
       `${place}report() has no option groups: did you mean group?`,
@@ -164,7 +164,7 @@ describe('service({ reports })', () => {
     return ''
   }
 
-  it('refuses names of other reports', () => {
+  it('refuses the names of other reports', () => {
     assert.equal(refusalOf([revenue, revenue]), 'service: the report type revenue is declared twice')
     const taken = report(invoices, { name: 'invoices' })
     assert.equal(refusalOf([taken]), 'service: the report type invoices is declared twice')
@@ -172,7 +172,7 @@ describe('service({ reports })', () => {
     assert.equal(refusalOf([reserved]), 'service: the report type activity is declared twice')
   })
 
-  it('refuses a report of a resource that it does not have', () => {
+  it('refuses reports on resources that the service does not have', () => {
     const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
     assert.equal(
       refusalOf([revenue], [notes]),

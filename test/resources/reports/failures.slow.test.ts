@@ -11,7 +11,7 @@ const seats = collection({
   body: Type.Object({ amount: Type.Integer(), weight: Type.Number() }),
 })
 const choice = Type.Object({ choice: Type.Optional(Type.String()) })
-/** What the condition of `chosen` returns by its parameter; everything but the last is a mistake of the author. */
+/** The result of the condition of `chosen`, by parameter; all but the last are the author's mistakes. */
 const conditions: Record<string, unknown> = {
   ...{ nothing: undefined, empty: {}, text: 'amount', promise: Promise.resolve(true), unknown: { amonut: 1 } },
   ...{ wrong: { amount: 'many' }, none: { amount: null } },
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
     const request = (reportType: string, parameters: object, format = 'json') =>
       service.send({ method: 'POST', url: '/api/reports', payload: { reportType, format, parameters }, scopes })
 
-    it('500 for a condition that throws or is not valid; the log names the report', async () => {
+    it('500 for a condition that throws or is invalid; the log names the report', async () => {
       for (const choice of ['nothing', 'empty', 'text', 'promise', 'unknown', 'wrong', 'throws']) {
         const response = await request('chosen', { choice })
         assert.equal(response.statusCode, 500, choice)
@@ -54,12 +54,12 @@ forEachEngine((engine) => {
       assert.deepEqual(listed.json(), [], 'no task was created')
     })
 
-    it('has no rows if its condition compares with nothing', async () => {
+    it('has no rows if its condition compares with null or undefined', async () => {
       const { task } = await attempt(at, (await request('chosen', { choice: 'none' })).json().taskId)
       assert.deepEqual([task.status, task.rowCount], ['completed', 0])
     })
 
-    it('ends the task at once if its condition fails when the task runs', async () => {
+    it('ends the task immediately if its condition fails when the task runs', async () => {
       conditions.later = { amount: 1 }
       const { taskId } = (await request('chosen', { choice: 'later' })).json()
       conditions.later = { amonut: 1 }
@@ -70,14 +70,14 @@ forEachEngine((engine) => {
       assert.match(String((errors[0] as Error).cause), /chosen/)
     })
 
-    it('ends the task if the report has other parameters since', async () => {
+    it("ends the task if the report's parameters have changed since the request", async () => {
       const { taskId } = (await request('chosen', { choice: 'none' })).json()
       const changed = report(seats, { name: 'chosen', parameters: Type.Object({ from: Type.Integer() }) })
       const { task } = await attempt({ ...at, definition: define({ resources: [seats], reports: [changed] }) }, taskId)
       assert.equal(task.error?.message, 'The report chosen now has other parameters: request it again')
     })
 
-    it('ends the task if a sum exceeds the integers or the numbers of JSON', async () => {
+    it('ends the task if a sum exceeds the range of integers or of JSON numbers', async () => {
       for (const name of ['sums', 'weights']) {
         for (const format of ['json', 'csv']) {
           const { task } = await attempt(at, (await request(name, {}, format)).json().taskId)
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('leaves no file of a failed report', async () => {
+    it('leaves no file behind', async () => {
       const { taskId } = (await request('sums', {})).json()
       await attempt(at, taskId)
       const file = await service.send({ url: `/api/reports/${taskId}/download`, scopes })

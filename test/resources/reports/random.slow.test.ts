@@ -21,7 +21,7 @@ const pools: Record<string, readonly unknown[]> = {
   currency: ['EUR', 'USD', 'JPY', undefined],
   total: ['0.00', '-0.05', '0.10', '12.50', '9999999999999999.99', '-9999999999999999.99', '4611686018427387.90'],
   seats: [-3, 0, 7, 2 ** 40, undefined],
-  // Sums of quarters are exact in any order.
+  // Sums of quarters are exact, regardless of the order.
   weight: [-0.25, 0, 0.5, 1024.75, undefined],
   isOpen: [true, false, undefined],
   sentAt: ['2026-01-31T23:59:59.999Z', '2026-02-01T00:30:00.000+01:00', '2026-11-30T12:00:00.000Z', undefined],
@@ -76,7 +76,7 @@ const fields = conditionFields(invoices.declaration, 'letters')
 const instant = (value: unknown) => (value === undefined ? undefined : new Date(String(value)).toISOString())
 const lengths: Record<string, number> = { day: 10, month: 7, year: 4 }
 
-/** The value of a group column; undefined if the row has none. */
+/** Returns the value of a group column; undefined if the row has none. */
 function groupValue(group: unknown, row: Row): unknown {
   if (typeof group === 'string') return row[group]
   const [[part, field]] = Object.entries(group as Record<string, string>) as [[string, string]]
@@ -89,7 +89,7 @@ function decimalOf(value: bigint): string {
   return `${value < 0n ? '-' : ''}${digits.slice(0, -2)}.${digits.slice(-2)}`
 }
 
-/** Orders values of one field; absent values come last. */
+/** Compares values of one field; absent values come last. */
 function compare(field: string, one: unknown, other: unknown): number {
   if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined)
   if (field === 'total') return Number(cents(one) - cents(other))
@@ -106,7 +106,7 @@ function aggregated(show: unknown, members: readonly Row[]): unknown {
   return values.reduce((sum: number, value) => sum + Number(value), 0)
 }
 
-/** The rows of a report, computed in memory. */
+/** Computes the rows of a report in memory. */
 function expected(
   { options, group, show, condition, from, to }: (typeof cases)[number],
   stored: readonly Row[],
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('equal the groups and aggregates of a naive model', async (t) => {
+    it('have the same groups and aggregates as a naive model', async (t) => {
       t.diagnostic(`SEED=${seed}`)
       assert.ok(cases.length > 40)
       for (const [at, one] of cases.entries()) {

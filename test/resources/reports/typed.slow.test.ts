@@ -61,13 +61,13 @@ forEachEngine((engine) => {
       return { status: response.statusCode, errors: errors.map(({ field, message }) => `${field} ${message}`).sort() }
     }
 
-    it('groups the rows that its condition selects, in the order of the groups, with absent values last', async () => {
+    it('groups the rows selected by its condition, sorted by group, with absent values last', async () => {
       assert.deepEqual(await json('revenue', all), revenueOfAll)
       assert.deepEqual(await json('revenue', november), revenueOfAll.slice(1, 3))
       assert.deepEqual(await json('revenue', { from: '2027-01-01', to: '2027-12-31' }), [])
     })
 
-    it('has one row without group: exact sums beyond 64 bits, minimums, maximums and the number of rows', async () => {
+    it('has one row without group, with exact sums beyond 64 bits, minimums, maximums and the number of rows', async () => {
       assert.deepEqual(await json('totals'), [
         {
           ...{ sum: '19999999999999998.28', least: '-7.00', most: '9999999999999999.99', seats: 5, weight: -0.25 },
@@ -76,11 +76,11 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('sums no rows to zero, with the scale of the field, and has no minimum of them', async () => {
+    it('has a zero sum with the scale of the field, and no minimum, if there are no rows', async () => {
       assert.deepEqual(await json('totals', { status: 'draft' }), [{ sum: '0.00', seats: 0, weight: 0, rows: 0 }])
     })
 
-    it('compares parameters of every type', async () => {
+    it('accepts parameters of every type in comparisons', async () => {
       const rowsOf = async (parameters: object) => (await json('totals', parameters))[0].rows
       assert.equal(await rowsOf({ minimum: '5' }), 3)
       assert.equal(await rowsOf({ minimum: 9999999999999.5 }), 2)
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('lists the groups without show, ordered by values: text by code points, decimals as numbers', async () => {
+    it('lists the groups without show, ordered by value: text by code point, decimals numerically', async () => {
       const groups = await json('groups')
       assert.deepEqual(groups.slice(0, 2), [
         { isOpen: false, total: '9999999999999999.99', note: 'Z' },
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('has the rows themselves without group and show, compared with the current day', async () => {
+    it('contains the rows themselves without group and show, also compared with the current day', async () => {
       const [only, ...others] = await json('overdue')
       assert.deepEqual(others, [])
       assert.deepEqual(only, {
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
       assert.equal((await of('pdf')).subarray(0, 5).toString(), '%PDF-')
     })
 
-    it('escapes text of groups in CSV', async () => {
+    it('escapes group text in CSV', async () => {
       const file = String(await reportFile(at, 'groups', {}, { format: 'csv' }))
       assert.ok(file.includes('"a,""b"""\r\n'), file)
       assert.ok(file.includes(",'=1+1\r\n"), file)
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 with every missing parameter, or every parameter of a wrong type', async () => {
+    it('400 naming every missing parameter or every parameter of the wrong type', async () => {
       const [from, to] = ['parameters.from is required', 'parameters.to is required']
       for (const parameters of [undefined, {}]) {
         assert.deepEqual(await errorsOf('revenue', parameters), { status: 400, errors: [from, to] })
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
       assert.equal((await errorsOf('revenue', 'all')).status, 400)
     })
 
-    it('422 with every parameter that breaks a rule or is unknown', async () => {
+    it('422 naming every parameter that breaks a rule or is unknown', async () => {
       assert.deepEqual(
         await errorsOf('revenue', { from: '2026-02-30', to: '2026', form: 1, fields: ['month'] }, 'doc'),
         {
@@ -205,28 +205,28 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('202 with handling=strict for declared parameters', async () => {
+    it('202 with handling=strict if all parameters are declared', async () => {
       const payload = { reportType: 'revenue', format: 'csv', parameters: november }
       const headers = { prefer: 'handling=strict' }
       const response = await service.send({ method: 'POST', url: '/api/reports', payload, headers, scopes })
       assert.equal(response.statusCode, 202, response.body)
     })
 
-    it('gives parameters no other meaning than that of its condition', async () => {
+    it('gives parameters no meaning other than in its condition', async () => {
       const parameters = { fields: ['R-0', 'R-1'], sort: 'R-2', filter: { seats: 3 } }
       const [only, ...others] = await json('named', parameters)
       assert.deepEqual([only.reference, only.total, others], ['R-2', '-7.00', []])
       await reportFile(at, 'named', parameters, { format: 'pdf' })
     })
 
-    it('keeps the parameters of other reports', async () => {
+    it('does not change the parameters of other reports', async () => {
       assert.equal((await request('invoices', { fields: ['id'], sort: '-id' })).statusCode, 202)
       const { status, errors } = await errorsOf('invoices', { from: 'x', of: 1 })
       assert.equal(status, 422)
       assert.equal(errors.length, 2)
     })
 
-    it('202 shows the parameters with their defaults, and a retry uses them', async () => {
+    it('202 with the parameters including their defaults, which a retry uses again', async () => {
       const task = (await request('totals', { minimum: 1 })).json()
       assert.deepEqual(task.parameters, { status: 'paid', minimum: '1.00' })
       await attempt(at, task.taskId)
@@ -234,7 +234,7 @@ forEachEngine((engine) => {
       assert.deepEqual([retry.statusCode, retry.json().parameters], [202, task.parameters])
     })
 
-    it('403 without the scope that reads the resource', async () => {
+    it('403 without the read scope of the resource', async () => {
       const payload = { reportType: 'revenue', format: 'csv', parameters: all }
       const lacking = { method: 'POST', url: '/api/reports', payload, scopes: 'reports:write' } as const
       const response = await service.send(lacking)
@@ -242,7 +242,7 @@ forEachEngine((engine) => {
       assert.match(response.body, /invoices:read/)
     })
 
-    it('shows its columns and parameters in /api/report-types and in OpenAPI', async () => {
+    it('documents its columns and parameters in /api/report-types and in OpenAPI', async () => {
       const types = (await service.send({ url: '/api/report-types', scopes })).json() as Record<string, unknown>[]
       const { formats, ...revenue } = types.find(({ reportType }) => reportType === 'revenue') ?? {}
       assert.deepEqual(revenue, {
