@@ -72,7 +72,7 @@ export async function findJudged(
 const isPassed = ({ access, view }: Declaration, test: RowTest, row: Row): boolean =>
   access === undefined || rowPasses(test, view ? view.toOwn(row) : row, access)
 
-/** The refusal of a write: it identifies the resource, but no row. */
+/** Returns the problem for a refused write. It identifies the resource, but no row. */
 export const notWritable = ({ path }: Declaration, purpose: 'change' | 'store') =>
   new Problem('PERMISSION_DENIED', `The access rules of ${path} do not allow the caller to ${purpose} this`)
 
@@ -113,8 +113,8 @@ const isEquality = (test: RowTest | undefined): test is ColumnTest =>
   test !== undefined && 'on' in test && test.op === '=' && test.values.length === 1
 
 /**
- * The query of a list, restricted to the rows that a caller can read. A single equality becomes a filter, so that an index
- * bounds the page.
+ * Returns a list's query, restricted to the rows that a caller can read. A single equality becomes a filter, so that
+ * the page is read from an index.
  */
 export function readable(query: ListQuery, read: RowTest, declaration: Declaration): ListQuery {
   if (read === passesAll) return query
@@ -124,7 +124,7 @@ export function readable(query: ListQuery, read: RowTest, declaration: Declarati
     const { filters, folded } = declaration.view?.collection ?? declaration
     const member = declaration.view?.memberOf(field) ?? field
     const [value] = equality.values
-    // An integer beyond the range of the column would be an error in a filter; the test allows it.
+    // A filter by an integer beyond the column's range would be an error; the row test accepts such a value.
     const isInRange = !(equality.on.isNarrow || field === 'id') || Math.abs(Number(value)) <= maxId
     const hasIndex = field === 'id' || field === 'createdBy' || filters.includes(field)
     if (hasIndex && isInRange && value !== undefined) {

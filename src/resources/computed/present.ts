@@ -27,7 +27,10 @@ interface Presented {
   computed: DeclaredComputed
 }
 
-/** The presenter of a resource; undefined if rows show what is stored. Throws if a function of `derived` throws. */
+/**
+ * Returns a resource's presenter; undefined if representations contain only stored fields. The presenter throws if a
+ * function of `derived` throws.
+ */
 export function presenter(
   { path, computed, view }: Presented & { view?: FieldNames & { collection: Presented } },
   time: Time,

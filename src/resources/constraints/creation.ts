@@ -31,7 +31,7 @@ export type DefaultValue<V, Claims = object, Role extends string = string> =
   | V
   | ((context: CreationContext<Claims, Role>) => ValueOrPromise<V>)
 
-/** The same, except that a function that returns nothing refuses the creation with 403. */
+/** Like `Defaults`, except that the creation is refused with 403 if a function returns nothing. */
 export type SetValues<B extends TObject, Claims = object, Role extends string = string> = {
   readonly [F in keyof Static<B>]?:
     | Value<B, F>
@@ -44,7 +44,7 @@ export interface GivenFields<Set extends string, Defaulted extends string> {
   defaults?: { readonly [F in Defaulted]?: unknown }
 }
 
-/** `set` and `defaults` once their types are checked. */
+/** `set` and `defaults`, after their types have been checked. */
 export type Values = Readonly<Record<string, unknown>>
 
 interface Declared {
@@ -136,7 +136,7 @@ export interface Unsettable {
   view?: { hidden: readonly string[] }
 }
 
-/** The members of a body, without those that it cannot contain. The same object if there are none. */
+/** Returns a body without the fields that it cannot contain; the same object if there are none. */
 export function settable({ set, view }: Unsettable, body: Body): Body {
   const isUnsettable = (field: string) => Object.hasOwn(set, field) || (view?.hidden.includes(field) ?? false)
   return Object.keys(body).some(isUnsettable)

@@ -67,7 +67,7 @@ export function creator(declaration: Created, { now, factsOf }: CreatorOptions):
   return { ...given, createdIn }
 }
 
-/** The fields of a body that get values, with their declared values and their places. */
+/** Returns the fields to add to a body, each with its declared value and its place in the declaration. */
 function missing(declaration: Created, body: Body): [field: string, value: unknown, place: string][] {
   const { path, set, defaults } = declaration
   const sent = settable(declaration, body)

@@ -138,10 +138,7 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
   if (!existing.indexed.has(column.name)) changes.statements.push(...exactIndexStatements(table.name, column))
 }
 
-/**
- * Returns one kind for kinds with the same stored form: `text` and `exact` differ only in comparisons, `integer` and
- * `reference` only in the foreign key.
- */
+/** Maps kinds with the same stored form to one: `exact` to `text`, and `reference` to `integer`. */
 export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
 function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
