@@ -176,6 +176,8 @@ forEachEngine((engine) => {
         const other = { ...payload, email: 'other@example.com' }
         const without = await app.send({ method: 'POST', url: '/users', payload: other, scopes: 'users:write' })
         assert.deepEqual(refused(without), [403, 'PERMISSION_DENIED'])
+        const taken = await app.send({ method: 'POST', url: '/users', payload, scopes: 'users:write' })
+        assert.deepEqual(refused(taken), [403, 'PERMISSION_DENIED'])
       })
 
       it('201 and 200 for administrators, whose changes are audited; a PUT keeps the fields that it omits', async () => {

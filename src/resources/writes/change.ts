@@ -2,7 +2,6 @@ import type { FastifyRequest } from 'fastify'
 import { callerOf } from '../../http/policies/authenticate.ts'
 import { meets, type preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
-import type { InTransaction } from '../../idempotency/idempotent-write.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { JudgedRow } from '../../storage/rows/judged-rows.ts'
 import type { Row } from '../../storage/rows/rows.ts'
@@ -10,10 +9,10 @@ import { assertStorable, findJudged, notWritable } from '../access/enforce.ts'
 import type { RowAccess } from '../access/rules.ts'
 import { checkImmutable } from '../constraints/kept-fields.ts'
 import { checkRules } from '../constraints/rules.ts'
-import { duplicateProblem } from '../constraints/unique.ts'
 import { checkChange } from '../constraints/writers.ts'
 import type { Served } from '../declaration.ts'
 import type { GuardedChange } from './guard.ts'
+import { writeUnit } from './write-unit.ts'
 
 export type RowRequest = FastifyRequest<{ Params: { id: number } }>
 export type BodyRequest = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
@@ -41,15 +40,6 @@ async function writableRow(served: Served, id: number, access: RowAccess | undef
   const { row, canWrite } = await readableAndJudged(served, id, access)
   if (!canWrite) throw notWritable(served.declaration, 'change')
   return row
-}
-
-/** Returns `db.write`, which then throws 409 DUPLICATE_RESOURCE for duplicates of unique values. */
-export function writeUnit({ db, declaration }: Served): InTransaction<Queryable> {
-  if (declaration.unique.length + declaration.tuples.length === 0) return db.write
-  return (work) =>
-    db.write(work).catch((error) => {
-      throw db.engine.isDuplicate(error) ? duplicateProblem(db.engine, error, declaration) : error
-    })
 }
 
 type Precondition = ReturnType<typeof preconditionOf>
@@ -104,8 +94,16 @@ export async function change(served: Served, request: RowRequest, values: Values
     if (changed && recorded.length > 0) await served.guard?.record?.(tx, { id, fields: recorded, values, request })
     return changed?.row
   }
-  return (await writeUnit(served)(work)) ?? throwUnmatched(served, id, access)
+  const attempted = async () => {
+    const row = await served.rows.find(id)
+    return row && { ...row, ...present(values) }
+  }
+  return (await writeUnit(served, access, attempted)(work)) ?? throwUnmatched(served, id, access)
 }
+
+/** The members of a change; a PUT leaves out what it keeps. */
+const present = (values: Values) =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
 /**
  * Throws the problem for a write that matched no row: 404 if the caller cannot read the row, 403 if the caller may only

@@ -23,8 +23,8 @@ import {
   rowPrecondition,
   throwUnmatched,
   type Values,
-  writeUnit,
 } from './change.ts'
+import { writeUnit } from './write-unit.ts'
 
 /**
  * POST: 201 with the new resource, its location and its validators. Without access rules and functions, it awaits only
@@ -78,9 +78,12 @@ interface NewRow {
 function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, newRow: NewRow) {
   const { values: valuesIn, now, access, reach, recorded } = newRow
   const caller = callerOf(request)
-  return idempotentWrite(request, reply, writeUnit(served), async (tx) => {
+  let attempted: Values | undefined
+  const write = writeUnit(served, access, async () => attempted)
+  return idempotentWrite(request, reply, write, async (tx) => {
     const values = await valuesIn(tx)
     if (access) values.createdBy = access.createdBy
+    attempted = values
     const settle = await served.totals?.created(tx, values)
     if (served.references) await served.references.created(tx, values, reach)
     Object.assign(values, served.declaration.computed.initial)
