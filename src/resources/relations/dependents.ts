@@ -1,15 +1,16 @@
+import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { Engine } from '../../storage/engine.ts'
 import { columnOfField } from '../../storage/rows/column-names.ts'
 import { countReferring, lockReferring } from '../../storage/rows/related-rows.ts'
-import { passesAll } from '../../storage/rows/row-test.ts'
+import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
 import type { Rows } from '../../storage/rows/rows.ts'
 import type { Reach } from '../access/rules.ts'
 import type { TotalsUpdater } from '../computed/updater.ts'
 import type { LockCheck } from '../constraints/lock-check.ts'
 import type { Announce, Declaration } from '../declaration.ts'
-import type { OnDelete } from './reference.ts'
+import type { Deletion, OnDelete } from './reference.ts'
 import type { Child } from './relations.ts'
 
 /** A collection and what deletions need to know about it. */
@@ -80,12 +81,12 @@ interface Users {
  * Throws RESOURCE_IN_USE if a remaining row has a `restrict` reference to a row to delete. The error counts only the
  * rows that the caller can read; of other rows, it reveals only that they exist.
  */
-export async function refuseInUse(removal: Removal, reach: Reach = () => passesAll): Promise<void> {
+export async function refuseInUse(removal: Removal, { caller, reach }: Deletion): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
   const found = new Map<string, Users>()
   for (const [parent, ids] of doomed) {
     for (const { side, rows } of referring(removal, parent, ids, 'restrict')) {
-      const referring = { ...rows(), passing: reach(side.declaration) }
+      const referring = { ...rows(), passing: readableRows(side.declaration, caller, reach) }
       const { all, passing } = await countReferring(tx, engine, referring, maxDependents + 1)
       const { name } = side.declaration
       const { all: others, readable } = found.get(name) ?? { all: 0, readable: 0 }
@@ -98,6 +99,12 @@ export async function refuseInUse(removal: Removal, reach: Reach = () => passesA
   throw new Problem('RESOURCE_IN_USE', `The ${own.declaration.noun} ${id} is referred to by ${named.join(' and ')}`, {
     errors,
   })
+}
+
+/** The rows of a collection that the caller can read: none without the scope for reading it. */
+function readableRows(declaration: Declaration, { scopes }: Caller, reach: Reach = () => passesAll): RowTest {
+  const { readScope } = declaration
+  return readScope === null || scopes.has(readScope) ? reach(declaration) : passesNone
 }
 
 /**

@@ -34,7 +34,7 @@ export function remover(
     if (row === undefined) return undefined
     const removal: Removal = { tx, engine, all, own, id, doomed: new Map([[own, [id]]]), left: maxDependents }
     await findDoomed(removal)
-    await refuseInUse(removal, deletion.reach)
+    await refuseInUse(removal, deletion)
     const released = await findReleased(removal)
     await refuseLocked(removal, released)
     await release(removal, released, deletion)

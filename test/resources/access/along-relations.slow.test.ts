@@ -205,6 +205,14 @@ forEachEngine((engine) => {
       assert.equal(await remove(), 'is referred to by 1 invoices')
     })
 
+    it('409 RESOURCE_IN_USE without a number if the token lacks the scope for reading the rows', async () => {
+      const { id: customerId } = await customer('north')
+      await create('north', '/invoices', { customerId, status: 'draft' })
+      const sent = token('customers:read customers:write', 'crm_north')
+      const refused = await app.send({ token: sent, method: 'DELETE', url: `/customers/${customerId}` })
+      assert.deepEqual([refused.statusCode, refused.json().errors[0].message], [409, 'is referred to by invoices'])
+    })
+
     it('409 RESOURCE_IN_USE without a number if the caller can read none of the rows', async () => {
       const { id: customerId } = await customer('north')
       const colleague = { token: token(scopes, 'app_north'), method: 'POST', url: '/memos' } as const
