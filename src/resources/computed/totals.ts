@@ -3,6 +3,7 @@ import type { Queryable } from '../../storage/database.ts'
 import { wideInteger } from '../../storage/rows/column-codec.ts'
 import { integerRows } from '../../storage/rows/integer-rows.ts'
 import type { Rows } from '../../storage/rows/rows.ts'
+import { rowFacts } from '../access/row-facts.ts'
 import { eventPublisher } from '../change-events.ts'
 import type { Announce, CollectionOptions, Declaration } from '../declaration.ts'
 import { resourceRows } from '../resource-rows.ts'
@@ -34,7 +35,11 @@ export function totalsUpdater(
   if (over.length === 0) return undefined
   const targets = over.map((target): Target => {
     const { declaration: other } = target
-    return { ...target, rows: resourceRows(options.db, other), announce: eventPublisher(options, other) }
+    return {
+      ...target,
+      rows: resourceRows(options.db, other),
+      announce: eventPublisher(options, other, rowFacts(other, all)),
+    }
   })
   const { engine } = options.db
   const fields = [...new Set(targets.flatMap(fieldsOf))]

@@ -8,6 +8,7 @@ import { Day, Title } from '../../../src/resources/field-types.ts'
 import { Ref } from '../../../src/resources/relations/ref.ts'
 import { appOn, token } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
+import { fanOutAll } from '../access/fan-out.ts'
 
 const { collection, service: define } = plinth({ claims: ({ client }) => ({ tenant: client.id.split('_')[1] }) })
 
@@ -119,6 +120,28 @@ forEachEngine((engine) => {
       assert.deepEqual(await statuses(auditor), [403, 403, 403, 403, 403])
       const { body: shown } = await ada('GET', url)
       assert.deepEqual([shown.total, shown.overdue], ['12.50', false])
+    })
+
+    it('events of sums reach those who can read the row along its relation, and nobody else', async () => {
+      const hooks = new Map<string, string>()
+      for (const [who, tenant] of [
+        ['ada', 'north'],
+        ['eve', 'south'],
+      ] as const) {
+        const payload = { event: 'invoice.updated', callbackUrl: `http://127.0.0.1:9/${who}` }
+        const sent = token(`${scopes} webhooks:write webhooks:read`, `cli_${tenant}`)
+        const made = await service.send({ token: sent, method: 'POST', url: '/api/webhooks', payload })
+        assert.equal(made.statusCode, 201, made.body)
+        hooks.set(made.json().id, who)
+      }
+      const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
+      const { id: invoiceId } = (await ada('POST', '/invoices', { customerId, due: '2026-04-01' })).body
+      await ada('POST', '/lines', { invoiceId, text: 'Work', amount: '2.50' })
+      const received = (await fanOutAll(service, definition)).map(({ webhookId, body }) => [
+        hooks.get(String(webhookId)),
+        JSON.parse(body).total,
+      ])
+      assert.deepEqual(received, [['ada', '2.50']])
     })
   })
 })
