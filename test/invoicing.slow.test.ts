@@ -4,6 +4,7 @@ import definition from '../examples/invoicing/service.ts'
 import { addUser, openAccount } from '../src/oauth/users/accounts.ts'
 import { appOn, type TestApp, token } from './support/app.ts'
 import { forEachEngine } from './support/engines.ts'
+import { reportFile } from './support/report-files.ts'
 
 const scopes = ['customers', 'invoices', 'lines'].flatMap((name) => [`${name}:read`, `${name}:write`]).join(' ')
 const mergePatch = { 'content-type': 'application/merge-patch+json' }
@@ -139,6 +140,28 @@ forEachEngine((engine) => {
       const made = await create('ada', '/v1/invoices', { customerId, due: '2026-03-01' })
       assert.equal((await read('ada', `/v2/invoices/${made.id}`)).currency, 'EUR')
       assert.equal((await as('eve', { url: `/v1/invoices/${id}` })).statusCode, 404)
+    })
+
+    it('reports the revenue of the paid invoices that each caller can read', async () => {
+      for (const [who, amount] of [
+        ['ada', '12.50'],
+        ['eve', '40.00'],
+      ] as const) {
+        const { id } = await invoice(who, { due: '2026-05-10' })
+        await create(who, '/v2/lines', { invoiceId: id, text: 'Work', amount })
+        assert.equal((await patch(who, `/v2/invoices/${id}`, { status: 'paid' })).statusCode, 200)
+      }
+      const reportScopes = `${scopes} reports:read reports:write`
+      const revenue = async (who: Who) => {
+        const bearer = token(reportScopes, 'cli_app', String(ids[who]))
+        const period = { from: '2026-05-01', to: '2026-05-31' }
+        const at = { service: app, definition, scopes: reportScopes }
+        return JSON.parse(String(await reportFile(at, 'revenue', period, { token: bearer })))
+      }
+      const may = { month: '2026-05', currency: 'EUR' }
+      assert.deepEqual(await revenue('ada'), [{ ...may, total: '12.50' }])
+      assert.deepEqual(await revenue('eve'), [{ ...may, total: '40.00' }])
+      assert.deepEqual(await revenue('auditor'), [{ ...may, total: '52.50' }])
     })
 
     it('200 with invoices that are overdue from the day after they are due', async () => {
