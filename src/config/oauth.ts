@@ -38,7 +38,7 @@ export const oauthSettings = ({ production }: Profile) => ({
     optional(
       text(
         '',
-        'Secret of HS256 access tokens issued elsewhere; accepted only with it',
+        'Secret of HS256 access tokens issued elsewhere; without it, none is accepted',
         /^.{32,1024}$/,
         '32 to 1024 bytes',
       ),

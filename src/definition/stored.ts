@@ -10,8 +10,8 @@ import { readColumnNames } from '../storage/resource-tables/stored-names.ts'
 import type { Definition } from './service.ts'
 
 /**
- * Returns the definition with the names of its columns in the database: a renamed field may still have the column of
- * its earlier name. Returns the definition itself if every column is named after its field.
+ * Returns the definition with the actual column names from the database: a renamed field may still be stored under its
+ * earlier column name. Returns the definition itself if every column is named after its field.
  */
 export async function storedDefinition(db: Queryable, definition: Definition): Promise<Definition> {
   const names = await readColumnNames(db)

@@ -40,7 +40,7 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   name: string
   noun: string
   table: string
-  /** The columns of fields that are stored under another name, such as that of a renamed field; read from the database. */
+  /** The column names of fields whose columns have other names, such as renamed fields; read from the database. */
   columns?: ColumnNames
   migrate?: MigrateOptions
   operations: readonly CollectionOperation[]

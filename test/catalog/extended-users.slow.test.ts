@@ -35,7 +35,7 @@ const mergePatch = { 'content-type': 'application/merge-patch+json' }
 type Request = Parameters<TestApp['send']>[0]
 
 forEachEngine((engine) => {
-  describe('users with own fields and roles', () => {
+  describe('users with additional fields and roles', () => {
     const app = appOn(engine, { definition })
     let [ada, eve] = [0, 0]
     let count = 0
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
     }
 
     describe('reading', () => {
-      it('200 with only oneself in lists and counts; 404 for all other users', async () => {
+      it('200 with only the caller in lists and counts; 404 for any other user', async () => {
         const list = await as(ada, { url: '/users', headers: { prefer: 'count=exact' } })
         assert.deepEqual([list.json().map(({ id }: { id: number }) => id), list.headers['x-total-count']], [[ada], '1'])
         for (const query of ['?name=Ada', '?q=ada', '?sort=-id', '?role[null]=true', `?id=${eve}`]) {

@@ -455,7 +455,7 @@ describe('readConfig', () => {
       }
     })
 
-    it('is rejected without a trusted proxy in production, and in development on other addresses', () => {
+    it('is rejected without a trusted proxy in production, and in development except on loopback addresses', () => {
       const needsProxy = /^PLINTH_TLS=off is not valid: expected PLINTH_TRUSTED_PROXIES to name the proxy/
       for (const PLINTH_HOST of ['127.0.0.1', '0.0.0.0']) {
         assert.match(message({ ...off, PLINTH_PROFILE: 'production', PLINTH_HOST }), needsProxy)

@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('fills a field that becomes required in the rows without a value, and writes a history', async () => {
+    it('fills a newly required field in the rows without a value, and records it in the history', async () => {
       const optional = items(Type.Object({ name, price: Type.Optional(price) }))
       await start(optional)
       await add(5, null)

@@ -56,7 +56,7 @@ function checkScope(request: FastifyRequest): Problem | undefined {
   return lacksScope(scope as string)
 }
 
-/** Rejects an invalid token sent with a request for a public document that a route with its own authorization serves. */
+/** Rejects an invalid token, even for a public document, on routes that authorize by themselves. */
 export function rejectInvalidToken(
   { caller }: FastifyRequest,
   _reply: FastifyReply,

@@ -81,7 +81,7 @@ function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   }
 }
 
-/** Lets only the client store a response, and revalidate it each time, though its route is public. */
+/** Lets only the client store a response, which it must revalidate each time, although the route is public. */
 export function cachePrivately(reply: FastifyReply): void {
   addVary(reply.header('cache-control', 'private, no-cache'), variants)
 }

@@ -17,7 +17,7 @@ export interface Versioned {
   sharesSecond?: number
   /** Names one of several representations of a revision, each of which needs its own tag, such as `reduced`. */
   view?: string
-  /** What else identifies the representation of a revision, such as the day; it then has no Last-Modified. */
+  /** Whatever the representation depends on besides the revision, such as the day. If set, no Last-Modified is sent. */
   _variant?: string
 }
 

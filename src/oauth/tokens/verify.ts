@@ -143,8 +143,8 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
 }
 
 /**
- * Selects a token's record if the token was revoked, individually or with its grant (`ended`), or if the token is still
- * valid (`standing`).
+ * Selects a token's record by state: `ended` matches a token that was revoked, individually or with its grant; `standing`
+ * matches one that is still valid.
  */
 function recordOf({ read }: Database, state: 'ended' | 'standing') {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')

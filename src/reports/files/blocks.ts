@@ -1,7 +1,7 @@
 const encoder = new TextEncoder()
 
 /**
- * Gathers chunks into blocks of equal size and passes each full block to `onFull`; the write that fills a block waits for
+ * Gathers chunks into blocks of at most `blockBytes` and passes each full block to `onFull`; the write that fills a block waits for
  * `onFull`. Alternates between two blocks, so a block is refilled only after the next block has been passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {

@@ -14,7 +14,7 @@ interface Bound {
   description: string
 }
 
-/** Returns the parameters of a range. */
+/** Returns the two parameters that bound a field: `minX` and `maxX` for numbers, otherwise `xAfter` and `xBefore`. */
 export function boundsOf(field: string, schema: TSchema | undefined): Bound[] {
   const capitalized = capital(field)
   const kind = schema && kindOf(schema)

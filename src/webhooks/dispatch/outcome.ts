@@ -24,8 +24,8 @@ const maxWaitSeconds = 86_400
 const httpDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? [\w -]+ \d\d:\d\d:\d\d (GMT|\d{4})$/
 
 /**
- * The error class for every connection failure: a name without an address, a closed or silent port, a blocked address.
- * Finer classes would let clients probe the service's own network (T-SSRF-08).
+ * The error class for every connection failure: a host name that does not resolve, a closed or unresponsive port, a blocked
+ * address. Finer classes would let clients probe the service's own network (T-SSRF-08).
  */
 const unreachable = 'unreachable'
 const unreachableStepMs = 100

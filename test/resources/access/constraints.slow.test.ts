@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual([tenant, state, rest.updatedAt], ['north', 'open', rest.createdAt])
     })
 
-    it('200 for a PUT that omits immutable, write-only and default fields, which keep their values', async () => {
+    it('200 for a PUT that omits immutable fields, write-only fields and fields with defaults; all keep their values', async () => {
       const { id, number, createdBy } = await create()
       const payload = { tenant: 'north', text: 'second', from: 2, to: 3 }
       const changed = await as('own_north', { method: 'PUT', url: `/tickets/${id}`, payload })

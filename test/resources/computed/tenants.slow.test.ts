@@ -122,7 +122,7 @@ forEachEngine((engine) => {
       assert.deepEqual([shown.total, shown.overdue], ['12.50', false])
     })
 
-    it('events of sums reach those who can read the row along its relation, and nobody else', async () => {
+    it('sends events of changed sums only to webhooks whose owner can read the row along its relation', async () => {
       const hooks = new Map<string, string>()
       for (const [who, tenant] of [
         ['ada', 'north'],

@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       assert.equal(answer.statusCode, 200, answer.body)
       return answer.json()
     }
-    /** Returns a row as in lists. */
+    /** Returns a row as it appears in lists. */
     const listed = ({ notes: _, ...row }: Resource) => row
 
     it('200 with the row that a row refers to, or null without a reference', async () => {

@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with only the rows of this invoice, with the parameters of the whole list', async () => {
+    it('200 with only the rows of this invoice; has the same parameters as the whole list', async () => {
       assert.deepEqual(await amounts(), [3, 1, 2, 1])
       assert.deepEqual(await amounts('?sort=amount'), [1, 1, 2, 3])
       assert.deepEqual(await amounts('?amount=1'), [1, 1])
