@@ -279,7 +279,7 @@ describe('service', () => {
     it(`rejects ${what}`, () => assert.throws(() => service(options as never), says(message)))
   }
 
-  it('allows sorting by required filters other than booleans, and by optional text', () => {
+  it('allows sorting by required fields that are filters but not booleans, and by optional text', () => {
     const { declaration } = collection({
       ...{ path: '/items', noun: 'item', filters: ['kind', 'done', 'note'], sorts: ['label'] },
       body: Type.Object({

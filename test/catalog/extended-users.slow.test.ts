@@ -135,7 +135,7 @@ forEachEngine((engine) => {
         assert.deepEqual([tenant, role, phone], ['north', undefined, undefined])
       })
 
-      it('200 when users write the fields in own, by PATCH or by a PUT of the GET response', async () => {
+      it('200 when users write the fields listed in `own`, by PATCH or by a PUT of the GET response', async () => {
         const { id } = await set(await newUser(), { tenant: 'north', level: 1, role: 'member' })
         const patch = await as(id, patched(id, { phone: '+44 1', nickname: 'Countess' }))
         assert.deepEqual([patch.statusCode, patch.json().phone, patch.json().nickname], [200, '+44 1', 'Countess'])

@@ -155,7 +155,7 @@ onSqlite((engine) => {
       )
     })
 
-    it('have the same API key, which takes precedence and has its own rate and quota', async () => {
+    it('share an API key, which takes precedence over the client and has its own rate and quota', async () => {
       const { send } = await limited({ general: minute(10), quotas: { requests: 50, reports: null } })
       const [one, other] = [as(newClient()), as(newClient())]
       const headers = { 'x-api-key': 'plain' }

@@ -72,7 +72,7 @@ describe('windows, regardless of clock changes (T-LIM-01)', () => {
     )
   })
 
-  it(`for monthly quotas contain the given instant and end when the next month begins (seed ${seed})`, () => {
+  it(`of monthly quotas contain the given instant and end when the next month begins (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 4_000_000_000_000 }), (at) => {
         const month = monthOf(at)

@@ -179,7 +179,7 @@ describe('CSV written by SQLite page by page', () => {
     })
   }
 
-  it("equals the CSV format's output for each text and each number", async () => {
+  it("equals the CSV format's output for every string and number", async () => {
     for (const text of [...sure, ...unsure, ...strange, null]) {
       file.exec('delete from cells')
       fill([[text, 1]])

@@ -268,7 +268,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 2)
     })
 
-    it('leave no rows for owners that have nothing to send', async () => {
+    it('are removed for owners that have nothing left to send', async () => {
       await waitingFor('brief.test', 1)
       const node = await start(async () => delivered)
       await node.settled()

@@ -41,8 +41,8 @@ interface RecordedChange {
 }
 
 /**
- * The same rules for users with more fields, whom callers without `users:read:full` see as themselves alone and cannot
- * delete; changes of fields that administrators write are audited.
+ * Applies the same rules to users with additional fields. Callers without `users:read:full` see only their own account and
+ * cannot delete users; changes of fields that only administrators write are audited.
  */
 export function extendedAccountGuard(db: Pick<Database, 'engine'>, record: RecordAudit) {
   const { removalProblems, change } = accountGuard(db)

@@ -5,7 +5,7 @@ import { iso } from '../../storage/ids.ts'
 import { sweepBelow } from '../../storage/sweep.ts'
 
 /**
- * Limits on password attempts: per network and minute, per account and hour, and the number of attempts before delays
+ * Limits on password attempts: per network per minute, per account per hour, and the number of attempts before delays
  * begin.
  */
 export interface TryLimits {

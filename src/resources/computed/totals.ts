@@ -44,7 +44,7 @@ export function totalsUpdater(
   const { engine } = options.db
   const fields = [...new Set(targets.flatMap(fieldsOf))]
   const of = { table: declaration.table, columns: declaration.columns, fields }
-  // Always in the same order, and before the rows themselves, as in deletions.
+  // To avoid deadlocks, the rows with totals are locked first, in a fixed order, and then the written rows; deletions do the same.
   const lockShown = async (tx: Queryable, written: readonly Values[]) => {
     for (const target of targets) {
       const ids = written.map((values) => idIn(values, target)).filter((id) => id !== null)

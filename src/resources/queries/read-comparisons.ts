@@ -7,7 +7,7 @@ import type { ConditionField } from '../conditions/fields.ts'
 import { readCondition } from '../conditions/read-condition.ts'
 import { maxQuery, parameterNames, type QueryGrammar } from './grammar.ts'
 
-/** The rows that a query selects: filters, which can use indexes, and a test for the other comparisons. */
+/** The conditions of a query: filters, which can use indexes, and a test for all other comparisons. */
 export interface Comparisons {
   filters: Filter[]
   where?: RowTest

@@ -11,7 +11,7 @@ const retryMs = 1_000
 async function connect(url: string): Promise<pg.Client> {
   const name = `plinth ${hostname().slice(0, 40)} ${process.pid}`
   const client = new pg.Client({ connectionString: url, application_name: name, keepAlive: true })
-  // Without a listener a broken connection would end the process; `end` follows.
+  // Without a listener, a broken connection would crash the process. The `end` event follows, which leads to a reconnect.
   client.on('error', () => {})
   await client.connect()
   return client

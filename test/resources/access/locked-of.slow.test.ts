@@ -29,7 +29,7 @@ const definition = service({ resources: [invoices, lines, remarks] })
 const scopes = Object.keys(definition.scopes).join(' ')
 
 forEachEngine((engine) => {
-  describe('rows with the access rules of a resource that has locked rows', () => {
+  describe('rows that have the access rules and the locks of another resource', () => {
     const app = appOn(engine, { definition })
     const send = (request: Parameters<TestApp['send']>[0], who = 'north') =>
       app.send({ token: token(scopes, who), ...request })

@@ -99,7 +99,7 @@ describe('the names of relations', () => {
     of({ expand: Title })()
   })
 
-  it('exclude hidden fields, resources without read operations, and resources with two references', () => {
+  it('exclude hidden fields, resources that cannot be read, and resources with two references to the same one', () => {
     const body = Type.Object({ customerId: Ref(customers), name: Title })
     const hidden = collection({
       ...{ path: '/hidden', noun: 'hidden', body },

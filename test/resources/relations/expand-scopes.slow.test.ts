@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/topics/1/links' })).statusCode, 200)
     })
 
-    it('422 and 409 for references in every version, whether or not it serves the other resource', async () => {
+    it('422 for missing references and 409 for rows in use, also in a version that does not serve the other resource', async () => {
       const topic = await create('/topics', { name: 'Used' })
       const author = await create('/v2/users', { name: 'Bob', email: 'bob@example.com' })
       await create('/v2/posts', { topicId: topic.id, authorId: author.id, title: 'T' })

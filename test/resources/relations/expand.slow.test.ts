@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       assert.deepEqual(single, { customer: { name: 'Ada' } })
     })
 
-    it('200 along a reference of a collection to itself', async () => {
+    it('200 when following a self-reference', async () => {
       const child = await create('/projects', { name: 'Child', parentId: rows.root.id })
       const { projects, parent } = await read(`/projects/${rows.root.id}?expand=projects.parent,parent`)
       assert.deepEqual([projects, parent], [[{ ...child, parent: rows.root }], null])

@@ -208,7 +208,7 @@ describe('a service with views', () => {
     )
   })
 
-  it('has the names that the example in the documentation declares', async (t) => {
+  it('has the field names that the example in the documentation declares', async (t) => {
     const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
     const blocks = [...page.matchAll(/```ts\n([^`]+)```/g)].map(([, code]) => String(code))
     const folder = mkdtempSync(join(tmpdir(), 'plinth-view-'))
