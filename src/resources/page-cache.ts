@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { Mark } from '../storage/rows/list-query.ts'
 import type { ListQuery } from '../storage/rows/page-query.ts'
 import { passesAll, type RowTest } from '../storage/rows/row-test.ts'
@@ -35,15 +36,15 @@ export interface CachedPages {
   set: (key: string | null, page: CachedPage) => CachedPage
 }
 
-const texts = new WeakMap<RowTest, string>()
+const digests = new WeakMap<RowTest, string>()
 
-/** Returns a test as text, which is written once for the tests of access rules. */
-function textOf(test: RowTest): string {
-  const known = texts.get(test)
+/** Returns the digest of a test, which is computed once for the tests of access rules: a short part of a cache key. */
+function digestOf(test: RowTest): string {
+  const known = digests.get(test)
   if (known !== undefined) return known
-  const text = JSON.stringify(test)
-  texts.set(test, text)
-  return text
+  const digest = hash('sha256', JSON.stringify(test), 'base64url')
+  digests.set(test, digest)
+  return digest
 }
 
 /**
@@ -56,7 +57,7 @@ export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time
   const today = usesToday ? todayIn(time) : undefined
   const keyOf: CachedPages['keyOf'] = ({ url }, read, readableRelated) => {
     if (!isCacheable) return null
-    const key = read === passesAll ? url : `${url} ${textOf(read)}`
+    const key = read === passesAll ? url : `${url} ${digestOf(read)}`
     const expanded = readableRelated ? `${key} ${JSON.stringify([...readableRelated])}` : key
     return today ? `${today()} ${expanded}` : expanded
   }

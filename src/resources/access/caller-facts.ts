@@ -17,17 +17,31 @@ export interface CallerFactsOptions {
   readUser?: ReadUser | undefined
 }
 
+interface Cached {
+  readAt: number
+  facts: Promise<CallerFacts>
+}
+
 /**
  * Returns the function that reads what is known about a caller. It caches results for five seconds, so a change to a
  * role, field or label takes effect within that time.
  */
 export function callerFacts({ db, now, readUser = userReader(db) }: CallerFactsOptions) {
-  const cached = new Map<string, { readAt: number; facts: Promise<CallerFacts> }>()
-  return ({ clientId, subject }: Caller): Promise<CallerFacts> => {
+  const cached = new Map<string, Cached>()
+  // Requests with the same token have the same caller object, which is found without its text.
+  const byCaller = new WeakMap<Caller, Cached>()
+  return (caller: Caller): Promise<CallerFacts> => {
+    const at = now()
+    const isCurrent = ({ readAt }: Cached) => at >= readAt && at - readAt < maxAgeMs
+    const same = byCaller.get(caller)
+    if (same && isCurrent(same)) return same.facts
+    const { clientId, subject } = caller
     const key = JSON.stringify([clientId, subject])
     const known = cached.get(key)
-    const at = now()
-    if (known && at >= known.readAt && at - known.readAt < maxAgeMs) return known.facts
+    if (known && isCurrent(known)) {
+      byCaller.set(caller, known)
+      return known.facts
+    }
     if (cached.size >= maxCached) cached.clear()
     const facts = readFacts(db, readUser, clientId, subject)
     cached.set(key, { readAt: at, facts })

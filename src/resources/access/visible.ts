@@ -51,6 +51,7 @@ export function visibleRows(served: Served, relations: readonly Relation[]) {
     const query = request.query as Record<string, unknown>
     const related = filters.size > 0 && hasRelatedFilters(query) ? readRelatedFilters(query, filters) : []
     for (const filter of related) requireReadable(filter.declaration, request)
-    return accessOf || related.length > 0 ? withRelated(request, reply, related) : undefined
+    if (related.length > 0) return withRelated(request, reply, related)
+    return accessOf?.(callerOf(request)).then(({ read }) => ({ read, related }))
   }
 }
