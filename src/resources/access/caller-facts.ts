@@ -44,9 +44,13 @@ export function callerFacts({ db, now, readUser = userReader(db) }: CallerFactsO
     }
     if (cached.size >= maxCached) cached.clear()
     const facts = readFacts(db, readUser, clientId, subject)
-    cached.set(key, { readAt: at, facts })
+    const entry = { readAt: at, facts }
+    cached.set(key, entry)
     // Failures are not cached.
-    facts.catch(() => cached.delete(key))
+    facts.catch(() => {
+      entry.readAt = Number.NEGATIVE_INFINITY
+      cached.delete(key)
+    })
     return facts
   }
 }
