@@ -83,10 +83,9 @@ export const notWritable = ({ path }: Declaration, purpose: 'change' | 'store') 
 export async function assertStorable(
   { declaration, rows }: Judged,
   tx: Queryable,
-  access: RowAccess | undefined,
+  access: RowAccess,
   row: Row,
 ): Promise<void> {
-  if (declaration.access === undefined || access === undefined) return
   const isWritable = hasRelation(access.write)
     ? await rows.passes(tx, row.id, access.write)
     : isPassed(declaration, access.write, row)

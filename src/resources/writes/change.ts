@@ -73,23 +73,24 @@ export async function change(served: Served, request: RowRequest, values: Values
   const caller = callerOf(request)
   const { access, recorded = [] } = terms
   const precondition = rowPrecondition(terms)
-  const reach = await served.references?.reachOf(caller)
+  const reaching = served.references?.reachOf(caller)
+  const reach = reaching && (await reaching)
   const work = async (tx: Queryable) => {
     const update = async () => {
       const { references, rows, lock, totals } = served
-      const settle = await totals?.changed(tx, id, values, precondition)
+      const settle = totals && (await totals.changed(tx, id, values, precondition))
       if (totals && settle === undefined) return undefined
       if (lock && !(await lock.one(tx, id, precondition, 'change'))) return undefined
       if (references && !(await references.changed(tx, { id, precondition }, values, reach))) return undefined
       const updated = await rows.update(tx, id, values, precondition, now)
-      const shown = updated && (await settle?.({ caller, now }))
+      const shown = updated && settle && (await settle({ caller, now }))
       // A row may refer to itself.
       const own = shown?.find((one) => one.table === served.declaration.table && one.id === id)
       return updated && own ? { ...updated, row: own.row } : updated
     }
     const changed = await guarded(served, tx, { id, values, caller }, update)
-    if (changed) await assertStorable(served, tx, access, changed.row)
-    if (changed) await served.lock?.placed?.(tx, values)
+    if (changed && access) await assertStorable(served, tx, access, changed.row)
+    if (changed && served.lock?.placed) await served.lock.placed(tx, values)
     if (changed?.subscribed) await served.announce(tx, 'updated', changed.row, caller, now)
     if (changed && recorded.length > 0) await served.guard?.record?.(tx, { id, fields: recorded, values, request })
     return changed?.row

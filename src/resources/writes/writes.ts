@@ -84,13 +84,13 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
     const values = await valuesIn(tx)
     if (access) values.createdBy = access.createdBy
     attempted = values
-    const settle = await served.totals?.created(tx, values)
+    const settle = served.totals && (await served.totals.created(tx, values))
     if (served.references) await served.references.created(tx, values, reach)
     Object.assign(values, served.declaration.computed.initial)
     const { row, subscribed } = await served.rows.insert(tx, values, now)
-    await settle?.({ caller, now })
-    await assertStorable(served, tx, access, row)
-    await served.lock?.placed?.(tx, values)
+    if (settle) await settle({ caller, now })
+    if (access) await assertStorable(served, tx, access, row)
+    if (served.lock?.placed) await served.lock.placed(tx, values)
     if (subscribed) await served.announce(tx, 'created', row, caller, now)
     if (recorded.length > 0) await served.guard?.record?.(tx, { id: row.id, fields: recorded, values, request })
     const location = `${served.prefix}${served.declaration.path}/${row.id}`
@@ -148,7 +148,8 @@ export async function removeRow(served: Served, request: RowRequest): Promise<vo
   const caller = callerOf(request)
   const access = served.accessOf && (await served.accessOf(caller))
   const precondition = rowPrecondition({ precondition: sent, access })
-  const deletion = { caller, now, reach: await served.referrers?.(caller) }
+  const reach = served.referrers && (await served.referrers(caller))
+  const deletion = { caller, now, reach }
   const removed = await served.db.write(async (tx) => {
     const removal = { id, values: null, caller }
     const deleted = await guarded(served, tx, removal, () => served.remove(tx, id, precondition, deletion))
