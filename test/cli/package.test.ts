@@ -60,7 +60,7 @@ async function installed(t: TestContext): Promise<boolean> {
 
 describe('the package that npm pack creates', () => {
   it('installs into an empty folder and serves the definition in docs/resources.md', {
-    timeout: 180_000,
+    timeout: 600_000,
   }, async (t) => {
     if (!(await installed(t))) return
     const there = join(app, 'node_modules', 'plinth')

@@ -73,7 +73,7 @@ export async function testApp(
   const onError = (error: unknown) => faults.push(error)
   const queue = settings.queue ?? (await openQueue({ db, now, random: Math.random, onError }))
   const results = folderResults(folder)
-  const seal = sealer(Buffer.alloc(32, 1), randomBytes)
+  const seal = settings.sealer ?? sealer(Buffer.alloc(32, 1), randomBytes)
   const definition: Definition = await storedDefinition(db.read, settings.definition ?? builtIn)
   const audit = openAudit({ db, sealer: seal, now, onError })
   const app = await buildApp({
