@@ -1,42 +1,29 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { instantFrom } from '../http/headers/instant.ts'
-import {
-  type Cursor,
-  CursorText,
-  decodeCursor,
-  Fields,
-  listFingerprint,
-  PageLimit,
-  pageSizeOf,
-} from '../http/pagination.ts'
+import { CursorText, decodeCursor, Fields, listFingerprint, PageLimit, pageSizeOf } from '../http/pagination.ts'
 import { documentedRules } from '../http/partial-schema.ts'
 import { malformedQuery } from '../http/problems/problem.ts'
-import { maxId } from '../storage/ids.ts'
-import { caseFold, type Filter, type ListQuery, orderOf, type Sort } from '../storage/rows/page-query.ts'
-import type { Row } from '../storage/rows/rows.ts'
+import { orderOf } from '../storage/rows/page-order.ts'
+import type { Filter, ListQuery } from '../storage/rows/page-query.ts'
 import { amended, type ColumnKind, columnType, instantQuery, textParameter } from './column-types.ts'
 import { shownDeclaration } from './computed/declare.ts'
-import { isExactDecimal } from './decimal-fields.ts'
 import type { Relation, Served } from './declaration.ts'
 import { boundsOf } from './queries/bounds.ts'
 import { grammarOf, type QueryGrammar } from './queries/grammar.ts'
-import { readComparisons } from './queries/read-comparisons.ts'
-import { type RelatedFilter, relatedFiltersOf, relatedSchemas } from './queries/related-filters.ts'
+import { isValidPosition, namesOfOrder, type OrderRules, readSort, sortNames } from './queries/list-order.ts'
+import { readComparisons } from './queries/read-query.ts'
+import { type Reached, type RelatedFilter, relatedSchemas, restrictRelated } from './queries/related-filters.ts'
 import { comparisonSchemas } from './queries/schemas.ts'
 import { expandParameter } from './relations/expand.ts'
 
 /** The parts of a declaration that determine the query parameters of its list. */
-export interface ListRules {
+export interface ListRules extends OrderRules {
   path: string
-  body: TObject
-  kinds: Readonly<Record<string, ColumnKind>>
   filters: readonly string[]
   ranges: readonly string[]
   search: readonly string[]
-  folded: readonly string[]
   blank: readonly string[]
-  sorts: readonly string[]
-  /** What `expand` may name, and filters may follow; nothing by default. */
+  /** What `expand` may name, and filters and sorts may follow; nothing by default. */
   relations?: readonly Relation[]
 }
 
@@ -61,13 +48,14 @@ const parameterOf = (kind: ColumnKind | undefined, description: string, schema: 
 
 /** Fields with an optional minus sign. A pattern cannot say that each may occur only once. */
 const sortPattern = (sorts: readonly string[]) => {
-  const field = `-?(${sorts.join('|')})`
+  const field = `-?(${sorts.map((name) => name.replace('.', '[.]')).join('|')})`
   return `^(${field}(,${field})*)?$`
 }
 
 /** The query parameters of a list. */
 export function listQuerySchema(rules: ListRules): TObject {
-  const { body, kinds, filters, ranges, search, sorts, relations = [] } = rules
+  const { body, kinds, filters, ranges, search, relations = [] } = rules
+  const sorts = sortNames(rules)
   const [example = {}] = (body as { examples?: Record<string, unknown>[] }).examples ?? []
   const withExample = (schema: TSchema, field = '') =>
     Object.hasOwn(example, field) ? amended(schema, { examples: [example[field]] }) : schema
@@ -101,7 +89,7 @@ export function listQuerySchema(rules: ListRules): TObject {
   Object.assign(properties, comparisonSchemas(grammar, example, Object.keys(properties)))
   return Type.Object({
     ...properties,
-    ...relatedSchemas(relatedFiltersOf({ table: '' }, relations), Object.keys(properties)),
+    ...relatedSchemas(grammar.related, Object.keys(properties)),
   })
 }
 
@@ -109,6 +97,8 @@ export function listQuerySchema(rules: ListRules): TObject {
 interface Additions {
   filters: readonly Filter[]
   related: readonly RelatedFilter[]
+  /** What `or` and `sort` follow. */
+  reached: Reached
 }
 
 /**
@@ -121,46 +111,17 @@ export function parseListQuery(
   grammar: QueryGrammar,
   added: Additions,
 ): { listQuery: ListQuery; mark: string } {
-  const order = orderOf(sortOf(query.sort, rules.sorts))
+  const order = orderOf(readSort(query.sort, rules, added.reached))
   const { filters: compared, where } = readComparisons(query, grammar)
   const filters = [...added.filters, ...filtersOf(query, rules, grammar), ...compared]
   const related = added.related.map(({ step, test }) => [step.name, test])
-  const mark = listFingerprint([filters, order, ...(where ? [where] : []), ...related])
+  const mark = listFingerprint([filters, namesOfOrder(order), ...(where ? [where] : []), ...related])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
   if (cursor && !isValidPosition(cursor.after, order, rules)) throw malformedQuery('cursor', 'is not a valid cursor')
   const { after = null, backwards = false } = cursor ?? {}
   const limit = pageSizeOf(query.limit)
-  return { listQuery: { filters, ...(where && { where }), order, after, backwards, limit }, mark }
-}
-
-/** The sort values of a row, for its cursor. */
-export const cursorOf = (row: Row, order: readonly Sort[], { folded }: ListRules): Cursor['after'] =>
-  order.map(({ field }) => {
-    const value = row[field] as string | number
-    return folded.includes(field) ? caseFold(String(value ?? '')) : value
-  })
-
-/** True if the values of a cursor have the types of their fields; other types would cause a database error. */
-function isValidPosition(after: Cursor['after'], order: readonly Sort[], { kinds, body }: ListRules): boolean {
-  return order.every(({ field }, at) => {
-    const value = after[at]
-    if (field === 'id') return Number.isInteger(value) && Math.abs(Number(value)) <= maxId
-    if (kinds[field] === 'integer' || kinds[field] === 'reference') return Number.isSafeInteger(value)
-    if (kinds[field] === 'decimal') return isExactDecimal(value, body.properties[field] as TSchema)
-    return typeof value === (kinds[field] === 'number' ? 'number' : 'string')
-  })
-}
-
-function sortOf(sort: string | undefined, allowed: readonly string[]): Sort[] {
-  if (!sort) return []
-  const entries = sort.split(',').map((entry) => entry.trim())
-  const fields = entries.map((entry) => ({ field: entry.replace(/^-/, ''), descending: entry.startsWith('-') }))
-  const unknown = fields.find(({ field }) => !allowed.includes(field))
-  if (unknown)
-    throw malformedQuery('sort', `does not support '${unknown.field.slice(0, 40)}'; use one of ${allowed.join(', ')}`)
-  if (new Set(fields.map(({ field }) => field)).size < fields.length)
-    throw malformedQuery('sort', 'must name each field at most once')
-  return fields
+  const restricted = where && { where: restrictRelated(where, added.reached) }
+  return { listQuery: { filters, ...restricted, order, after, backwards, limit }, mark }
 }
 
 /** The filters of a query. Throws INVALID_INPUT for a value that is invalid for the field's column type. */

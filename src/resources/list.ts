@@ -12,9 +12,10 @@ import type { Row, Rows } from '../storage/rows/rows.ts'
 import { readable } from './access/enforce.ts'
 import { allVisible, type Visible, visibleRows } from './access/visible.ts'
 import type { Served } from './declaration.ts'
-import { cursorOf, type ListRules, parseListQuery, type Query } from './list-query.ts'
+import { type ListRules, parseListQuery, type Query } from './list-query.ts'
 import { type CachedPage, cachedPages } from './page-cache.ts'
-import { grammarOf } from './queries/grammar.ts'
+import { grammarOf, type QueryGrammar } from './queries/grammar.ts'
+import { cursorOf, removeTerms } from './queries/list-order.ts'
 import type { Expand, ReadableRows } from './relations/reference.ts'
 
 export interface ListParts {
@@ -32,23 +33,25 @@ type PendingPage = CachedPage | Promise<CachedPage>
  */
 export function lister(served: Served, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
   const { rows, declaration } = served
-  const build = pageBuilder(served, rules, serialize, parts)
+  const grammar = grammarOf(rules)
+  const build = pageBuilder(served, rules, grammar, serialize, parts)
   const pages = cachedPages(declaration.computed, served)
-  const visibleTo = visibleRows(served, rules.relations ?? [])
+  const visibleTo = visibleRows(served, rules.relations ?? [], grammar)
   const pageFor = (request: FastifyRequest, reply: FastifyReply, visible = allVisible): PendingPage => {
     const { expand: text } = request.query as Query
     const expansion = text ? parts.expand?.(text, request, reply) : undefined
+    // The related rows may change while the rows of the page do not.
+    const dependsOnRelated = expansion !== undefined || visible.isSortedByRelated
     const find = (readableRelated?: ReadableRows): PendingPage => {
-      const isCacheable = expansion === undefined || (expansion.isCacheable && rows.generation() !== null)
-      const key = isCacheable ? pages.keyOf(request, visible.read, readableRelated) : null
+      const isCacheable = (expansion?.isCacheable ?? true) && (!dependsOnRelated || rows.generation() !== null)
+      const key = isCacheable ? pages.keyOf(request, visible, readableRelated) : null
       const make = () =>
         mapResult(build(request, reply, visible, { expansion, readableRelated }), (page) => pages.set(key, page))
       const cached = pages.get(key)
       if (cached === undefined) return make()
       const generation = rows.generation()
       if (generation !== null && cached.generation === generation) return cached
-      // The related rows may have changed even if the rows of the page have not.
-      if (expansion) return make()
+      if (dependsOnRelated) return make()
       return mapResult(rows.marks(cached.query, requesterFor(request, reply)), (marks) => {
         if (!sameMarks(marks, cached.marks)) return make()
         cached.generation = generation
@@ -77,19 +80,19 @@ interface Included {
 function pageBuilder(
   { rows, declaration, listConditions }: Served,
   rules: ListRules,
+  grammar: QueryGrammar,
   serialize: (row: Row) => object,
   { within = () => ({ filters: [], path: rules.path }) }: ListParts,
 ) {
-  const grammar = grammarOf(rules)
   return (
     request: FastifyRequest,
     reply: FastifyReply,
-    { read, related }: Visible,
+    { read, related, reached, isSortedByRelated }: Visible,
     { expansion, readableRelated }: Included,
   ): PendingPage => {
     const query = request.query as Query
     const { filters, path } = within(request)
-    const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, { filters, related })
+    const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, { filters, related, reached })
     const listQuery = readable(listConditions?.resolveQuery(sent) ?? sent, read, declaration)
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()
@@ -101,9 +104,12 @@ function pageBuilder(
         encodeCursor(mark, { after: cursorOf(row, listQuery.order, rules), backwards }),
       )
       const link = linkHeader(path, query, cursors)
+      if (isSortedByRelated) removeTerms(rowsRead, listQuery.order)
       const pageOf = (serialized: object[]): CachedPage => {
         const text = JSON.stringify(withListEnvelope(request, pick(serialized, tree), link))
-        return { text, etag: weakTag(text), link, query: pageQuery, marks: rowsRead.map(markOf), generation }
+        // The cursors contain values of related rows, which may change while the items do not.
+        const etag = weakTag(isSortedByRelated ? text + link : text)
+        return { text, etag, link, query: pageQuery, marks: rowsRead.map(markOf), generation }
       }
       if (expansion === undefined) return pageOf(items.map(serialize))
       const more = expansion.membersOf(items, readableRelated)

@@ -5,6 +5,7 @@ import { passesAll, type RowTest } from '../storage/rows/row-test.ts'
 import type { DeclaredComputed } from './computed/options.ts'
 import type { Time } from './computed/present.ts'
 import { todayIn } from './conditions/today.ts'
+import type { Reached } from './queries/related-filters.ts'
 import type { ReadableRows } from './relations/reference.ts'
 
 /** A list page as it was sent. */
@@ -29,9 +30,15 @@ export interface PageCache {
 
 const maxCharacters = 4_000_000
 
+/** The rows that the caller can read: in the list, and along the relations of its query. */
+interface ReadBy {
+  read: RowTest
+  reached: Reached
+}
+
 /** The pages of a list, by request and by the rows that the caller can read; null is the key of a page that is not cached. */
 export interface CachedPages {
-  keyOf: (request: { url: string }, read: RowTest, readableRelated?: ReadableRows) => string | null
+  keyOf: (request: { url: string }, visible: ReadBy, readableRelated?: ReadableRows) => string | null
   get: (key: string | null) => CachedPage | undefined
   set: (key: string | null, page: CachedPage) => CachedPage
 }
@@ -55,9 +62,10 @@ export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time
   const pages = pageCache()
   const isCacheable = Object.keys(derived).length === 0
   const today = usesToday ? todayIn(time) : undefined
-  const keyOf: CachedPages['keyOf'] = ({ url }, read, readableRelated) => {
+  const keyOf: CachedPages['keyOf'] = ({ url }, { read, reached }, readableRelated) => {
     if (!isCacheable) return null
-    const key = read === passesAll ? url : `${url} ${digestOf(read)}`
+    let key = read === passesAll ? url : `${url} ${digestOf(read)}`
+    for (const [name, { read, day = '' }] of reached) key += ` ${name} ${digestOf(read)} ${day}`
     const expanded = readableRelated ? `${key} ${JSON.stringify([...readableRelated])}` : key
     return today ? `${today()} ${expanded}` : expanded
   }

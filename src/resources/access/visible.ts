@@ -3,13 +3,17 @@ import { callerOf } from '../../http/policies/authenticate.ts'
 import { cachePrivately } from '../../http/policies/caching.ts'
 import { passesAll, type RowTest } from '../../storage/rows/row-test.ts'
 import { listConditions } from '../computed/list-conditions.ts'
+import { todayIn } from '../conditions/today.ts'
 import type { Relation, Served } from '../declaration.ts'
+import type { QueryGrammar } from '../queries/grammar.ts'
+import { sortedRelations } from '../queries/list-order.ts'
+import { alternativeRelations } from '../queries/read-query.ts'
 import {
-  hasRelatedFilters,
+  type Reached,
+  type ReachedRows,
   type RelatedFilter,
   readRelatedFilters,
-  relatedFiltersOf,
-  relatedFilterTest,
+  restrictRelated,
 } from '../queries/related-filters.ts'
 import { requireReadable } from '../relations/readable.ts'
 import { allOf } from './rules.ts'
@@ -20,38 +24,72 @@ export interface Visible {
   read: RowTest
   /** The filters alone, to which the list's cursors are bound. */
   related: readonly RelatedFilter[]
+  /** The related rows that the query can follow. */
+  reached: Reached
+  /** True if `sort` names a field of related rows. */
+  isSortedByRelated: boolean
 }
 
-export const allVisible: Visible = { read: passesAll, related: [] }
+const none = { related: [], reached: new Map(), isSortedByRelated: false }
+export const allVisible: Visible = { ...none, read: passesAll }
 
 /**
  * Returns the function that determines which rows a list request can return; undefined means all rows. Throws
- * INVALID_INPUT for invalid filters along relations, and 401 or 403 for filters along a relation that the caller cannot
- * read.
+ * INVALID_INPUT for invalid filters along relations, and 401 or 403 for a relation that the query follows and the caller
+ * cannot read.
  */
-export function visibleRows(served: Served, relations: readonly Relation[]) {
-  const { declaration, accessOf, accessTo } = served
-  const filters = relatedFiltersOf(declaration, relations)
-  const withRelated = async (
+export function visibleRows(served: Served, relations: readonly Relation[], grammar: QueryGrammar) {
+  const { accessOf, accessTo } = served
+  const reach = async (
+    { declaration }: Relation,
     request: FastifyRequest,
     reply: FastifyReply,
-    related: readonly RelatedFilter[],
-  ): Promise<Visible> => {
-    let read = accessOf ? (await accessOf(callerOf(request))).read : passesAll
-    for (const filter of related) {
-      const access = accessTo(filter.declaration)
-      if (access) cachePrivately(reply)
-      const readable = access ? (await access(callerOf(request))).read : passesAll
-      const { resolve = (test: RowTest) => test } = listConditions(filter.declaration.computed, served) ?? {}
-      read = allOf(read, relatedFilterTest({ ...filter, test: resolve(filter.test) }, readable))
+  ): Promise<ReachedRows> => {
+    const access = accessTo(declaration)
+    if (access) cachePrivately(reply)
+    return {
+      read: access ? (await access(callerOf(request))).read : passesAll,
+      resolve: listConditions(declaration.computed, served)?.resolve ?? ((test) => test),
+      day: declaration.computed.usesToday ? todayIn(served)() : undefined,
     }
-    return { read, related }
   }
   return (request: FastifyRequest, reply: FastifyReply): Promise<Visible> | undefined => {
     const query = request.query as Record<string, unknown>
-    const related = filters.size > 0 && hasRelatedFilters(query) ? readRelatedFilters(query, filters) : []
-    for (const filter of related) requireReadable(filter.declaration, request)
-    if (related.length > 0) return withRelated(request, reply, related)
-    return accessOf?.(callerOf(request)).then(({ read }) => ({ read, related }))
+    const { related, followed, isSortedByRelated } = mayFollow(query) ? followedBy(query, relations, grammar) : nothing
+    for (const { declaration } of followed) requireReadable(declaration, request)
+    if (followed.length === 0) return accessOf?.(callerOf(request)).then(({ read }) => ({ ...none, read }))
+    return Promise.all(followed.map(async (one) => [one.name, await reach(one, request, reply)] as const)).then(
+      async (entries) => {
+        const reached = new Map(entries)
+        let read = accessOf ? (await accessOf(callerOf(request))).read : passesAll
+        for (const { step, test } of related) {
+          read = allOf(read, restrictRelated({ along: step, related: test }, reached))
+        }
+        return { read, related, reached, isSortedByRelated }
+      },
+    )
   }
+}
+
+const isDotted = (text: unknown): text is string => typeof text === 'string' && text.includes('.')
+
+const nothing = { related: [], followed: [], isSortedByRelated: false }
+
+/** Returns false if a query certainly follows no relation. */
+function mayFollow(query: Readonly<Record<string, unknown>>): boolean {
+  for (const name in query) if (name.includes('.')) return true
+  return isDotted(query.sort) || isDotted(query.or)
+}
+
+/** Returns the filters along relations, and the relations that a query follows in filters, in `or` and in `sort`. */
+function followedBy(query: Record<string, unknown>, relations: readonly Relation[], grammar: QueryGrammar) {
+  const { sort, or } = query
+  const filters = grammar.related
+  const related = readRelatedFilters(query, filters)
+  const sorted = isDotted(sort) ? sortedRelations(sort, relations) : []
+  const names = new Set(related.map(({ step }) => step.name))
+  const alternatives = grammar.hasAlternatives && isDotted(or) ? alternativeRelations(or) : []
+  for (const name of alternatives) if (filters.has(name)) names.add(name)
+  const followed = relations.filter((one) => !one.isMany && (names.has(one.name) || sorted.includes(one)))
+  return { related, followed, isSortedByRelated: sorted.length > 0 }
 }

@@ -1,20 +1,10 @@
 import type { TSchema } from 'typebox'
 import { type FieldError, Problem } from '../../http/problems/problem.ts'
-import { type RelationStep, type RowTest, relatedTest } from '../../storage/rows/row-test.ts'
-import { shownDeclaration } from '../computed/declare.ts'
-import { relationStep } from '../conditions/fields.ts'
-import type { Declaration, Relation } from '../declaration.ts'
-import { grammarOf, maxQuery, parameterNames, type QueryGrammar } from './grammar.ts'
+import { passesNone, type RelationStep, type RowTest, relatedTest } from '../../storage/rows/row-test.ts'
+import type { Declaration } from '../declaration.ts'
+import { maxQuery, parameterNames, type QueryGrammar, type RelatedGrammar } from './grammar.ts'
 import { readComparison, readEnumeration } from './read-comparisons.ts'
 import { comparisonSchema, documentedText, equalitySchema } from './schemas.ts'
-
-/** A relation by which a list can be filtered: `customer.name`, `customer.name[prefix]`. */
-interface RelatedGrammar {
-  step: RelationStep
-  declaration: Declaration
-  /** The filters of the related collection. */
-  grammar: QueryGrammar
-}
 
 /** What a query requires of each row's related row. */
 export interface RelatedFilter {
@@ -23,30 +13,20 @@ export interface RelatedFilter {
   test: RowTest
 }
 
-/**
- * The relations by which a list can be filtered, by name. Relations to many rows are not included; they have lists of
- * their own.
- */
-export type RelatedFilters = ReadonlyMap<string, RelatedGrammar>
-
-export function relatedFiltersOf(
-  { table, columns }: Pick<Declaration, 'table' | 'columns'>,
-  relations: readonly Relation[],
-): RelatedFilters {
-  const filtered = relations.filter(({ isMany, declaration }) => !isMany && declaration.filters.length > 0)
-  return new Map(
-    filtered.map(({ name, field, declaration }) => {
-      const step = relationStep({ name, field, table, columns, target: declaration.table })
-      return [name, { step, declaration, grammar: grammarOf({ ...shownDeclaration(declaration), ranges: [] }) }]
-    }),
-  )
+/** What a caller can see of the rows along a relation. */
+export interface ReachedRows {
+  /** Passes the rows that the caller can read. */
+  read: RowTest
+  /** Replaces comparisons with computed conditions by the conditions themselves. */
+  resolve: (test: RowTest) => RowTest
+  /** The day, if a computed condition depends on it. */
+  day: string | undefined
 }
 
-/** Returns true if a query may have filters along relations. */
-export function hasRelatedFilters(query: Readonly<Record<string, unknown>>): boolean {
-  for (const name in query) if (name.includes('.')) return true
-  return false
-}
+/** The relations that a query follows, by name. */
+export type Reached = ReadonlyMap<string, ReachedRows>
+
+type RelatedFilters = QueryGrammar['related']
 
 /** Reads the filters along relations, combined by relation. Throws INVALID_INPUT, which lists every error. */
 export function readRelatedFilters(query: Readonly<Record<string, unknown>>, filters: RelatedFilters): RelatedFilter[] {
@@ -88,12 +68,20 @@ function readFilter(
     field: name,
     message: `is not a filter of ${declaration.path}: use ${parameterNames(grammar).join(', ')}`,
   })
-  return { any: [] }
+  return passesNone
 }
 
-/** Returns the test for rows whose related row matches a filter and can be read by the caller. */
-export const relatedFilterTest = ({ step, test }: RelatedFilter, read: RowTest): RowTest =>
-  relatedTest(step, { all: [test, read] })
+/**
+ * Restricts the tests of related rows to rows that the caller can read. Must come before any simplification: a test that
+ * every related row passes would otherwise become a test of the reference alone, which unreadable rows pass as well.
+ */
+export function restrictRelated(test: RowTest, reached: Reached): RowTest {
+  if ('any' in test) return { any: test.any.map((part) => restrictRelated(part, reached)) }
+  if ('all' in test) return { all: test.all.map((part) => restrictRelated(part, reached)) }
+  if (!('along' in test)) return test
+  const rows = reached.get(test.along.name)
+  return rows ? relatedTest(test.along, { all: [rows.resolve(test.related), rows.read] }) : passesNone
+}
 
 /** Returns the query parameters for filters along relations; `others` are the names of all other parameters. */
 export function relatedSchemas(filters: RelatedFilters, others: readonly string[]): Record<string, TSchema> {

@@ -107,7 +107,7 @@ const forms = 'field:value or field[operator]:value, separated by commas'
 function documentedAlternatives(grammar: QueryGrammar, example: Readonly<Record<string, unknown>>) {
   const names = Map.groupBy(parameterNames(grammar), (name) => valuePattern(name, grammar))
   const one = [...names].map(
-    ([value, of]) => `(${of.map((name) => name.replace(/[[\]]/g, '\\$&')).join('|')}):${value}`,
+    ([value, of]) => `(${of.map((name) => name.replace(/[[\].]/g, '\\$&')).join('|')}):${value}`,
   )
   const alternative = `(${one.join('|')})`
   const examples = exampleOf(grammar, example)
@@ -120,7 +120,10 @@ function documentedAlternatives(grammar: QueryGrammar, example: Readonly<Record<
   }
 }
 
-function valuePattern(name: string, { fields, parameters }: QueryGrammar): string {
+function valuePattern(name: string, { fields, parameters, related }: QueryGrammar): string {
+  const [relation = '', ...rest] = name.split('.')
+  const along = rest.length > 0 ? related.get(relation) : undefined
+  if (along) return valuePattern(rest.join('.'), along.grammar)
   const field = fields.get(name) ?? (parameters.get(name) as ComparisonParameter).field
   if (parameters.get(name)?.operator === 'null') return '(true|false)'
   const choices = choicesOf(field.schema)

@@ -2,6 +2,7 @@ import { type Compilable, CompiledQuery, sql } from 'kysely'
 import type { Database, Prepared } from '../database.ts'
 import type { ScanRequester } from '../scans/scan.ts'
 import { keyColumnOfField } from './column-names.ts'
+import { relatedJoins } from './page-order.ts'
 import {
   caseFold,
   countSql,
@@ -80,7 +81,7 @@ export function listsOf<Row>(db: Database, source: PageSource, listed: readonly 
  * (`resource-tables/ddl.ts`).
  */
 export function isBounded({ filters, where, order }: ListQuery): boolean {
-  if (where !== undefined) return false
+  if (where !== undefined || order.some(({ along }) => along !== undefined)) return false
   const [filter] = filters
   if (filter !== undefined) return filters.length === 1 && filter.op === '=' && order[0]?.field === 'id'
   return (
@@ -120,7 +121,8 @@ function scanReader(db: Database, source: PageSource, columns: readonly string[]
     const isFew = range.length > 0 && (await count({ filters: range }, fewRows, requester)) < fewRows
     const planned = range.length > 0 ? (isFew ? 'sort' : 'walk') : 'free'
     const chosen = await scanPlan(db, source, query, values, requester, planned)
-    return db.scan(withValues(pageSql(columns, query, source, chosen).compile(plain), values), requester)
+    const joins = relatedJoins(query.order, (value) => values.push(value) - 1)
+    return db.scan(withValues(pageSql(columns, query, source, { ...chosen, joins }).compile(plain), values), requester)
   }
 }
 

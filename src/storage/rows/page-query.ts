@@ -1,12 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { wideInteger } from './column-codec.ts'
 import { type ColumnNames, columnOfField, keyColumnOfField } from './column-names.ts'
+import { afterRow, relatedSelections, relatedTerm, type Sort, termValue } from './page-order.ts'
 import type { RowTest } from './row-test.ts'
-
-export interface Sort {
-  field: string
-  descending: boolean
-}
 
 export type Filter =
   /**
@@ -29,13 +25,6 @@ export interface ListQuery {
   /** True to read towards the start of the list. */
   backwards: boolean
   limit: number
-}
-
-/** Makes an order total: if rows are otherwise equal, the id decides, in the direction of the preceding field. */
-export function orderOf(sort: readonly Sort[]): Sort[] {
-  const id = sort.findIndex(({ field }) => field === 'id')
-  if (id >= 0) return sort.slice(0, id + 1)
-  return [...sort, { field: 'id', descending: sort.at(-1)?.descending ?? false }]
 }
 
 /** The table from which a page is read. */
@@ -76,7 +65,9 @@ export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, 
     if (!folded.includes(filter.field) || isExact(filter)) return bound(filter.field, filter.value)
     return filter.stored ? filter.value : foldValue(filter.value)
   })
-  if (after) values.push(...after.map((value, at) => bound(order[at]?.field, value)))
+  const inOrder = (value: string | number, sort: Sort | undefined) =>
+    sort?.along ? termValue(sort.along, value) : bound(sort?.field, value)
+  if (after) values.push(...after.map((value, at) => inOrder(value, order[at])))
   values.push(limit)
   return values
 }
@@ -89,6 +80,8 @@ export interface ScanPlan {
   plan: Plan
   /** Additional conditions. */
   conditions: readonly RawBuilder<boolean>[]
+  /** The joins with the related rows of the order (`relatedJoins`). */
+  joins?: RawBuilder<unknown> | undefined
 }
 
 /** Returns the statement for a page. Its parameters are positions in the values that `valuesOf` returns. */
@@ -96,19 +89,21 @@ export function pageSql(
   columns: readonly string[],
   query: ListQuery,
   source: PageSource,
-  { plan, conditions }: ScanPlan = { plan: 'free', conditions: [] },
+  { plan, conditions, joins = sql`` }: ScanPlan = { plan: 'free', conditions: [] },
 ) {
   const { filters, order, after, backwards } = query
   const column = (field: string) => columnOf(field, source, plan === 'found' || (plan === 'sort' && field === 'id'))
   const where = [...conditions, ...conditionsOf(filters, source, plan)]
-  if (after) where.push(afterRow(order, backwards, column, filters.length))
+  const terms = order.map(({ field, along }, at) => (along ? relatedTerm(order, at, along) : column(field)))
+  if (after) where.push(afterRow(order, backwards, terms, filters.length))
   const ordering = order.map(
-    ({ field, descending }) => sql`${column(field)} ${sql.raw(descending !== backwards ? 'desc' : 'asc')}`,
+    ({ descending }, at) => sql`${terms[at]} ${sql.raw(descending !== backwards ? 'desc' : 'asc')}`,
   )
   const limit = filters.length + (after?.length ?? 0)
   const table = sql.table(source.table)
-  const selected = sql.join(columns.map((field) => sql`${readColumn(field, source)} as ${sql.ref(field)}`))
-  const page = sql`from ${table} ${whereAll(where)} order by ${sql.join(ordering)} limit ${limitExpression(limit)}`
+  const own = columns.map((field) => sql`${readColumn(field, source)} as ${sql.ref(field)}`)
+  const selected = sql.join([...own, ...relatedSelections(order)])
+  const page = sql`from ${table} ${joins} ${whereAll(where)} order by ${sql.join(ordering)} limit ${limitExpression(limit)}`
   if (plan !== 'sort') return sql`select ${selected} ${page}`
   // The ids are read from the index and sorted; only the rows of the page are then read from the table.
   const direction = sql.raw((order[0]?.descending ?? false) !== backwards ? 'desc' : 'asc')
@@ -159,32 +154,6 @@ function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan
 const isExact = (filter: Filter): boolean => filter.op === '=' && filter.exact === true
 
 export const isRange = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
-
-/**
- * Returns the condition for rows after a given row. If all directions are the same, it is a single row comparison, for
- * which both engines use an index. Otherwise, the first field bounds the search, and the other fields break ties.
- */
-function afterRow(
-  order: readonly Sort[],
-  backwards: boolean,
-  column: (field: string) => RawBuilder<unknown>,
-  position: number,
-): RawBuilder<unknown> {
-  const columns = order.map(({ field }) => column(field))
-  const down = order.map(({ descending }) => descending !== backwards)
-  const beyond = (at: number, orEqual = '') => sql.raw((down[at] ? '<' : '>') + orEqual)
-  if (columns.length === 1) return sql`${columns[0]} ${beyond(0)} ${position}`
-  if (new Set(down).size === 1) {
-    return sql`(${sql.join(columns)}) ${beyond(0)} (${sql.join(columns.map((_, at) => position + at))})`
-  }
-  const step = (at: number): RawBuilder<unknown> => {
-    const value = position + at
-    const beyondValue = sql`${columns[at]} ${beyond(at)} ${value}`
-    if (at === order.length - 1) return beyondValue
-    return sql`(${columns[at]} ${beyond(at, '=')} ${value} and (${beyondValue} or ${step(at + 1)}))`
-  }
-  return step(0)
-}
 
 /**
  * Returns the expression for a LIMIT. SQLite would plan for the value of a bare parameter and prepare the statement

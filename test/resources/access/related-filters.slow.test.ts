@@ -58,6 +58,11 @@ forEachEngine((engine) => {
         ['customer.name=Bob&customer.level=low', []],
         ['customer.name=Bob&status=draft&sort=-id', ['paid', 'bob']],
         [`customer.name=Bob&customerId=${customers.bob}&or=status:draft`, ['bob', 'paid']],
+        ['or=customer.name:ADA', ['ada']],
+        ['or=customer.name:"Ada",status:sent', ['ada']],
+        ['or=customer.name[prefix]:a,payer.phone[null]:true', ['ada', 'paid']],
+        ['or=payer.name[not]:Nobody,payer.level[null]:true', ['paid']],
+        ['or=customer.credit[from]:50,customer.since[before]:2026-02-01&payer.name=Ada', ['paid']],
       ] as const) {
         assert.deepEqual(await found('crm_north', query), expected, query)
       }
@@ -79,7 +84,14 @@ forEachEngine((engine) => {
         return listed.json().map(({ id }: { id: number }) => payments.indexOf(id))
       }
       for (let round = 0; round < 2; round++) {
-        for (const query of ['invoice.status=draft', 'invoice.status[not]=sent', 'invoice.status[in]=draft,sent']) {
+        for (const query of [
+          ...['invoice.status=draft', 'invoice.status[not]=sent', 'invoice.status[in]=draft,sent'],
+          ...[
+            'or=invoice.status:draft',
+            'or=invoice.status[not]:sent,invoice.status:sent',
+            'invoice.status=draft&sort=invoice.id',
+          ],
+        ]) {
           assert.deepEqual(await seen('auditor', query), [0, 1], query)
           assert.deepEqual(await seen('crm_north', query), [0], query)
           assert.deepEqual(await seen('crm_south', query), [1], query)
@@ -105,10 +117,14 @@ forEachEngine((engine) => {
     it('200 in lists under a row', async () => {
       const url = `/invoices/${invoices.ada}/payments?invoice.status=draft`
       assert.equal((await as('crm_north', { url })).json().length, 1)
+      assert.equal(
+        (await as('crm_north', { url: `${url}&sort=-invoice.status&or=invoice.status:draft` })).json().length,
+        1,
+      )
       assert.equal((await as('crm_south', { url })).statusCode, 404)
     })
 
-    it('400 for unknown names, invalid values and sorting along a relation, listing what is allowed', async () => {
+    it('400 for unknown names and invalid values, listing what is allowed', async () => {
       const messageOf = async (query: string) => {
         const refused = await as('crm_north', { url: `/invoices?${query}` })
         assert.equal(refused.statusCode, 400, `${query}: ${refused.body}`)
@@ -126,8 +142,21 @@ forEachEngine((engine) => {
       assert.match(await messageOf('customer.phone[null]=maybe'), /must be true or false/)
       assert.match(await messageOf(`customer.name=${'x'.repeat(301)}`), /at most 300 characters/)
       assert.match(await messageOf(`customer.name[in]=${'x,'.repeat(51)}`), /at most 50 values/)
-      assert.match(await messageOf('sort=customer.name'), /does not support 'customer.name'/)
-      assert.match(await messageOf('or=customer.name:Ada'), /must be field:value/)
+      for (const name of [
+        'customer.nam',
+        'customer.tenant',
+        'client.name',
+        'customer.customer.name',
+        'customer.name[in]',
+      ]) {
+        const message = await messageOf(`or=${name}:Ada`)
+        assert.ok(message.startsWith(`does not support '${name}'; use status, `), message)
+        assert.match(message, / customer\.name, .* customer\.name\[prefix\], .* payer\.name, /)
+      }
+      assert.match(await messageOf('or=customer.level:none'), /must be one of low, high/)
+      assert.match(await messageOf('or=customer.name:Ada,status'), /must be field:value .* not 'status'/)
+      const eleven = Array(11).fill('customer.name:Ada').join()
+      assert.equal(await messageOf(`or=${eleven}`), 'must have at most 10 alternatives')
     })
 
     it('403 without the scope of the related collection, 401 without a token', async () => {
@@ -143,6 +172,7 @@ forEachEngine((engine) => {
         $ref?: string
         name: string
         description: string
+        schema: { pattern: string }
       }
       const listed: Parameter[] = document.paths['/invoices'].get.parameters
       const parameters = listed.map((one) =>
@@ -154,6 +184,9 @@ forEachEngine((engine) => {
       assert.equal(of('payer.name[prefix]'), 'Only items whose payer.name begins with this')
       assert.equal(of('customer.tenant'), undefined)
       assert.ok(document.components.parameters.CustomerName)
+      const or = parameters.find(({ name }) => name === 'or')
+      const accepts = new RegExp(or?.schema.pattern ?? '')
+      assert.ok(accepts.test('customer.name[prefix]:A,customer.credit:12.50') && !accepts.test('customer.tenant:north'))
     })
   })
 })
