@@ -9,7 +9,8 @@ import type { DerivedSchemas } from './computed/options.ts'
 import { creationOf, type Values, withCreation, withoutSet } from './constraints/creation.ts'
 import { inputOf } from './constraints/defaults.ts'
 import { replacementOf, withKeptFields } from './constraints/kept-fields.ts'
-import { type DeclaredLock, declaredLock } from './constraints/locked.ts'
+import { declaredLock } from './constraints/lock-rules.ts'
+import type { DeclaredLock } from './constraints/locked.ts'
 import { withRules } from './constraints/rules.ts'
 import { uniqueFields, uniqueTuples } from './constraints/unique.ts'
 import type { Writers } from './constraints/writers.ts'
@@ -92,9 +93,10 @@ export function defineResource<
 function conditionsOf(options: ResourceOptions, context: ResourceContext, own: Parameters<typeof declaredAccess>[2]) {
   const fields = ownConditionFields(own, options.access !== undefined)
   const access = options.access && declaredAccess(options.access, context, own)
+  const of = access && 'of' in access ? lockOf(access.of, own.body) : undefined
   return {
     ...(access && { access }),
-    ...declaredLock(options.locked, fields, access && 'of' in access ? lockOf(access.of, own.body) : undefined),
+    ...declaredLock(options.locked, { declaration: own, fields }, of),
     computed: computedOf(options, fields),
   }
 }

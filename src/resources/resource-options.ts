@@ -67,9 +67,10 @@ export interface ResourceOptions<
   access?: Access<FieldsOf<B>, Claims, Role, RelatedFields<B>>
   /**
    * The rows that refuse PUT, PATCH and DELETE with 409: those whose stored values meet this condition, such as
-   * `{ status: 'paid' }`. A change may bring a row into this state, and none leads out of it.
+   * `{ status: 'paid' }` or `{ customer: { closed: true } }`. A change may bring a row into this state, and none leads out
+   * of it.
    */
-  locked?: Condition<FieldsOf<B> & { createdBy: string }>
+  locked?: Condition<FieldsOf<B> & { createdBy: string }, RelatedFields<B>>
   /** Fields that bodies may contain, and that no response, list, report or event ever does; a PUT without one keeps it. */
   writeOnly?: readonly FieldOf<B>[]
   /** Fields that only a creation sets; a PUT or PATCH that would change one is refused, a PUT without one keeps it. */

@@ -1,9 +1,8 @@
-import type { TSchema } from 'typebox'
-import { type ConditionDeclaration, conditionFields, relationStep } from '../conditions/fields.ts'
+import { type ConditionDeclaration, conditionFields } from '../conditions/fields.ts'
 import { createdByField } from '../constraints/locked.ts'
 import type { Declaration } from '../declaration.ts'
-import { type RefDetails, refOf } from '../relations/ref.ts'
-import { relationName } from '../relations/reference.ts'
+import { conditionRelation, conditionRelations, refsOf } from '../relations/condition-relations.ts'
+import type { RefDetails } from '../relations/ref.ts'
 import type { ResourceOptions } from '../resource-options.ts'
 import type { ClaimsOf, DeclaredAccess } from './rules.ts'
 
@@ -17,15 +16,6 @@ interface AccessOfRelated {
 
 type AccessOption = NonNullable<ResourceOptions['access']>
 const isOfRelated = (access: unknown): access is AccessOfRelated => Object.hasOwn(Object(access), 'of')
-
-/** Returns the references in a body, by relation name. */
-function refsOf({ properties }: ResourceOptions['body']): Map<string, { field: string; to: RefDetails['to'] }> {
-  const refs = Object.entries(properties as Record<string, TSchema>).flatMap(([field, schema]) => {
-    const to = refOf(schema)?.to
-    return to === undefined ? [] : [[relationName(field), { field, to }] as const]
-  })
-  return new Map(refs)
-}
 
 /** Returns the errors in the `access` option. */
 export function accessErrors({ access, publicRead, body }: ResourceOptions): string[] {
@@ -75,22 +65,15 @@ export function declaredAccess(
   { claims = () => ({}), users }: { claims?: ClaimsOf<object>; users?: object | undefined },
   declaration: ConditionDeclaration & Pick<Declaration, 'table'>,
 ): DeclaredAccess {
-  const { body, table } = declaration
   const fields = { ...conditionFields(declaration, 'letters'), createdBy: createdByField }
-  const relationTo = ({ field, to }: { field: string; to: RefDetails['to'] }) => {
-    const target = to === 'self' ? declaration : to.declaration
-    const known = to === 'self' ? fields : (to.declaration.access?.fields ?? conditionFields(to.declaration, 'letters'))
-    const step = relationStep({ name: relationName(field), field, table, target: target.table })
-    return { step, fields: known }
-  }
-  const refs = refsOf(body)
   if (isOfRelated(access)) {
-    const ref = refs.get(access.of) as { field: string; to: Exclude<RefDetails['to'], 'self'> }
-    const [rules, relation] = [ref.to.declaration.access as DeclaredAccess, relationTo(ref)]
+    const ref = refsOf(declaration.body).get(access.of) as { field: string; to: Exclude<RefDetails['to'], 'self'> }
+    const rules = ref.to.declaration.access as DeclaredAccess
+    const relation = conditionRelation(ref, { declaration, fields })
     const relations = { [access.of]: { ...relation, relations: rules.relations } }
     return Object.freeze({ of: relation.step, rules, users: rules.users, fields, relations })
   }
-  const relations = Object.fromEntries([...refs].map(([name, ref]) => [name, relationTo(ref)]))
+  const relations = conditionRelations({ declaration, fields })
   const { read, write } = typeof access === 'function' ? { read: access, write: access } : access
   return Object.freeze({ read, write, claims, users, fields, relations })
 }

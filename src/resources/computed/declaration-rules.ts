@@ -4,6 +4,7 @@ import { nearest } from '../../http/nearest.ts'
 import { type ColumnKind, kindOf } from '../column-types.ts'
 import { checkCondition } from '../conditions/conditions.ts'
 import { decimalFieldErrors } from '../decimal-fields.ts'
+import { refsOf } from '../relations/condition-relations.ts'
 import { type ComputedDeclaration, ownConditionFields } from './declare.ts'
 
 const listNames = ['filters', 'ranges', 'search', 'sorts', 'unique'] as const
@@ -75,13 +76,19 @@ function sumErrors(name: string, { sum, as }: Record<string, unknown>): string[]
     : [`computed.${name}: as must be Decimal(precision, scale), Money(currency) or Type.Integer()`]
 }
 
+/** An ETag identifies a representation by the revision of its own row. */
+const relationRefusal =
+  'is a relation, and the ETag of a row would not change with the related row: name fields of the row'
+
 function whenErrors(name: string, condition: unknown, { body, access }: Declared): string[] {
   const kinds = Object.entries(body.properties as Record<string, TSchema>).flatMap(([field, schema]) => {
     const kind = kindOf(schema)
     return kind ? [[field, kind] as const] : []
   })
   const declared = { body, kinds: Object.fromEntries<ColumnKind>(kinds), folded: [], blank: [] }
-  const errors = checkCondition(condition, ownConditionFields(declared, access !== undefined))
+  const fields = ownConditionFields(declared, access !== undefined)
+  const refused = new Map([...refsOf(body).keys()].map((relation) => [relation, relationRefusal]))
+  const errors = checkCondition(condition, fields, { refused })
   return errors.map((error) => `computed.${name}.when: ${error}`)
 }
 

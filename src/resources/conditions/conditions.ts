@@ -7,8 +7,11 @@ import { type ConditionContext, type ConditionFault, readCondition } from './rea
 import { comparedValue } from './values.ts'
 
 /** Returns every error in a condition: unknown names, wrong operators, values of the wrong type, and excessive size. */
-export const checkCondition = (condition: unknown, fields: ConditionFields): string[] =>
-  readCondition(condition, { fields, today: () => '2000-01-01' }).errors.map(sentence)
+export const checkCondition = (
+  condition: unknown,
+  fields: ConditionFields,
+  along: Pick<ConditionContext, 'relations' | 'refused'> = {},
+): string[] => readCondition(condition, { ...along, fields, today: () => '2000-01-01' }).errors.map(sentence)
 
 const sentence = ({ path, message }: ConditionFault) => `${path || 'it'} ${message}`
 

@@ -18,6 +18,8 @@ export interface ConditionContext {
   fields: ConditionFields
   /** The relations that conditions can follow, one step at a time. */
   relations?: ConditionRelations
+  /** The error messages for relations that the conditions cannot follow. */
+  refused?: ReadonlyMap<string, string>
   /**
    * Returns the current day, such as `2026-03-01`. Called only if the condition compares with `'today'`; it must then
    * be set.
@@ -51,12 +53,11 @@ export function readCondition(
   const reading: Reading = { ...context, errors: [], size: { comparisons: 0, values: 0 } }
   const test = readMembers(condition, '', 1, reading)
   const { size, errors } = reading
-  if (size.comparisons > maxCondition.comparisons) refuse(errors, '', tooLarge('comparisons'))
-  if (size.values > maxCondition.values) refuse(errors, '', tooLarge('values'))
+  for (const what of ['comparisons', 'values'] as const) {
+    if (size[what] > maxCondition[what]) refuse(errors, '', `has more than ${maxCondition[what]} ${what}`)
+  }
   return errors.length > 0 ? { test: passesNone, errors } : { test, errors }
 }
-
-const tooLarge = (what: keyof typeof maxCondition) => `has more than ${maxCondition[what]} ${what}`
 
 const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined
 const isObject = (value: unknown): value is object =>
@@ -66,7 +67,7 @@ const isObject = (value: unknown): value is object =>
  * Reads the members of a condition, all of which must hold. `path` is the place of the condition, for error messages.
  */
 function readMembers(condition: unknown, path: string, depth: number, reading: Reading): RowTest {
-  const { fields, relations = {}, errors } = reading
+  const { fields, relations = {}, refused, errors } = reading
   if (depth > maxCondition.depth) return refuse(errors, '', `is nested more than ${maxCondition.depth} levels deep`)
   if (!isObject(condition)) return refuse(errors, path, 'must be an object with the names of fields')
   const members = Object.entries(condition)
@@ -79,7 +80,8 @@ function readMembers(condition: unknown, path: string, depth: number, reading: R
       if (field !== undefined) return readField(field, value, place, reading)
       const relation = Object.hasOwn(relations, name) ? relations[name] : undefined
       if (relation !== undefined) return readRelation(relation, value, place, depth, reading)
-      return refuse(errors, place, `is not a field: ${hint(name, Object.keys({ ...fields, ...relations }))}`)
+      const known = Object.keys({ ...fields, ...relations })
+      return refuse(errors, place, refused?.get(name) ?? `is not a field: ${hint(name, known)}`)
     }),
   )
 }

@@ -2,7 +2,7 @@ import { Problem } from '../../http/problems/problem.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { isAnyPassing, lockedRowPasses, lockReferred } from '../../storage/rows/locked-rows.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
-import { type RowTest, relatedTest } from '../../storage/rows/row-test.ts'
+import { type RelationStep, type RowTest, relatedTest } from '../../storage/rows/row-test.ts'
 import { conditionTest } from '../conditions/conditions.ts'
 import { todayIn } from '../conditions/today.ts'
 import type { DeclaredLock } from './locked.ts'
@@ -31,38 +31,63 @@ export function lockCheck(
   if (locked === undefined) return undefined
   const { engine } = db
   const today = todayIn({ zone, now })
-  /** Locks the rows that these rows belong to, before the rows themselves. */
-  const lockOthers = async (tx: Queryable, { of }: DeclaredLock, ids: readonly number[], rows: string) => {
-    for (let [next, from, at] = [of, rows, ids]; next && at.length > 0; ) {
-      at = await lockReferred(tx, engine, {
-        table: from,
-        column: next.step.on.column,
-        target: next.step.target,
-        ids: at,
-      })
-      ;[from, next] = [next.step.target, next.locked.of]
-    }
-  }
+  const lockOthers = othersLocker(locked, engine)
   return {
     one: async (tx, id, precondition, purpose) => {
       const lock = purpose === 'remove' ? engine.lockForRemoval : engine.lockRows
-      await lockOthers(tx, locked, [id], table)
+      await lockOthers(tx, [id], table)
       const isLocked = await lockedRowPasses(tx, { table, id, precondition, lock, test: lockTest(locked, today) })
       if (isLocked)
         throw new Problem('RESOURCE_LOCKED', `The ${noun} ${id} cannot be changed or deleted in its present state`)
       return isLocked !== undefined
     },
     any: async (tx, ids) => {
-      await lockOthers(tx, locked, ids, table)
+      await lockOthers(tx, ids, table)
       return isAnyPassing(tx, engine, { table, ids, test: lockTest(locked, today) })
     },
     placed: placementCheck(locked, noun, engine, today),
   }
 }
 
+/**
+ * Returns the function that locks the rows on which the lock of these rows depends, before the rows themselves: a change of
+ * a related row and a change of these rows then wait for each other.
+ */
+function othersLocker(locked: DeclaredLock, engine: Database['engine']) {
+  const levels: (readonly [of: RelationStep | undefined, targets: Map<string, RelationStep[]>])[] = []
+  for (let at: DeclaredLock | undefined = locked; at; at = at.of?.locked) {
+    const { of } = at
+    const steps = [...(of ? [of.step] : []), ...stepsOf(at)].toSorted((a, b) => (a.target < b.target ? -1 : 1))
+    levels.push([of?.step, Map.groupBy(steps, ({ target }) => target)])
+  }
+  return async (tx: Queryable, ids: readonly number[], rows: string): Promise<void> => {
+    let [from, table] = [ids, rows]
+    for (const [of, targets] of levels) {
+      let next: readonly number[] = []
+      for (const [target, steps] of targets) {
+        const columns = [...new Set(steps.map(({ on }) => on.column))]
+        const found = await lockReferred(tx, engine, { table, columns, target, ids: from })
+        if (target === of?.target) next = found
+      }
+      if (of === undefined || next.length === 0) return
+      ;[from, table] = [next, of.target]
+    }
+  }
+}
+
+/** Returns the steps that the condition of a lock takes. */
+const stepsOf = ({ condition, fields, relations }: DeclaredLock): RelationStep[] =>
+  condition === undefined ? [] : stepsIn(conditionTest(condition, { fields, relations, today: () => '2000-01-01' }))
+
+function stepsIn(test: RowTest): RelationStep[] {
+  if ('along' in test) return [test.along]
+  if ('not' in test) return stepsIn(test.not)
+  return 'on' in test ? [] : ('any' in test ? test.any : test.all).flatMap(stepsIn)
+}
+
 /** Returns the test for locked rows: they meet the condition or refer to a locked row. */
-function lockTest({ condition, fields, of }: DeclaredLock, today: () => string): RowTest {
-  const own = condition === undefined ? [] : [conditionTest(condition, { fields, today })]
+function lockTest({ condition, fields, relations, of }: DeclaredLock, today: () => string): RowTest {
+  const own = condition === undefined ? [] : [conditionTest(condition, { fields, relations, today })]
   const tests = of ? [...own, relatedTest(of.step, lockTest(of.locked, today))] : own
   return tests.length === 1 ? (tests[0] as RowTest) : { any: tests }
 }

@@ -2,6 +2,7 @@ import type { ColumnNames } from '../../storage/rows/column-names.ts'
 import type { RelationStep, TestedColumn } from '../../storage/rows/row-test.ts'
 import type { DeclaredAccess } from '../access/rules.ts'
 import type { ConditionField, ConditionFields, ConditionRelation, ConditionRelations } from '../conditions/fields.ts'
+import type { DeclaredLock } from '../constraints/locked.ts'
 import type { Declaration } from '../declaration.ts'
 
 /** The columns that are not named after their fields, by table. */
@@ -16,7 +17,7 @@ export function withStoredColumns(declaration: Declaration, names: NamesByTable)
     ...declaration,
     ...(columns && { columns }),
     ...(access && { access: storedAccess(access, table, names) }),
-    ...(locked && { locked: withStoredFields(locked, columns) }),
+    ...(locked && { locked: storedLock(locked, table, names) }),
     computed: { ...computed, whens: Object.fromEntries(whens) },
   })
 }
@@ -27,6 +28,14 @@ function storedAccess(access: DeclaredAccess, table: string, names: NamesByTable
   if (!('of' in access)) return Object.freeze({ ...access, fields, relations })
   const of = storedStep(access.of, names)
   return Object.freeze({ ...access, fields, relations, of, rules: storedAccess(access.rules, of.target, names) })
+}
+
+function storedLock(locked: DeclaredLock, table: string, names: NamesByTable): DeclaredLock {
+  const stored = withStoredFields(locked, names.get(table))
+  const relations = storedRelations(locked.relations, names)
+  if (locked.of === undefined) return { ...stored, relations }
+  const step = storedStep(locked.of.step, names)
+  return { ...stored, relations, of: { step, locked: storedLock(locked.of.locked, step.target, names) } }
 }
 
 const withStoredFields = <T extends { fields: ConditionFields }>(

@@ -19,7 +19,7 @@ export async function lockedRowPasses(
   tx: Queryable,
   { table, id, precondition, lock, test }: Tested,
 ): Promise<boolean | undefined> {
-  const passes = sql<number>`case when ${testSql(test)} then 1 else 0 end`.as('passes')
+  const passes = sql<number>`case when ${testSql(test, { isEach: true })} then 1 else 0 end`.as('passes')
   // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const query = tx
     .selectFrom(table as 'products')
@@ -35,15 +35,16 @@ export async function isAnyPassing(
   engine: Engine,
   { table, ids, test }: { table: string; ids: readonly number[]; test: RowTest },
 ): Promise<boolean> {
-  const query = sql`select id from ${sql.ref(table)} where ${isOneOf(engine, 'id', ids)} and ${testSql(test)} limit 1`
+  const passing = testSql(test, { isEach: true })
+  const query = sql`select id from ${sql.ref(table)} where ${isOneOf(engine, 'id', ids)} and ${passing} limit 1`
   return (await query.execute(tx)).rows.length > 0
 }
 
-/** A reference column, with the ids of referring rows. */
+/** Reference columns to one table, with the ids of referring rows. */
 interface Referred {
   table: string
-  column: string
-  /** The table that the column refers to. */
+  columns: readonly string[]
+  /** The table that the columns refer to. */
   target: string
   ids: readonly number[]
 }
@@ -53,8 +54,10 @@ interface Referred {
  * ids.
  */
 export async function lockReferred(tx: Queryable, engine: Engine, of: Referred): Promise<number[]> {
-  const referring = sql`select ${sql.ref(of.column)} from ${sql.ref(of.table)} where ${isOneOf(engine, 'id', of.ids)}`
+  const referring = of.columns.map(
+    (column) => sql`select ${sql.ref(column)} from ${sql.ref(of.table)} where ${isOneOf(engine, 'id', of.ids)}`,
+  )
   const query = sql<{ id: number }>`
-    select id from ${sql.ref(of.target)} where id in (${referring}) order by id ${engine.lockRows}`
+    select id from ${sql.ref(of.target)} where id in (${sql.join(referring, sql` union all `)}) order by id ${engine.lockRows}`
   return (await query.execute(tx)).rows.map(({ id }) => id)
 }

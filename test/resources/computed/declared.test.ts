@@ -56,6 +56,11 @@ describe('computed fields in a declaration', () => {
       { computed: { a: { when: { tilte: 'a' } } } },
       'computed.a.when: tilte is not a field: did you mean',
     ],
+    [
+      'a condition on a related row',
+      { computed: { a: { when: { any: [{ title: 'a' }, { parent: { title: 'a' } }] } } } },
+      'computed.a.when: any[1].parent is a relation, and the ETag of a row would not change with the related row',
+    ],
     ['an empty condition', { computed: { a: { when: {} } } }, 'computed.a.when: it names no field'],
     [
       'the name of a field',

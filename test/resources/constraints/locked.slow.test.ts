@@ -38,8 +38,31 @@ const drafts = member.collection({
   },
   locked: { done: true, createdBy: { prefix: 'user:' } },
 })
-const definition = define({ resources: [customers, invoices, plans, drafts], zone: 'Pacific/Kiritimati' })
-const names = ['customers', 'invoices', 'plans', 'drafts']
+const periods = collection({
+  path: '/periods',
+  noun: 'period',
+  body: Type.Object({ year: Type.Integer(), isClosed: Type.Boolean(), until: Type.Optional(Day) }),
+})
+const entries = member.collection({
+  path: '/entries',
+  noun: 'entry',
+  body: Type.Object({
+    periodId: Ref(periods, { onDelete: 'cascade' }),
+    otherId: Type.Optional(Ref(periods, { onDelete: 'setNull' })),
+    text: Title,
+  }),
+  access: () => true,
+  locked: { any: [{ period: { isClosed: true } }, { other: { isClosed: true, year: { before: 2020 } } }] },
+})
+const remarks = member.collection({
+  path: '/remarks',
+  noun: 'remark',
+  body: Type.Object({ entryId: Ref(entries, { onDelete: 'cascade' }), text: Title }),
+  access: { of: 'entry' },
+})
+const resources = [customers, invoices, plans, drafts, periods, entries, remarks]
+const definition = define({ resources, zone: 'Pacific/Kiritimati' })
+const names = resources.map(({ declaration }) => declaration.name)
 const scopes = names.map((name) => `${name}:read ${name}:write`).join(' ')
 
 forEachEngine((engine) => {
@@ -140,6 +163,64 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'GET', url })).headers.etag, '"2"')
     })
 
+    it('409 RESOURCE_LOCKED while a related row meets the condition, also for rows that belong to the row', async () => {
+      const period = (isClosed: boolean, year: number) => create('/periods', { isClosed, year })
+      const idOf = (url: string) => Number(url.split('/')[2])
+      const [open, closed, old] = [await period(false, 2026), await period(true, 2026), await period(true, 2019)]
+      const entry = (periodId: number, otherId?: number) =>
+        create('/entries', { periodId, text: 'Work', ...(otherId !== undefined && { otherId }) })
+      const free = await entry(idOf(open), idOf(closed))
+      const remark = await create('/remarks', { entryId: idOf(free), text: 'Hm' })
+      const locked = [await entry(idOf(closed)), await entry(idOf(open), idOf(old))]
+      for (const url of locked) {
+        const before = await stored(url)
+        for (const [method, payload] of [
+          ['PUT', { periodId: idOf(open), text: 'Other' }],
+          ['PATCH', { text: 'Other' }],
+          ['DELETE', undefined],
+        ] as const) {
+          assert.deepEqual(await codeOf({ method, url, ...(payload && { payload }) }), [409, 'RESOURCE_LOCKED'], method)
+        }
+        assert.deepEqual(await stored(url), before)
+      }
+      const change = { method: 'PATCH', url: free, payload: { text: 'More' } } as const
+      assert.deepEqual((await codeOf(change))[0], 200)
+      assert.equal((await send({ method: 'PATCH', url: open, payload: { isClosed: true } })).statusCode, 200)
+      assert.deepEqual(await codeOf(change), [409, 'RESOURCE_LOCKED'])
+      assert.deepEqual(await codeOf({ method: 'DELETE', url: remark }), [409, 'RESOURCE_LOCKED'])
+      assert.deepEqual(
+        await codeOf({ method: 'POST', url: '/remarks', payload: { entryId: idOf(free), text: 'No' } }),
+        [409, 'RESOURCE_LOCKED'],
+      )
+      const removal = await send({ method: 'DELETE', url: old })
+      assert.deepEqual(removal.json().errors, [{ field: 'id', message: 'is referred to by locked entries' }])
+      assert.equal((await send({ method: 'PATCH', url: open, payload: { isClosed: false } })).statusCode, 200)
+      assert.deepEqual((await codeOf(change))[0], 200)
+      assert.equal((await send({ method: 'DELETE', url: open })).statusCode, 409)
+    })
+
+    it('200 or 409 for changes that compete with one of the related row, in the order of their revisions', async () => {
+      const period = await create('/periods', { isClosed: false, year: 2026 })
+      const periodId = Number(period.split('/')[2])
+      const urls = await Promise.all(Array.from({ length: 4 }, () => create('/entries', { periodId, text: 'Work' })))
+      const answers = await Promise.all([
+        ...urls.map((url) => send({ method: 'PATCH', url, payload: { text: 'More' } })),
+        send({ method: 'PATCH', url: period, payload: { isClosed: true } }),
+        ...urls.map((url) => send({ method: 'PATCH', url, payload: { text: 'Most' } })),
+      ])
+      assert.equal(answers[4]?.statusCode, 200)
+      for (const [at, url] of urls.entries()) {
+        const codes = [answers[at]?.statusCode, answers[at + 5]?.statusCode]
+        const revisions = 1 + codes.filter((code) => code === 200).length
+        assert.ok(
+          codes.every((code) => code === 200 || code === 409),
+          codes.join(),
+        )
+        assert.equal((await send({ url })).headers.etag, `"${revisions}"`)
+        assert.deepEqual(await codeOf({ method: 'DELETE', url }), [409, 'RESOURCE_LOCKED'])
+      }
+    })
+
     it('compare today with the day in the time zone of the service', async () => {
       // 2026-03-01T12:00Z is 02:00 on the next day in Kiritimati.
       const [ended, running] = [
@@ -182,6 +263,20 @@ describe('a definition with locked rows', () => {
     it(`is refused: ${JSON.stringify(locked)}`, () => assert.throws(declare(locked), message))
   }
 
+  it('is refused if it takes two steps, or names an unknown field of the related row', () => {
+    const declareAlong = (locked: unknown) => () =>
+      collection({
+        path: '/notes',
+        noun: 'note',
+        body: Type.Object({ invoiceId: Ref(invoices), title: Title }),
+        locked: locked as never,
+      })
+    const message = /\/notes: locked: invoice\.(customer|state) is not a field: (use|did you mean)/
+    assert.throws(declareAlong({ invoice: { customer: { name: 'Ada' } } }), message)
+    assert.throws(declareAlong({ invoice: { state: 'paid' } }), message)
+    assert.throws(declareAlong({ invoice: {} }), /invoice names no field, so it would match every row/)
+  })
+
   it('is refused if the time zone is unknown', () => {
     const notes = collection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
     assert.throws(
@@ -190,3 +285,15 @@ describe('a definition with locked rows', () => {
     )
   })
 })
+
+/** Never called: TypeScript checks this code and reports every unused `@ts-expect-error`. */
+export function typed() {
+  const declared = { path: '/notes', noun: 'note', body: Type.Object({ planId: Ref(plans), title: Title }) } as const
+  collection({ ...declared, locked: { any: [{ title: 'done' }, { plan: { until: { before: 'today' } } }] } })
+  // @ts-expect-error a lock names an unknown field of the related row
+  collection({ ...declared, locked: { plan: { ends: { before: 'today' } } } })
+  // @ts-expect-error a lock names an unknown relation
+  collection({ ...declared, locked: { plans: { until: { before: 'today' } } } })
+  // @ts-expect-error the condition of a computed field names a relation
+  collection({ ...declared, computed: { late: { when: { plan: { until: { before: 'today' } } } } } })
+}

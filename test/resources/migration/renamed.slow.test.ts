@@ -104,25 +104,32 @@ forEachEngine((engine) => {
       const owners = collection({ path: '/owners', noun: 'owner', body: Type.Object({ name: Line(1, 20) }) })
       const ruled = { path: '/notes', noun: 'note' } as const
       const lines = { path: '/lines', noun: 'line' } as const
+      const entries = { path: '/entries', noun: 'entry' } as const
+      const oldNotes = collection({
+        ...{ ...ruled, body: Type.Object({ firm: Line(1, 20), state: Line(1, 20), text: Line(1, 20) }) },
+      })
+      const notes = collection({
+        ...{ ...ruled, body: Type.Object({ company: Line(1, 20), status: Line(1, 20), text: Line(1, 20) }) },
+        sorts: ['status'],
+        access: () => ({ company: 'north' }),
+        locked: { status: 'done' },
+        migrate: { renamed: { company: 'firm', status: 'state' } },
+      })
       const old = service({
         resources: [
           owners,
-          collection({ ...ruled, body: Type.Object({ firm: Line(1, 20), state: Line(1, 20), text: Line(1, 20) }) }),
+          oldNotes,
           collection({
             ...{ ...lines, body: Type.Object({ holderId: Ref(owners, { onDelete: 'cascade' }), sum: Decimal(9, 2) }) },
             ...{ unique: [['holderId', 'sum']], filters: ['sum'] },
           }),
+          collection({ ...entries, body: Type.Object({ docId: Ref(oldNotes), text: Line(1, 20) }) }),
         ],
       })
       const current = service({
         resources: [
           owners,
-          collection({
-            ...{ ...ruled, body: Type.Object({ company: Line(1, 20), status: Line(1, 20), text: Line(1, 20) }) },
-            access: () => ({ company: 'north' }),
-            locked: { status: 'done' },
-            migrate: { renamed: { company: 'firm', status: 'state' } },
-          }),
+          notes,
           collection({
             ...{
               ...lines,
@@ -131,9 +138,14 @@ forEachEngine((engine) => {
             ...{ unique: [['ownerId', 'amount']], filters: ['amount'], sorts: ['amount'] },
             migrate: { renamed: { ownerId: 'holderId', amount: 'sum' } },
           }),
+          collection({
+            ...{ ...entries, body: Type.Object({ noteId: Ref(notes), text: Line(1, 20) }) },
+            locked: { note: { status: 'done' } },
+            migrate: { renamed: { noteId: 'docId' } },
+          }),
         ],
       })
-      const scopes = 'owners:read owners:write notes:read notes:write lines:read lines:write'
+      const scopes = Object.keys(current.scopes).join(' ')
       const { service: before } = await start(old)
       const post = async (app: typeof before, url: string, payload: object) =>
         (await app.send({ method: 'POST', url, scopes, payload })).statusCode
@@ -146,6 +158,7 @@ forEachEngine((engine) => {
         assert.equal(await post(before, '/notes', { firm, state, text: 'T' }), 201)
       }
       assert.equal(await post(before, '/lines', { holderId: 1, sum: '2.50' }), 201)
+      for (const docId of [1, 2, 3]) assert.equal(await post(before, '/entries', { docId, text: 'E' }), 201)
       const { service: app } = await start(current)
       const get = async (url: string) => {
         const answer = await app.send({ url, scopes })
@@ -159,6 +172,9 @@ forEachEngine((engine) => {
         (await app.send({ method: 'PATCH', url, scopes, payload })).statusCode
       assert.deepEqual([await patch('/notes/1', { text: 'U' }), await patch('/notes/3', { text: 'U' })], [200, 409])
       assert.equal(await patch('/notes/1', { company: 'south' }), 403)
+      assert.deepEqual([await patch('/entries/1', { text: 'U' }), await patch('/entries/3', { text: 'U' })], [200, 409])
+      assert.deepEqual(ids(await get('/entries?sort=-note.status')), [1, 3, 2])
+      assert.deepEqual(ids(await get('/entries?sort=note.status&limit=3')), [3, 1, 2])
 
       const [line] = await get('/lines?amount=2.5&expand=owner&sort=-amount')
       assert.deepEqual([line.amount, line.ownerId, line.owner.name], ['2.50', 1, 'Ada'])
