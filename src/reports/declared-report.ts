@@ -15,7 +15,7 @@ export type DeclaredValues = Readonly<Record<string, unknown>>
 /** A column of grouped rows: what rows are grouped by, or an aggregate. `sql` is the grouped or the aggregated term. */
 export interface GroupedColumn extends ReportColumn {
   sql: string
-  role: 'group' | 'sum' | 'min' | 'max' | 'count'
+  role: 'group' | 'sum' | 'avg' | 'min' | 'max' | 'count'
 }
 
 /** What an author declares with `report()`, as data and functions that know nothing about resources. */
@@ -79,6 +79,7 @@ function cellOf(engine: Database['engine'], { role, sql: text, type, decimal }: 
   if (role === 'count') return sql`count(*)`
   if (role === 'sum' && type === 'number') return sql`coalesce(sum(${sql.raw(text)}), 0)`
   if (role === 'sum') return engine.exactSum(sql.raw(text), decimal?.scale ?? 0)
+  if (role === 'avg') return engine.exactAverage(sql.raw(text), decimal?.scale ?? 0)
   const term = role === 'group' ? text : `${role}(${text})`
   return sql.raw(decimal ? decimalText(term, decimal.scale) : term)
 }

@@ -79,6 +79,11 @@ export interface Engine {
    */
   exactSum: (column: RawBuilder<unknown>, scale: number) => RawBuilder<unknown>
   /**
+   * The average of an integer column as text with `scale` decimal places, two of which the column does not have; rounded
+   * half away from zero, and null for no values. Available in snapshots only.
+   */
+  exactAverage: (column: RawBuilder<unknown>, scale: number) => RawBuilder<unknown>
+  /**
    * Locking clauses that follow a select; the locks last until the transaction ends. `lockFreeRows` skips rows that
    * other transactions have locked.
    */

@@ -20,10 +20,10 @@ type OneOf<Names extends string, V> = {
 /** Groups rows by the value of a field, or by a part of a day or instant in UTC: `{ month: 'due' }` gives `2026-11`. */
 export type GroupOption<Fields> = NamesOf<Fields, string | number | boolean> | OneOf<DatePart, TextNames<Fields>>
 
-/** Aggregates the rows of a group: counts them, or computes a sum, minimum or maximum. */
+/** Aggregates the rows of a group: counts them, or computes a sum, average, minimum or maximum. */
 export type ShowOption<Fields> =
   | 'count'
-  | OneOf<'sum' | 'min' | 'max', NamesOf<Fields, number> | TextNames<Required<Fields>>>
+  | OneOf<'sum' | 'avg' | 'min' | 'max', NamesOf<Fields, number> | TextNames<Required<Fields>>>
 
 /** The fields that a report can name; `createdBy` exists only in resources with access rules. */
 type ReportedFields<B extends TObject, Computed extends string> = FieldsOf<B> & { createdBy: string } & {

@@ -11,7 +11,7 @@ import { isDayField } from '../conditions/values.ts'
 const dateParts = { day: 10, month: 7, year: 4 } as const
 export type DatePart = keyof typeof dateParts
 
-export type Aggregate = 'sum' | 'min' | 'max'
+export type Aggregate = 'sum' | 'avg' | 'min' | 'max'
 
 /** A column of a grouped report; `sql` is the expression to group by or to aggregate. */
 export interface GroupedColumn {
@@ -48,15 +48,33 @@ export function datePartColumn(name: string, part: string, field: ConditionField
 
 /** Aggregates the values of a field: numbers and decimals; `min` and `max` also accept days and instants. */
 export function aggregateColumn(name: string, aggregate: string, field: ConditionField): Read {
-  if (!isAggregate(aggregate)) return { error: `has no ${aggregate}: use sum, min or max` }
+  if (!isAggregate(aggregate)) return { error: `has no ${aggregate}: use ${aggregates.join(', ')}` }
   const order = columnType(field.kind).range?.(field.schema)
-  if (order !== 'numeric' && aggregate === 'sum') return { error: 'is no number or decimal, so it has no sum' }
+  const isTotal = aggregate === 'sum' || aggregate === 'avg'
+  if (order !== 'numeric' && isTotal) return { error: `is no number or decimal, so it has no ${aggregate}` }
   if (order === undefined) return { error: `is no number, decimal, day or instant, so it has no ${aggregate}` }
+  if (aggregate === 'avg') return averageColumn(name, field)
   const term = field.kind === 'number' ? `${quoted(field)} + 0` : quoted(field)
   return { column: { name, ...cellOf(field), sql: term, role: aggregate } }
 }
 
-const isAggregate = (name: string): name is Aggregate => ['sum', 'min', 'max'].includes(name)
+/** The decimal places that an average has in addition to those of its field. */
+const averagePlaces = 2
+
+/** An average is a decimal, also of integers. */
+function averageColumn(name: string, field: ConditionField): Read {
+  if (field.kind === 'number') {
+    return { error: 'is a floating-point number, whose average depends on the order of the rows: declare a Decimal' }
+  }
+  const { precision, scale } = decimalFormOf(field.schema) ?? { precision: maxIntegerDigits, scale: 0 }
+  const decimal = { precision: precision + averagePlaces, scale: scale + averagePlaces }
+  return { column: { name, type: 'decimal', decimal, sql: quoted(field), role: 'avg' } }
+}
+
+const maxIntegerDigits = 16
+
+const aggregates: readonly Aggregate[] = ['sum', 'avg', 'min', 'max']
+const isAggregate = (name: string): name is Aggregate => (aggregates as readonly string[]).includes(name)
 
 const quoted = ({ on }: ConditionField) => `"${on.column}"`
 

@@ -13,6 +13,9 @@ const postgresUnavailable =
 /** An arbitrary number, identical on every node. */
 const migrationLock = 5_470_112
 
+/** The value of the last of `scale` decimal places. */
+const unitOf = (scale: number) => sql.raw(scale === 0 ? '1' : `0.${'1'.padStart(scale, '0')}`)
+
 export const postgres: Engine = {
   name: 'postgres',
   identityType: 'integer',
@@ -66,9 +69,12 @@ export const postgres: Engine = {
   csvRecord: () => undefined,
   bytewise: (term) => sql`${term} collate "C"`,
   // The sum of 64-bit integers is a numeric, which has no limit here; the product has the scale of its factor.
-  exactSum: (column, scale) => {
-    const unit = scale === 0 ? '1' : `0.${'1'.padStart(scale, '0')}`
-    return sql`cast(coalesce(sum(${column}), 0) * ${sql.raw(unit)} as text)`
+  exactSum: (column, scale) => sql`cast(coalesce(sum(${column}), 0) * ${unitOf(scale)} as text)`,
+  // `div` is exact: a rounded quotient could be rounded a second time.
+  exactAverage: (column, scale) => {
+    const [sum, count] = [sql`cast(sum(${column}) as numeric)`, sql`count(${column})`]
+    const rounded = sql`sign(${sum}) * div(200 * abs(${sum}) + ${count}, nullif(2 * ${count}, 0))`
+    return sql`cast(${rounded} * ${unitOf(scale)} as text)`
   },
   lockRows: sql`for no key update`,
   lockFreeRows: sql`for no key update skip locked`,

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { type Engine, errorField } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvRecord } from './csv.ts'
-import { exactSum } from './exact-sum.ts'
+import { exactAverage, exactSum } from './exact-sum.ts'
 
 /** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
 const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
@@ -60,6 +60,7 @@ export const sqlite: Engine = {
   csvRecord,
   bytewise: (term) => term,
   exactSum,
+  exactAverage,
   // SQLite has only one writer at a time, so row locks are not needed.
   lockRows: sql``,
   lockFreeRows: sql``,

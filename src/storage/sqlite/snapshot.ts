@@ -2,7 +2,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { readAggregates } from '../snapshots/aggregate-read.ts'
 import type { LongRead, Statement } from '../snapshots/long-read.ts'
 import type { CsvBlock, Snapshot } from '../snapshots/snapshot.ts'
-import { defineExactSum } from './exact-sum.ts'
+import { defineExactSums } from './exact-sum.ts'
 
 const lockWaitMs = 5_000
 
@@ -14,7 +14,7 @@ export function sqliteSnapshot(path: string): Snapshot {
   db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off; begin')
   // Ends with the thread (`engine.interruptible`).
   db.function('scan_goes_on', () => 1)
-  defineExactSum(db)
+  defineExactSums(db)
   const prepare: Prepare = ({ sql, values }) => {
     const statement = db.prepare(sql)
     statement.setReturnArrays(true)

@@ -22,7 +22,13 @@ export function typed() {
     ...{ name: 'revenue', title: 'Revenue', parameters: period },
     where: ({ from, to, seats }) => ({ any: [{ due: { from, to } }, { seats: { from: seats } }, { id: 7 }] }),
     group: { day: { day: 'createdAt' }, year: { year: 'sentAt' }, isOpen: 'isOpen', seats: 'seats' },
-    show: { total: { sum: 'total' }, seats: { max: 'seats' }, last: { max: 'updatedAt' }, rows: 'count' },
+    show: {
+      total: { sum: 'total' },
+      seats: { max: 'seats' },
+      last: { max: 'updatedAt' },
+      mean: { avg: 'total' },
+      rows: 'count',
+    },
   })
   report(invoices, { name: 'revenue', where: () => true })
   // @ts-expect-error the name is missing
@@ -47,6 +53,8 @@ export function typed() {
   report(invoices, { name: 'revenue', show: { total: { sum: 'status' } } })
   // @ts-expect-error the sum of booleans
   report(invoices, { name: 'revenue', show: { total: { sum: 'isOpen' } } })
+  // @ts-expect-error the average of an enumeration
+  report(invoices, { name: 'revenue', show: { total: { avg: 'status' } } })
   // @ts-expect-error an unknown aggregate
   report(invoices, { name: 'revenue', show: { total: { median: 'total' } } })
   // @ts-expect-error a field is not an aggregate
@@ -78,7 +86,14 @@ describe('report()', () => {
     assert.deepEqual(
       named({
         group: { tags: 'tags', month: { month: 'note' }, year: { year: 'total' } },
-        show: { note: { sum: 'note' }, due: { sum: 'due' }, least: { min: 'note' }, most: { max: 'isOpen' } },
+        show: {
+          note: { sum: 'note' },
+          due: { sum: 'due' },
+          mean: { avg: 'due' },
+          weight: { avg: 'weight' },
+          least: { min: 'note' },
+          most: { max: 'isOpen' },
+        },
       }),
       [
         `${place}group.tags names tags, which is an object or a list`,
@@ -86,6 +101,8 @@ describe('report()', () => {
         `${place}group.year names total, which is neither a day nor an instant`,
         `${place}show.note names note, which is no number or decimal, so it has no sum`,
         `${place}show.due names due, which is no number or decimal, so it has no sum`,
+        `${place}show.mean names due, which is no number or decimal, so it has no avg`,
+        `${place}show.weight names weight, which is a floating-point number, whose average depends on the order of the rows: declare a Decimal`,
         `${place}show.least names note, which ${none} min`,
         `${place}show.most names isOpen, which ${none} max`,
       ],
@@ -106,7 +123,7 @@ describe('report()', () => {
     })
     assert.equal(week, `${place}group.week names due, which cannot be grouped by week: use day, month, year`)
     assert.match(two, /group\.two must be a field or a part of a date, such as 'currency' or \{ month: 'due' \}/)
-    assert.equal(median, `${place}show.median names total, which has no median: use sum, min or max`)
+    assert.equal(median, `${place}show.median names total, which has no median: use sum, avg, min, max`)
     assert.match(field, /show\.total must be 'count' or one aggregate of a field, such as \{ sum: 'total' \}/)
     assert.match(String(named({ group: ['due'] })), /group and show must be objects of columns/)
   })

@@ -40,6 +40,7 @@ const groups: Record<string, unknown> = {
 const shows: Record<string, unknown> = {
   ...{ rows: 'count', sumOfTotal: { sum: 'total' }, leastTotal: { min: 'total' }, mostTotal: { max: 'total' } },
   ...{ sumOfSeats: { sum: 'seats' }, mostSeats: { max: 'seats' }, sumOfWeight: { sum: 'weight' } },
+  ...{ averageTotal: { avg: 'total' }, averageSeats: { avg: 'seats' } },
   ...{ leastWeight: { min: 'weight' }, first: { min: 'due' }, last: { max: 'sentAt' } },
 }
 const conditions: ((parameters: { from: string; to: string }) => object | boolean)[] = [
@@ -84,9 +85,19 @@ function groupValue(group: unknown, row: Row): unknown {
 }
 
 const cents = (decimal: unknown) => BigInt(String(decimal).replace('.', ''))
-function decimalOf(value: bigint): string {
-  const digits = String(value < 0n ? -value : value).padStart(3, '0')
-  return `${value < 0n ? '-' : ''}${digits.slice(0, -2)}.${digits.slice(-2)}`
+function decimalOf(value: bigint, places = 2): string {
+  const digits = String(value < 0n ? -value : value).padStart(places + 1, '0')
+  return `${value < 0n ? '-' : ''}${digits.slice(0, -places)}.${digits.slice(-places)}`
+}
+
+/** Returns the average with two more places, rounded half away from zero. */
+function averageOf(values: readonly bigint[], places: number): string | undefined {
+  if (values.length === 0) return undefined
+  const sum = values.reduce((one, other) => one + other, 0n) * 100n
+  const count = BigInt(values.length)
+  const [quotient, rest] = [sum / count, sum % count]
+  const isUp = 2n * (rest < 0n ? -rest : rest) >= count
+  return decimalOf(isUp ? quotient + (sum < 0n ? -1n : 1n) : quotient, places)
 }
 
 /** Compares values of one field; absent values come last. */
@@ -101,6 +112,14 @@ function aggregated(show: unknown, members: readonly Row[]): unknown {
   if (show === 'count') return members.length
   const [[aggregate, field]] = Object.entries(show as Record<string, string>) as [[string, string]]
   const values = members.map((row) => row[field]).filter((value) => value !== undefined)
+  if (aggregate === 'avg') {
+    return field === 'total'
+      ? averageOf(values.map(cents), 4)
+      : averageOf(
+          values.map((one) => BigInt(Number(one))),
+          2,
+        )
+  }
   if (aggregate !== 'sum') return values.toSorted((a, b) => compare(field, a, b)).at(aggregate === 'min' ? 0 : -1)
   if (field === 'total') return decimalOf(values.reduce((sum: bigint, value) => sum + cents(value), 0n))
   return values.reduce((sum: number, value) => sum + Number(value), 0)
