@@ -31,6 +31,8 @@ import { type ServerSettings, serverOptions } from './http/server/server-options
 import { cutStalled } from './http/server/write-stalls.ts'
 import { idempotency } from './idempotency/policy.ts'
 import { storedResponses } from './idempotency/store.ts'
+import type { Metrics } from './metrics/metrics.ts'
+import { metricsRoute } from './metrics/route.ts'
 import { enclosingPrefixes, firstCallsOf, resourcePaths, serveVersions, type VersionOptions } from './mount-versions.ts'
 import type { CurrentServer } from './oauth/keys/key-ring.ts'
 import { interactions } from './oauth/pages/interactions.ts'
@@ -87,6 +89,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   stopping?: AbortSignal
   /** The Plinth version, shown in the OpenAPI document. */
   version?: string
+  metrics: Pick<Metrics, 'read' | 'onResponse'>
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string) => void }
   /** Called for every response to an authenticated client. */
   count: (clientId: string) => void
@@ -141,11 +144,12 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
 /** Adds the unversioned routes, which provide information about the service itself. */
 async function serveUnversioned(app: FastifyInstance, options: AppOptions): Promise<void> {
-  const { definition, lives, baseUrl, db, clock, now, version = 'development' } = options
+  const { definition, lives, baseUrl, db, clock, now, metrics, version = 'development' } = options
   const { stopping = new AbortController().signal } = options
   const documents = documentation(definition, lives, { baseUrl, version })
   await app.register(openapi, { documents })
   await app.register(health, { check: db.ping, isClockUsable: clock?.isUsable, now, stopping })
+  await app.register(metricsRoute, metrics)
   await app.register(webhookKeySet, { keys: options.webhookKeys })
   await app.register(problemPages, { baseUrl, frame: options.people.frame })
   const firstCalls = firstCallsOf(definition, options)
@@ -175,10 +179,11 @@ function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
   return limits && limiter({ ...limits, trustedProxies, now, later, onError })
 }
 
-/** Returns a function that writes the access log and counts requests per client and requests to deprecated versions. */
-function counting({ log, count, lives, countDeprecated }: AppOptions): WriteAccessLine {
+/** Returns a function that writes the access log and counts responses, requests per client and requests to deprecated versions. */
+function counting({ log, count, lives, countDeprecated, metrics }: AppOptions): WriteAccessLine {
   const deprecated = versionMatcher(lives, 'deprecated')
   return (line) => {
+    metrics.onResponse(line)
     if (line.client !== undefined) count(line.client)
     const placed = deprecated?.(line.path)
     if (placed) countDeprecated(placed.life.version, line.client ?? null)

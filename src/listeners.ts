@@ -1,10 +1,13 @@
 import { once } from 'node:events'
 import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import { type ConnectionLimits, connectionLimits } from './http/server/connections.ts'
 import { drainable } from './http/server/draining.ts'
 import type { LingerOptions } from './http/server/lingering-close.ts'
 import { type RedirectOptions, redirectServer } from './http/server/redirect-server.ts'
+import { metricsServer } from './metrics/listener.ts'
+import type { Metrics } from './metrics/metrics.ts'
 
 export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, 'baseUrl' | 'onPlaintext'> {
   config: Config
@@ -12,6 +15,8 @@ export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, '
   /** Aborted when the service begins to stop. */
   stopping: AbortController
   onRefused: ConnectionLimits['onRefused']
+  metrics: Pick<Metrics, 'read'>
+  log: Pick<Logger, 'error'>
 }
 
 /** The service's listeners. */
@@ -26,11 +31,16 @@ export interface Listeners {
 
 const cutMs = 22_000
 
-/** Returns the listeners: HTTPS, or plain HTTP behind a proxy, and the listener that redirects to HTTPS, if configured. */
-export function listenersOf({ config, app, stopping, later, onRefused, ...redirecting }: ListenersOptions): Listeners {
+/**
+ * Returns the listeners: HTTPS, or plain HTTP behind a proxy; if configured, the listener that redirects to HTTPS, and the
+ * listener for metrics, which closes last.
+ */
+export function listenersOf(options: ListenersOptions): Listeners {
+  const { config, app, stopping, later, onRefused, ...redirecting } = options
   const { host, port, httpPort, drainSeconds, maxConnections, maxConnectionsPerAddress, trustedProxies } = config.http
   const redirects = httpPort !== 0 && config.http.tls === 'on'
   const redirect = redirectServer({ ...redirecting, later, onHealth: app.routing })
+  const monitor = monitorOf(options)
   const servers = redirects ? [app.server, redirect] : [app.server]
   const drains = servers.map((server) => drainable(server, { later }))
   const limitConnections = connectionLimits({
@@ -51,6 +61,7 @@ export function listenersOf({ config, app, stopping, later, onRefused, ...redire
         const refuse = refuseListening({ host, port: httpPort, setting: 'PLINTH_HTTP_PORT' })
         await once(redirect.listen(httpPort, host), 'listening').catch(refuse)
       }
+      await monitor.open()
       isOpen = true
     },
     close: async () => {
@@ -60,8 +71,28 @@ export function listenersOf({ config, app, stopping, later, onRefused, ...redire
       })
       if (isOpen) await drain()
       await Promise.all([app.close(), new Promise((resolve) => redirect.close(resolve))])
+      await monitor.close()
       cancelCut()
     },
+  }
+}
+
+/** Returns the listener for metrics; its functions do nothing if no port is configured. */
+function monitorOf({ config, app, metrics, log }: ListenersOptions) {
+  const { host, port } = config.metrics
+  const onError = (error: unknown) => log.error({ err: error }, 'the metrics could not be read')
+  const server = metricsServer({ read: metrics.read, onHealth: app.routing, onError })
+  return {
+    open: async () => {
+      if (port === null) return
+      const refuse = refuseListening({ host, port, setting: 'PLINTH_METRICS_PORT' })
+      await once(server.listen(port, host), 'listening').catch(refuse)
+    },
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
   }
 }
 
@@ -69,15 +100,16 @@ export function listenersOf({ config, app, stopping, later, onRefused, ...redire
 interface ListenAddress {
   host: string
   port: number
-  setting: 'PLINTH_PORT' | 'PLINTH_HTTP_PORT'
+  setting: 'PLINTH_PORT' | 'PLINTH_HTTP_PORT' | 'PLINTH_METRICS_PORT'
 }
 
-const otherHost = 'change PLINTH_HOST'
+const otherHost = ({ setting }: ListenAddress) =>
+  `change ${setting === 'PLINTH_METRICS_PORT' ? 'PLINTH_METRICS_HOST' : 'PLINTH_HOST'}`
 const explanations: Record<string, (address: ListenAddress) => string> = {
   EADDRINUSE: ({ setting }) => `another program is using it. Stop that program, or set ${setting} to another port`,
   EACCES: ({ setting }) => `permission denied. Set ${setting} to 1024 or higher`,
-  EADDRNOTAVAIL: () => `this machine does not have that address; ${otherHost}`,
-  ENOTFOUND: () => `the host name does not resolve; ${otherHost}`,
+  EADDRNOTAVAIL: (address) => `this machine does not have that address; ${otherHost(address)}`,
+  ENOTFOUND: (address) => `the host name does not resolve; ${otherHost(address)}`,
 }
 
 /** Throws an error that explains why the listener could not open and how to fix it; rethrows other errors. */

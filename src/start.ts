@@ -9,6 +9,7 @@ import { baseUrlOf, type Config } from './config/config.ts'
 import type { Definition } from './definition/service.ts'
 import { listenersOf } from './listeners.ts'
 import { type Logs, openLogs } from './logging/logs.ts'
+import { type Metrics, openMetrics } from './metrics/metrics.ts'
 import { type OnClose, openParts } from './parts.ts'
 import { checkReports } from './reports/generate/check.ts'
 import { openServedStores } from './served-stores.ts'
@@ -60,12 +61,8 @@ async function start(settings: Config, declared: Definition, version: string, on
   const logs = openLogs(config.service.logLevel, { out: process.stdout, env: process.env, now: wall })
   onClose(logs.flush)
   const { log } = logs
-  const indexFailed = (error: unknown) => log.error({ err: error }, 'the text index could not be created')
-  const background = { now: wall, onError: indexFailed }
-  const { close, definition, ...stores } = await openServedStores(config, declared, background)
-  onClose(close)
-  await checkReports(stores.db, definition.reports)
-  onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError: indexFailed }))
+  const metrics = openMetrics({ version, versions: lives, monotonic })
+  const { definition, ...stores } = await openData(config, declared, log, onClose)
   const clocks = { wall, monotonic, later }
   const parts = await openParts(config, definition, { ...stores, ...clocks, lives, version, log, onClose })
   const { revocations, now } = parts
@@ -86,12 +83,12 @@ async function start(settings: Config, declared: Definition, version: string, on
   const authorization = await openAuthorization({ ...access, revocations, now, monotonic })
   onClose(authorization.stop)
   const stopping = new AbortController()
-  const served = { ...stores, ...parts, ...authorization, baseUrl, audit, stopping: stopping.signal }
+  const served = { ...stores, ...parts, ...authorization, baseUrl, audit, metrics, stopping: stopping.signal }
   const app = await openApp(config, served, certificates, logs)
   const stopWork = config.service.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
   const onRefused = (refusals: object) => log.warn(refusals, 'connections were refused')
   const onPlaintext = auditPlaintextCredential(audit)
-  const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext })
+  const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext, metrics, log })
   onClose(() => {
     const unreachable = listeners.close()
     return Promise.all([unreachable, stopQueue(unreachable), stopWork?.(drainMs)])
@@ -100,13 +97,23 @@ async function start(settings: Config, declared: Definition, version: string, on
   return { ...stores, baseUrl, log, authorityFile: certificates?.authorityFile ?? null }
 }
 
+/** Opens the database of a serving process, checks the reports against it, and begins to create text indexes. */
+async function openData(config: Config, declared: Definition, log: Logger, onClose: OnClose) {
+  const onError = (error: unknown) => log.error({ err: error }, 'the text index could not be created')
+  const { close, definition, ...stores } = await openServedStores(config, declared, { now: wall, onError })
+  onClose(close)
+  await checkReports(stores.db, definition.reports)
+  onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError }))
+  return { definition, ...stores }
+}
+
 /** The configuration with a port that the operating system chose if it names none. */
 async function withPort(config: Config): Promise<Config> {
   const { http } = config
   return http.port === 0 ? { ...config, http: { ...http, port: await freePort(http.host) } } : config
 }
 
-type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit }
+type Parts = Awaited<ReturnType<typeof openParts>> & { audit: Audit; metrics: Metrics }
 type Authorization = Awaited<ReturnType<typeof openAuthorization>>
 type Certificates = Awaited<ReturnType<typeof serverCertificates>>
 

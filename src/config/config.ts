@@ -3,6 +3,7 @@ import type { PasswordCost } from '../oauth/users/passwords.ts'
 import { ConfigError } from '../startup-errors.ts'
 import { loopback } from './address.ts'
 import { httpSettings } from './http.ts'
+import { metricsSettings } from './metrics.ts'
 import { oauthSettings } from './oauth.ts'
 import { rateLimitSettings } from './rate-limits.ts'
 import { reportSettings } from './reports.ts'
@@ -24,6 +25,7 @@ const groupsOf = (profile: Profile) => ({
   webhooks: webhookSettings(profile),
   rateLimits: rateLimitSettings(profile),
   versions: versionSettings,
+  metrics: metricsSettings,
 })
 
 type Groups = ReturnType<typeof groupsOf>
@@ -100,7 +102,7 @@ function contradictions(config: Settings & Profile): string[] {
   const both = (one: unknown, other: unknown, names: string) => {
     if ((one === null) !== (other === null)) errors.push(`${names} belong together: expected both or neither`)
   }
-  const { http, oauth, users } = config
+  const { http, oauth, users, metrics } = config
   both(http.tlsCertFile, http.tlsKeyFile, 'PLINTH_TLS_CERT_FILE and PLINTH_TLS_KEY_FILE')
   both(oauth.bootstrapClientId, oauth.bootstrapClientSecret, 'PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET')
   both(users.smtpUrl, users.smtpFrom, 'PLINTH_SMTP_URL and PLINTH_SMTP_FROM')
@@ -110,6 +112,11 @@ function contradictions(config: Settings & Profile): string[] {
   }
   if (http.port === http.httpPort && http.port !== 0 && http.tls === 'on') {
     errors.push(`PLINTH_HTTP_PORT=${http.httpPort} is not valid: expected another port than PLINTH_PORT, or 0`)
+  }
+  if (metrics.port !== null && [http.port, ...(http.tls === 'on' ? [http.httpPort] : [])].includes(metrics.port)) {
+    errors.push(
+      `PLINTH_METRICS_PORT=${metrics.port} is not valid: expected another port than PLINTH_PORT and PLINTH_HTTP_PORT`,
+    )
   }
   return [...errors, ...transportErrors(config)]
 }

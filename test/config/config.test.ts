@@ -94,6 +94,8 @@ const rows: Record<string, Row> = {
   PLINTH_HOST: { key: 'http.host', development: '127.0.0.1', production: '0.0.0.0', ...anyText('::1') },
   PLINTH_PORT: { key: 'http.port', development: 8_443, ...integer(0, 65_535) },
   PLINTH_HTTP_PORT: { key: 'http.httpPort', development: 8_080, ...integer(0, 65_535) },
+  PLINTH_METRICS_HOST: { key: 'metrics.host', development: '127.0.0.1', ...anyText('::1') },
+  PLINTH_METRICS_PORT: { key: 'metrics.port', development: null, ...integer(1, 65_535) },
   PLINTH_KEEP_ALIVE: { key: 'http.keepAliveSeconds', development: 75, ...integer(1, 3_600) },
   PLINTH_DRAIN: { key: 'http.drainSeconds', development: 1, production: 5, ...integer(0, 15) },
   PLINTH_MAX_CONNECTIONS: { key: 'http.maxConnections', development: 2_000, ...integer(1, 1_000_000) },

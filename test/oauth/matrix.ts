@@ -77,6 +77,7 @@ export const matrix: Record<string, Row> = {
   'GET /': everybody(200),
   'GET /livez': everybody(200),
   'GET /readyz': everybody(200),
+  'GET /metrics': admins(200),
   'GET /openapi.json': everybody(200),
   'GET /docs': everybody(200),
   'GET /docs/start.js': everybody(200),

@@ -67,6 +67,7 @@ onSqlite((engine) => {
       [200, '/livez', () => ({})],
       [200, '/readyz', () => ({ scopes: null })],
       [401, '/livez', () => ({ token: 'expired' })],
+      [200, '/metrics', () => ({ scopes: 'admin' })],
       [200, '/api/usage', () => ({})],
       [200, '/openapi.json', () => ({})],
       [400, '/livez', () => ({ url: '/livez', headers: { host: ['a', 'b'] as never } })],

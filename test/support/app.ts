@@ -11,6 +11,7 @@ import { builtIn } from '../../src/catalog/service.ts'
 import type { Definition } from '../../src/definition/service.ts'
 import { storedDefinition } from '../../src/definition/stored.ts'
 import type { Verification } from '../../src/http/policies/authenticate.ts'
+import { openMetrics } from '../../src/metrics/metrics.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { createUserParts } from '../../src/oauth/users/users.ts'
 import { openQueue } from '../../src/queue/open.ts'
@@ -100,6 +101,7 @@ export async function testApp(
     publicRead: true,
     requireIfMatch: false,
     lives: versionLives(definition, {}),
+    metrics: openMetrics({ version: 'test', versions: versionLives(definition, {}), monotonic: now }),
     count: () => {},
     countDeprecated: () => {},
     log: { access: () => {}, fault: (error) => faults.push(error) },

@@ -1,0 +1,68 @@
+import type { Metric, Registry } from 'prom-client'
+
+export type Labels = Readonly<Record<string, string>>
+
+/** One line of a metric; `metricName` differs from the metric's name only in histograms. */
+export interface Sample {
+  labels: Labels | Readonly<Record<string, string | number>>
+  value: number
+  metricName?: string
+}
+
+/** A metric whose samples are computed when it is read. */
+export interface ReadMetric {
+  name: string
+  /** One sentence, without a period at the end. */
+  help: string
+  type: 'counter' | 'gauge' | 'histogram'
+  /** Returns the current samples; none if the values are unknown. */
+  read: () => Iterable<Sample>
+}
+
+/** Registers a metric that is read at each scrape and costs nothing between scrapes. */
+export function registerRead(registry: Registry, { name, help, type, read }: ReadMetric): void {
+  const get = async () => ({ name, help, type, values: [...read()], aggregator: 'sum' })
+  // The registry needs only these members, but its types allow only its own classes.
+  registry.registerMetric({ name, help, type, get } as unknown as Metric)
+}
+
+/** Upper bounds in seconds for the durations of requests, calls and statements. */
+export const durationBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
+
+/** The counts of a histogram: one per bound, one above all bounds, and the sum of the values. */
+export type Counts = Float64Array
+
+export const newCounts = (bounds: readonly number[]): Counts => new Float64Array(bounds.length + 2)
+
+/** Adds a value to a histogram, without allocating memory. */
+export function addTo(counts: Counts, bounds: readonly number[], value: number): void {
+  let at = 0
+  while (at < bounds.length && value > (bounds[at] as number)) at++
+  counts[at] = (counts[at] as number) + 1
+  counts[bounds.length + 1] = (counts[bounds.length + 1] as number) + value
+}
+
+/** Returns how many values a histogram has. */
+export function totalOf(counts: Counts): number {
+  let total = 0
+  for (let at = 0; at < counts.length - 1; at++) total += counts[at] as number
+  return total
+}
+
+/** Returns the cumulative samples of a histogram. */
+export function* histogramSamples(
+  name: string,
+  labels: Labels,
+  counts: Counts,
+  bounds: readonly number[],
+): Iterable<Sample> {
+  let total = 0
+  for (const [at, bound] of bounds.entries()) {
+    total += counts[at] as number
+    yield { metricName: `${name}_bucket`, labels: { ...labels, le: bound }, value: total }
+  }
+  total += counts[bounds.length] as number
+  yield { metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: total }
+  yield { metricName: `${name}_sum`, labels, value: counts[bounds.length + 1] as number }
+  yield { metricName: `${name}_count`, labels, value: total }
+}
