@@ -89,7 +89,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   stopping?: AbortSignal
   /** The Plinth version, shown in the OpenAPI document. */
   version?: string
-  metrics: Pick<Metrics, 'read' | 'onResponse'>
+  metrics: Pick<Metrics, 'read' | 'onResponse' | 'onLimited' | 'onDelayed'>
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string) => void }
   /** Called for every response to an authenticated client. */
   count: (clientId: string) => void
@@ -174,9 +174,9 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
 }
 
 /** Returns the rate limiter; undefined if nothing is limited. */
-function limiting({ limits, trustedProxies, now, later, log }: AppOptions) {
+function limiting({ limits, trustedProxies, now, later, log, metrics: { onLimited, onDelayed } }: AppOptions) {
   const onError = (error: unknown) => log.fault(error, 'limits')
-  return limits && limiter({ ...limits, trustedProxies, now, later, onError })
+  return limits && limiter({ ...limits, trustedProxies, now, later, onError, onLimited, onDelayed })
 }
 
 /** Returns a function that writes the access log and counts responses, requests per client and requests to deprecated versions. */

@@ -5,13 +5,14 @@ import { limitRules } from './config/rate-limits.ts'
 import { resultsUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { eventShapes } from './event-shapes.ts'
+import type { Metrics } from './metrics/metrics.ts'
 import { reportKinds } from './mount-versions.ts'
 import { nodeClock } from './node-clock.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
 import { openResults } from './reports/files/open.ts'
-import { inThread } from './reports/generate/worker-thread.ts'
+import { inThread, reporting } from './reports/generate/worker-thread.ts'
 import { rowAccess } from './row-access.ts'
 import { pooledRandom } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
@@ -20,6 +21,8 @@ import { versionCallCounter } from './versioning/call-counts.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 import { failureLog } from './webhooks/dispatch/failure-log.ts'
 import { sender } from './webhooks/dispatch/http-client.ts'
+import type { Outcome } from './webhooks/dispatch/outcome.ts'
+import type { Due } from './webhooks/queue/claim.ts'
 import { defaultEndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from './webhooks/secrets.ts'
 
@@ -30,6 +33,7 @@ interface Opening extends Stores {
   version: string
   lives: VersionStatus[]
   log: Logger
+  metrics: Metrics
   onClose: OnClose
   wall: () => number
   monotonic: () => number
@@ -40,7 +44,7 @@ const hourMs = 3_600_000
 
 /** Opens the components that the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
-  const { db, sealer, version, lives, log, onClose, wall, monotonic } = opening
+  const { db, sealer, version, lives, log, metrics, onClose, wall, monotonic } = opening
   const revocations: RevocationEpoch = { count: 0 }
   const closeLater = <Part extends { close: () => unknown }>(part: Part): Part => {
     onClose(part.close)
@@ -54,7 +58,7 @@ export async function openParts(config: Config, definition: Definition, opening:
   await results.sweepTemporary(now() - hourMs)
   const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
   const keys = await webhookKeys(db, sealer)
-  const sending = webhookSending(config.webhooks, log, now)
+  const sending = webhookSending(config.webhooks, opening, now)
   const rules = limitRules(config.rateLimits)
   const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
   return {
@@ -66,10 +70,10 @@ export async function openParts(config: Config, definition: Definition, opening:
     shapes: eventShapes(definition, lives),
     policy,
     results,
-    queue: await openQueue({ db, now, random: Math.random, onError }),
+    queue: await openQueue({ db, now, random: Math.random, onError, onRun: metrics.onRun }),
     kinds: reportKinds(definition),
     ...{ eventAccess, reportAccess },
-    produce: inThread({ databaseUrl: db.url, resultsUrl }),
+    produce: reporting(inThread({ databaseUrl: db.url, resultsUrl }), metrics.onReport),
     sender: closeLater(sender({ policy, timeoutMs: sending.callMs, now })),
     ...sending,
     webhookKeys: keys,
@@ -85,8 +89,9 @@ export async function openParts(config: Config, definition: Definition, opening:
 const openLimits = ({ rateLimits: { redisUrl } }: Config, now: () => number, { db, log, later }: Opening) =>
   openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
 
-/** Converts the settings to options for webhook dispatch, including its logging. */
-function webhookSending(settings: Config['webhooks'], log: Logger, now: () => number) {
+/** Converts the settings to options for webhook dispatch, including its logging and metrics. */
+function webhookSending(settings: Config['webhooks'], { log, metrics }: Opening, now: () => number) {
+  const logFailure = failureLog({ now, warn: (line) => log.warn(line, 'a webhook call failed') })
   const { timeoutSeconds, inFlight, rate, maxWaiting, schedule } = settings
   return {
     callMs: timeoutSeconds * 1_000,
@@ -98,8 +103,13 @@ function webhookSending(settings: Config['webhooks'], log: Logger, now: () => nu
     },
     schedule,
     maxWaiting,
-    onCalled: failureLog({ now, warn: (line) => log.warn(line, 'a webhook call failed') }),
-    onDropped: (owner: string, dropped: number) =>
-      log.warn({ owner, dropped, maxWaiting }, 'waiting webhook deliveries were dropped'),
+    onCalled: (due: Due, outcome: Outcome) => {
+      metrics.onCalled(due, outcome)
+      logFailure(due, outcome)
+    },
+    onDropped: (owner: string, dropped: number) => {
+      metrics.onDropped(owner, dropped)
+      log.warn({ owner, dropped, maxWaiting }, 'waiting webhook deliveries were dropped')
+    },
   }
 }

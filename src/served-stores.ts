@@ -2,6 +2,7 @@ import type { Config } from './config/config.ts'
 import { databaseUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { storedDefinition } from './definition/stored.ts'
+import type { OnCommit } from './storage/database.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
 import { dataFolder, openStoresIn } from './stores.ts'
 import { takeOver } from './worker.ts'
@@ -15,7 +16,7 @@ import { takeOver } from './worker.ts'
 export async function openServedStores(
   config: Config,
   declared: Definition,
-  { now, onError }: { now: () => number; onError: (error: unknown) => void },
+  { now, onError, onCommit }: { now: () => number; onError: (error: unknown) => void; onCommit: OnCommit },
 ) {
   const dataDir = dataFolder(config)
   const url = databaseUrlOf(config.storage)
@@ -26,7 +27,7 @@ export async function openServedStores(
       config,
       dataDir,
       { tables: declared.tables, version: declared.info.version },
-      onError,
+      { onError, onCommit },
     )
     try {
       if (unlock !== null) await takeOver(stores.db, now)

@@ -7,6 +7,7 @@ import { type Audit, auditPlaintextCredential, openAudit } from './audit/buffer.
 import { openAuthorization } from './authorization.ts'
 import { baseUrlOf, type Config } from './config/config.ts'
 import type { Definition } from './definition/service.ts'
+import type { Refusals } from './http/server/connections.ts'
 import { listenersOf } from './listeners.ts'
 import { type Logs, openLogs } from './logging/logs.ts'
 import { type Metrics, openMetrics } from './metrics/metrics.ts'
@@ -61,10 +62,10 @@ async function start(settings: Config, declared: Definition, version: string, on
   const logs = openLogs(config.service.logLevel, { out: process.stdout, env: process.env, now: wall })
   onClose(logs.flush)
   const { log } = logs
-  const metrics = openMetrics({ version, versions: lives, monotonic })
-  const { definition, ...stores } = await openData(config, declared, log, onClose)
+  const metrics = openMetrics({ version, versions: lives, monotonic, ofProcess: true })
+  const { definition, ...stores } = await openData(config, declared, { log, metrics, onClose })
   const clocks = { wall, monotonic, later }
-  const parts = await openParts(config, definition, { ...stores, ...clocks, lives, version, log, onClose })
+  const parts = await openParts(config, definition, { ...stores, ...clocks, lives, version, log, metrics, onClose })
   const { revocations, now } = parts
   // Stops together with the listeners, or separately if the start fails before the listeners exist.
   let stopped: Promise<void> | undefined
@@ -75,7 +76,9 @@ async function start(settings: Config, declared: Definition, version: string, on
   onClose(() => stopQueue())
   const certificates = await serverCertificates(config, stores.dataDir, now)
   const baseUrl = baseUrlOf(config)
-  const audit = openAudit({ ...stores, now, onError: (error) => log.error({ err: error }, 'audit log is delayed') })
+  watchComponents(metrics, { ...stores, ...parts, log })
+  const onDelay = (error: unknown) => log.error({ err: error }, 'audit log is delayed')
+  const audit = openAudit({ ...stores, now, onEntry: metrics.onAudit, onError: onDelay })
   onClose(audit.flush)
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
   const reserved = { ...stores, db: stores.db.reserved }
@@ -86,7 +89,10 @@ async function start(settings: Config, declared: Definition, version: string, on
   const served = { ...stores, ...parts, ...authorization, baseUrl, audit, metrics, stopping: stopping.signal }
   const app = await openApp(config, served, certificates, logs)
   const stopWork = config.service.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
-  const onRefused = (refusals: object) => log.warn(refusals, 'connections were refused')
+  const onRefused = (refusals: Refusals) => {
+    metrics.onConnectionsRefused(refusals.refused)
+    log.warn(refusals, 'connections were refused')
+  }
   const onPlaintext = auditPlaintextCredential(audit)
   const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext, metrics, log })
   onClose(() => {
@@ -97,10 +103,24 @@ async function start(settings: Config, declared: Definition, version: string, on
   return { ...stores, baseUrl, log, authorityFile: certificates?.authorityFile ?? null }
 }
 
+type Watched = Pick<Stores, 'db'> & Pick<Parts, 'queue' | 'results' | 'now' | 'monotonic'>
+
+/** Adds the metrics that are read from the components at each scrape. */
+function watchComponents(metrics: Metrics, { results, log, ...watched }: Watched & { log: Logger }): void {
+  const onError = (error: unknown) => log.warn({ err: error }, 'some metrics could not be read')
+  metrics.watch({ ...watched, space: results.space, later, onError })
+}
+
 /** Opens the database of a serving process, checks the reports against it, and begins to create text indexes. */
-async function openData(config: Config, declared: Definition, log: Logger, onClose: OnClose) {
+async function openData(
+  config: Config,
+  declared: Definition,
+  { log, metrics, onClose }: { log: Logger; metrics: Metrics; onClose: OnClose },
+) {
   const onError = (error: unknown) => log.error({ err: error }, 'the text index could not be created')
-  const { close, definition, ...stores } = await openServedStores(config, declared, { now: wall, onError })
+  const { close, definition, ...stores } = await openServedStores(config, declared, {
+    ...{ now: wall, onError, onCommit: metrics.onCommit },
+  })
   onClose(close)
   await checkReports(stores.db, definition.reports)
   onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError }))

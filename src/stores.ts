@@ -9,7 +9,7 @@ import type { Database } from './storage/database.ts'
 import { type Sealer, sealer } from './storage/encryption.ts'
 import { writeFileAtomically } from './storage/files/atomic-file.ts'
 import { migrate } from './storage/migrate.ts'
-import { openDatabase } from './storage/open.ts'
+import { type OpenOptions, openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/path.ts'
 
@@ -31,17 +31,17 @@ export async function openStores(config: Config, tables: readonly ResourceTable[
 }
 
 /**
- * Works like `openStores`, in a folder that `dataFolder` has created; `version` is that of the definition, and `onError`
- * receives later background errors.
+ * Works like `openStores`, in a folder that `dataFolder` has created; `version` is that of the definition, `onError`
+ * receives later background errors, and `onCommit` is called after each write transaction.
  */
 export async function openStoresIn(
   config: Config,
   dataDir: string,
   { tables, version }: { tables: readonly ResourceTable[]; version?: string | undefined },
-  onError: (error: unknown) => void = () => {},
+  { onError = () => {}, onCommit }: Pick<OpenOptions, 'onError' | 'onCommit'> = {},
 ): Promise<Stores> {
   const encryption = sealer(masterKey(config, dataDir), randomBytes)
-  const db = await openDatabase(databaseUrlOf(config.storage), { onError })
+  const db = await openDatabase(databaseUrlOf(config.storage), { onError, ...(onCommit && { onCommit }) })
   const migrations = await migrate(db, { tables, version }).catch(async (error) => {
     await db.close()
     throw error

@@ -28,6 +28,8 @@ export interface AuditSources {
   sealer: Sealer
   /** Milliseconds since the epoch. */
   now: () => number
+  /** Called with each entry that is queued or counted, before repetitions are combined. */
+  onEntry?: (entry: AuditEntry) => void
   /** Called when a batch could not be written; the batch stays queued and is retried. */
   onError: (error: unknown) => void
 }
@@ -42,7 +44,7 @@ const maxQueued = 10_000
 
 /** Creates the interface to the audit log. */
 export function openAudit(sources: AuditSources): Audit {
-  const { sealer, now } = sources
+  const { sealer, now, onEntry = () => {} } = sources
   const { note, write } = batches(sources, () => [tallies.tick(), repetitions.tick()].includes(true))
   const tallies = counted(note, now, kindsPerMinute, null)
   const repetitions = counted(note, now, repeatedKinds, note)
@@ -51,7 +53,15 @@ export function openAudit(sources: AuditSources): Audit {
     repetitions.end()
     return write()
   }
-  return { record: auditRecorder(sealer, now), note, tally: tallies.tally, repeated: repetitions.tally, flush }
+  const reported = (take: Audit['note']) => (entry: AuditEntry) => {
+    onEntry(entry)
+    take(entry)
+  }
+  return {
+    record: auditRecorder(sealer, now),
+    ...{ note: reported(note), tally: reported(tallies.tally), repeated: reported(repetitions.tally) },
+    flush,
+  }
 }
 
 /** Queues entries and writes them in batches, once a second while there are any; `tick` runs before each batch. */

@@ -1,4 +1,4 @@
-import type { Metric, Registry } from 'prom-client'
+import { Counter, Histogram, type Metric, type Registry } from 'prom-client'
 
 export type Labels = Readonly<Record<string, string>>
 
@@ -66,3 +66,11 @@ export function* histogramSamples(
   yield { metricName: `${name}_sum`, labels, value: counts[bounds.length + 1] as number }
   yield { metricName: `${name}_count`, labels, value: total }
 }
+
+/** Name, help and labels of a metric that prom-client counts. */
+type About = { name: string; help: string; labelNames?: string[] }
+/** Registers a counter for events that are rarer than requests. */
+export const counter = (registry: Registry, about: About) => new Counter({ ...about, registers: [registry] })
+/** Registers a histogram for events that are rarer than requests. */
+export const histogram = (registry: Registry, about: About, buckets: readonly number[]) =>
+  new Histogram({ ...about, buckets: [...buckets], registers: [registry] })

@@ -1,6 +1,6 @@
 import type { Database } from '../storage/database.ts'
 import { embeddedStore } from './embedded.ts'
-import { type JobStore, type Queue, type QueueName, queues } from './queue.ts'
+import { type Backlog, type JobStore, type MeasuredQueue, type QueueName, queues, type Run } from './queue.ts'
 import { oneByOne, startLoop, together } from './worker-loop.ts'
 
 export interface OpenQueueOptions {
@@ -8,26 +8,24 @@ export interface OpenQueueOptions {
   now: () => number
   random: () => number
   onError: (error: unknown, queue?: QueueName) => void
+  /** Called after each run of jobs. */
+  onRun?: (run: Run) => void
 }
 
 /** Opens the queue for the database's engine. */
-export async function openQueue({ db, now, random, onError }: OpenQueueOptions): Promise<Queue> {
-  if (db.engine.name === 'sqlite') return makeQueue({ store: embeddedStore(db, now), now, random, onError })
+export async function openQueue({ db, ...options }: OpenQueueOptions): Promise<MeasuredQueue> {
+  const { now, onError } = options
+  if (db.engine.name === 'sqlite') return makeQueue({ ...options, store: embeddedStore(db, now) })
   // Loaded on demand, so that an embedded service does not load the pg-boss client.
   const { bossStore } = await import('./pg-boss.ts')
   const store = await bossStore(db.url, onError)
-  return makeQueue({ store, now, random, onError })
+  return makeQueue({ ...options, store })
 }
 
-interface QueueOptions {
-  store: JobStore
-  now: () => number
-  random: () => number
-  onError: (error: unknown, queue: QueueName) => void
-}
+type QueueOptions = Omit<OpenQueueOptions, 'db'> & { store: JobStore }
 
 /** Builds the queue on top of an engine's store. */
-function makeQueue({ store, now, random, onError }: QueueOptions): Queue {
+function makeQueue({ store, now, random, onError, onRun = () => {} }: QueueOptions): MeasuredQueue {
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())
   return {
@@ -36,7 +34,14 @@ function makeQueue({ store, now, random, onError }: QueueOptions): Queue {
     work: (queue, work) => {
       const { concurrency } = queues[queue]
       const run = 'together' in work ? together(work.together) : oneByOne(work)
-      loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError }))
+      loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError, onRun }))
+    },
+    backlog: async () => {
+      const backlogs: Backlog[] = []
+      for (const queue of Object.keys(queues) as QueueName[]) {
+        backlogs.push({ queue, running: loops.get(queue)?.running() ?? 0, ...(await store.backlog(queue)) })
+      }
+      return backlogs
     },
     stop: async (graceMs, lastAdded) => {
       await Promise.all([...loops.values()].map((loop) => loop.stop(graceMs)))

@@ -40,12 +40,39 @@ export interface JobStore {
   release: (lease: Lease, delayMs: number) => Promise<void>
   /** When the next job in the queue can be claimed, in epoch ms; null if unknown or never. */
   nextDue: (queue: QueueName) => Promise<number | null>
+  /** Returns the number of waiting jobs, at most `maxCounted`, and when the oldest of them was due, in epoch ms. */
+  backlog: (queue: QueueName) => Promise<WaitingJobs>
   /** Registers a callback to run when a job in a queue may be due. */
   onWake: (wake: (queue: QueueName) => void) => void
   /** Maximum time between two polls of an idle queue, in ms, in case a wake-up is missed. */
   idlePollMs: number
   close: () => Promise<void>
 }
+
+/** The jobs of a queue that no worker has claimed. */
+export interface WaitingJobs {
+  waiting: number
+  /** Null if none is due. */
+  dueSinceMs: number | null
+}
+
+/** The backlog of a queue: its waiting jobs, and the jobs that this process runs. */
+export interface Backlog extends WaitingJobs {
+  queue: QueueName
+  running: number
+}
+
+/** One call to a queue's work: a job, or several jobs processed together. */
+export interface Run {
+  queue: QueueName
+  jobs: number
+  seconds: number
+  /** `returned`: the lease was lost or the service stops, and the job is processed again. */
+  outcome: 'done' | 'failed' | 'returned'
+}
+
+/** The largest number of waiting jobs that is counted exactly. */
+export const maxCounted = 10_000
 
 export const leaseSeconds = 30
 export const heartbeatSeconds = 10
@@ -95,4 +122,10 @@ export interface Queue {
    * until `lastAdded` settles.
    */
   stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>
+}
+
+/** A queue that shows its backlog. */
+export interface MeasuredQueue extends Queue {
+  /** Returns the backlog of every queue. */
+  backlog: () => Promise<Backlog[]>
 }

@@ -6,6 +6,7 @@ import {
   LeaseLost,
   type QueueName,
   queues,
+  type Run as RunReport,
   Stopping,
   type Work,
   type WorkTogether,
@@ -38,6 +39,8 @@ export interface LoopOptions {
   now: () => number
   random: () => number
   onError: (error: unknown, queue: QueueName) => void
+  /** Called after each run. */
+  onRun: (run: RunReport) => void
 }
 
 interface Loop extends LoopOptions {
@@ -67,6 +70,8 @@ export function startLoop(options: LoopOptions) {
   wake(loop)
   return {
     wake: () => wake(loop),
+    /** Returns the number of jobs that are running. */
+    running: () => loop.running.size,
     stop: async (graceMs: number) => {
       await drain(loop, graceMs)
       clearInterval(pulse)
@@ -123,22 +128,30 @@ function start(loop: Loop, leases: Lease[]): void {
 const claimOf = ({ id, fence }: Lease) => `${id}/${fence}`
 
 async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal): Promise<void> {
-  const { store, queue, run, onError } = loop
+  const { store, queue, run, onError, onRun } = loop
+  const beganMs = performance.now()
+  const report = (outcome: RunReport['outcome']) =>
+    onRun({ queue, jobs: leases.length, seconds: (performance.now() - beganMs) / 1_000, outcome })
   const finish = async (tx: Parameters<JobStore['finish']>[0]) => {
     if (!(await store.finish(tx, leases))) throw new LeaseLost()
   }
   try {
     await run.work(leases, { signal, finish })
+    report('done')
   } catch (error) {
+    report(isReturned(error) ? 'returned' : 'failed')
     // A single job may have failed the whole batch.
     if (leases.length > 1) {
-      if (!(error instanceof LeaseLost || error instanceof Stopping)) onError(error, queue)
+      if (!isReturned(error)) onError(error, queue)
       for (const lease of leases) await runJobs(loop, [lease], signal)
       return
     }
     await giveUp(loop, leases[0] as Lease, error)
   }
 }
+
+/** Whether the job ended without an outcome of its own. */
+const isReturned = (error: unknown) => error instanceof LeaseLost || error instanceof Stopping
 
 async function giveUp({ store, queue, random, onError }: LoopOptions, lease: Lease, error: unknown): Promise<void> {
   if (error instanceof LeaseLost) return

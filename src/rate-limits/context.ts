@@ -3,9 +3,9 @@ import type { Problem } from '../http/problems/problem.ts'
 import { isUnrouted, routeConfig } from '../http/route-config.ts'
 import type { Accounts, Bucket } from './account.ts'
 import { isExceeded, type Window } from './fixed-window.ts'
-import { rateExceeded, setQuotaHeaders, setRateLimitHeaders } from './headers.ts'
+import { quotaExceeded, rateExceeded, setQuotaHeaders, setRateLimitHeaders } from './headers.ts'
 import type { Counters, Limit, LimitName } from './limit.ts'
-import type { Allowances, calendar, localQuotas } from './quota.ts'
+import type { Allowance, Allowances, calendar, localQuotas, Month } from './quota.ts'
 import { delayQueueFull, reserve, type throttle } from './throttle.ts'
 
 /** A request that is being checked against the rate limits. */
@@ -29,13 +29,22 @@ export const isNotFound = (request: FastifyRequest): boolean => isUnrouted(reque
  * 405.
  */
 export function limitProblem(
+  { onLimited }: Pick<Parts, 'onLimited'>,
   { request, reply, account, own }: AdmissionContext,
   tight: Window | null,
   atMs: number,
 ): Problem | null {
   if (tight === null) return null
   setRateLimitHeaders(reply, tight, account.general, own, atMs)
-  return !isExceeded(tight) || isNotFound(request) ? null : rateExceeded(tight, atMs)
+  if (!isExceeded(tight) || isNotFound(request)) return null
+  onLimited(tight.limit.name)
+  return rateExceeded(tight, atMs)
+}
+
+/** Returns the 403 for a used-up quota. */
+export function quotaProblem({ onLimited }: Pick<Parts, 'onLimited'>, exceeded: Allowance, month: Month): Problem {
+  onLimited(`quota_${exceeded.name}`)
+  return quotaExceeded(exceeded, month)
 }
 
 const none: Allowances = { requests: null, reports: null }
@@ -84,11 +93,15 @@ export function proceed(parts: Parts, context: AdmissionContext): void {
   if (delayQueue === null || reservation === 'free') done()
   else if (reservation === 'full') {
     refund(parts, context, reply)
-    done(isNotFound(request) ? undefined : delayQueueFull())
+    const problem = isNotFound(request) ? undefined : delayQueueFull()
+    if (problem !== undefined) parts.onLimited('pace')
+    done(problem)
   } else {
     const leave = delays.wait(delayQueue, reservation.dueMs, () => {
       reply.raw.off('close', leave)
-      reply.header('server-timing', `throttle;dur=${Math.max(0, Math.round(monotonic() - atMs))}`)
+      const delayMs = Math.max(0, Math.round(monotonic() - atMs))
+      reply.header('server-timing', `throttle;dur=${delayMs}`)
+      parts.onDelayed(delayMs)
       done()
     })
     // If the client disconnects, its call leaves the queue.
@@ -107,4 +120,6 @@ export interface Parts {
   now: () => number
   monotonic: () => number
   onError: (error: unknown) => void
+  onLimited: (limit: string) => void
+  onDelayed: (ms: number) => void
 }

@@ -25,6 +25,10 @@ export interface LimiterOptions extends ThrottleOptions {
   trustedProxies: readonly string[]
   /** Milliseconds since the epoch. */
   now: () => number
+  /** Called for each request refused by a limit (`default`, `quota_requests`, `pace`, …). */
+  onLimited?: (limit: string) => void
+  /** Called for each delayed request when it continues. */
+  onDelayed?: (ms: number) => void
   /** Called if saving quotas fails or the shared counters are unavailable. */
   onError: (error: unknown) => void
 }
@@ -46,6 +50,7 @@ const limitIfSet = (name: string, rate: Rate | null): Limit | null => (rate === 
 
 function partsOf(options: LimiterOptions): Parts {
   const { rules, counters, trustedProxies, now, monotonic, later, onError } = options
+  const { onLimited = () => {}, onDelayed = () => {} } = options
   const [general, anonymous] = [limitIfSet('default', rules.general), limitIfSet('default', rules.anonymous)]
   const who = { general, anonymous, pace: rules.throttle, quotas: rules.quotas, trustedProxies, now }
   return {
@@ -58,7 +63,7 @@ function partsOf(options: LimiterOptions): Parts {
     here: localQuotas({ record: counters.record, later, onError }),
     delays: throttle({ monotonic, later }),
     monthAt: calendar(),
-    ...{ counters, now, monotonic, onError },
+    ...{ counters, now, monotonic, onError, onLimited, onDelayed },
   }
 }
 

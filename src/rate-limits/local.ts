@@ -1,6 +1,6 @@
-import { type AdmissionContext, limitProblem, type Parts, proceed, quotasOf } from './context.ts'
+import { type AdmissionContext, limitProblem, type Parts, proceed, quotaProblem, quotasOf } from './context.ts'
 import { consumeLocal, tighter } from './fixed-window.ts'
-import { quotaExceeded, setQuotaHeaders } from './headers.ts'
+import { setQuotaHeaders } from './headers.ts'
 import { type Allowance, type Month, quotaLeft } from './quota.ts'
 
 /** Admits a request when no other process shares the counters; synchronous once the month's usage is loaded. */
@@ -9,7 +9,7 @@ export function admitLocally(parts: Parts, context: AdmissionContext): void {
   const atMs = parts.now()
   const general = account.general && consumeLocal(account.windows, account.general, atMs)
   const tight = own === null ? general : tighter(general, consumeLocal(account.windows, own, atMs))
-  const refusal = limitProblem(context, tight, atMs)
+  const refusal = limitProblem(parts, context, tight, atMs)
   if (refusal === null) checkQuotas(parts, context, atMs)
   else context.done(refusal)
 }
@@ -32,7 +32,7 @@ function charge(parts: Parts, context: AdmissionContext, month: Month): void {
   }
   setQuotaHeaders(context.reply, requests, reports, month)
   if (exceeded === null) proceed(parts, context)
-  else context.done(quotaExceeded(exceeded, month))
+  else context.done(quotaProblem(parts, exceeded, month))
 }
 
 const isUsedUp = (one: Allowance | null): boolean => one !== null && quotaLeft(one) === 0

@@ -1,7 +1,7 @@
 import type { Bucket } from './account.ts'
-import { type AdmissionContext, limitProblem, type Parts, proceed, quotasOf } from './context.ts'
+import { type AdmissionContext, limitProblem, type Parts, proceed, quotaProblem, quotasOf } from './context.ts'
 import { consumeLocal, tighter, type Window, windowOf } from './fixed-window.ts'
-import { quotaExceeded, setQuotaHeaders } from './headers.ts'
+import { setQuotaHeaders } from './headers.ts'
 import type { Counters, Limit } from './limit.ts'
 import type { Allowance } from './quota.ts'
 
@@ -17,7 +17,7 @@ async function evaluate(parts: Parts, context: AdmissionContext): Promise<() => 
   const { account, own } = context
   const both = [take(parts, account, account.general), take(parts, account, own)] as const
   const [general, ofOwn] = await Promise.all(both)
-  const refusal = limitProblem(context, tighter(general, ofOwn), parts.now())
+  const refusal = limitProblem(parts, context, tighter(general, ofOwn), parts.now())
   return refusal === null ? charge(parts, context) : () => context.done(refusal)
 }
 
@@ -62,6 +62,6 @@ async function charge(parts: Parts, context: AdmissionContext): Promise<() => vo
   setQuotaHeaders(context.reply, requests, reports, month)
   if (exceeded === undefined) return () => proceed(parts, context)
   await refund()
-  const refusal = quotaExceeded(exceeded, month)
+  const refusal = quotaProblem(parts, exceeded, month)
   return () => context.done(refusal)
 }

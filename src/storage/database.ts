@@ -25,6 +25,26 @@ export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
 /** A one-row INSERT, compiled once; returns the generated id and the result of an expression evaluated after the insert. */
 export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; result: boolean }>
 
+/** The connections of a pool: open and idle ones, and requests that wait for a connection. */
+export interface PoolMeasures {
+  pool: string
+  max: number
+  open: number
+  idle: number
+  waiting: number
+}
+
+/** Measurements of a database. */
+export interface DatabaseMeasures {
+  /** PostgreSQL only. */
+  pools: PoolMeasures[]
+  /** The size of the write-ahead log of a SQLite file; null on PostgreSQL. */
+  walBytes: number | null
+}
+
+/** Called after each write transaction with the number of its units of work and its duration. */
+export type OnCommit = (units: number, seconds: number) => void
+
 export interface Database {
   engine: Engine
   read: Queryable
@@ -49,6 +69,8 @@ export interface Database {
   generation: () => number | null
   /** Resolves if the database responds to a trivial query; rejects otherwise. */
   ping: () => Promise<void>
+  /** Returns measurements of the connections and files, without a query. */
+  measure: () => DatabaseMeasures
   /** The URL of this database, for a job queue that opens its own connections. */
   url: string
   close: () => Promise<void>

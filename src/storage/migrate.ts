@@ -26,6 +26,7 @@ import { clientLabels } from './migrations/0022-client-labels.ts'
 import { eventsOfRows } from './migrations/0023-events-of-rows.ts'
 import { schemaChanges } from './migrations/0024-schema-changes.ts'
 import { webhookVersions } from './migrations/0025-webhook-versions.ts'
+import { webhookStates } from './migrations/0026-webhook-states.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
@@ -60,6 +61,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0023-events-of-rows', eventsOfRows],
   ['0024-schema-changes', schemaChanges],
   ['0025-webhook-versions', webhookVersions],
+  ['0026-webhook-states', webhookStates],
 ]
 
 /** Thrown to roll back the transaction of a dry run. */

@@ -1,4 +1,4 @@
-import type { Database } from './database.ts'
+import type { Database, OnCommit } from './database.ts'
 import type { SetTimer } from './scans/scan.ts'
 import type { Snapshot } from './snapshots/snapshot.ts'
 import { sqlitePath } from './sqlite/path.ts'
@@ -11,6 +11,7 @@ export interface OpenOptions {
   isHasty?: boolean
   /** Timers that enforce the time limit of scans; default: real timers. */
   setTimer?: SetTimer
+  onCommit?: OnCommit
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
   /** How far the text index of a SQLite file may lag behind; by default, 10,000 new rows and 1,000 changes. */
@@ -25,11 +26,11 @@ const realTimer: SetTimer = (ms, run) => {
 
 /** Opens a `postgres://…` URL, or a SQLite file given as a `file:` URL or a path. Throws if it cannot be opened. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
-  const { poolSize = 10, isHasty = false, setTimer = realTimer } = options
+  const { poolSize = 10, isHasty = false, setTimer = realTimer, onCommit = () => {} } = options
   const path = sqlitePath(url)
   // Imported on demand, so that a service loads only one engine's client.
   if (path !== null) return (await import('./sqlite/open.ts')).openSqlite(url, path, { ...options, setTimer })
-  return (await import('./postgres/driver.ts')).openPostgres(url, { poolSize, isHasty, setTimer })
+  return (await import('./postgres/driver.ts')).openPostgres(url, { poolSize, isHasty, setTimer, onCommit })
 }
 
 /** Opens a snapshot of a database for reports; accepts the same URLs as `openDatabase`. */

@@ -28,6 +28,7 @@ const bounded: [text: RegExp, reason: string][] = [
     /^select "id" from "events" where "id" in \(/,
     'the events of those deliveries that one replay looks at, by their key: of so few, PostgreSQL reads them all instead',
   ],
+  [/\(select count\(\*\) from \(select 1 from /, 'the metrics: each count stops at 10,000 entries of an index'],
   [/from "version_calls"/, 'limited, and sorted by its index but for callers of the same instant'],
 ]
 

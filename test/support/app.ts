@@ -15,6 +15,7 @@ import { openMetrics } from '../../src/metrics/metrics.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
 import { createUserParts } from '../../src/oauth/users/users.ts'
 import { openQueue } from '../../src/queue/open.ts'
+import type { Queue } from '../../src/queue/queue.ts'
 import type { LimitRules } from '../../src/rate-limits/limiter.ts'
 import { quotaUses } from '../../src/rate-limits/stores/quotas.ts'
 import { folderResults } from '../../src/reports/files/folder.ts'
@@ -26,7 +27,7 @@ import { versionLives } from '../../src/version-lifecycle.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
 import type { EngineUnderTest } from './engines.ts'
 import { rulesOf } from './limits.ts'
-import { later } from './timers.ts'
+import { later, patient } from './timers.ts'
 
 export const everyScope =
   'reports:read reports:write webhooks:read webhooks:write users:read users:write products:write books:write'
@@ -72,11 +73,14 @@ export async function testApp(
   const now = () => clock.now
   const folder = mkdtempSync(join(tmpdir(), 'plinth-app-'))
   const onError = (error: unknown) => faults.push(error)
-  const queue = settings.queue ?? (await openQueue({ db, now, random: Math.random, onError }))
+  const opened = settings.queue ? null : await openQueue({ db, now, random: Math.random, onError })
+  const queue = settings.queue ?? (opened as Queue)
   const results = folderResults(folder)
   const seal = settings.sealer ?? sealer(Buffer.alloc(32, 1), randomBytes)
   const definition: Definition = await storedDefinition(db.read, settings.definition ?? builtIn)
   const audit = openAudit({ db, sealer: seal, now, onError })
+  const versions = versionLives(definition, {})
+  const metrics = openMetrics({ version: 'test', versions, monotonic: now, ofProcess: false })
   const app = await buildApp({
     db,
     audit,
@@ -100,8 +104,8 @@ export async function testApp(
     corsOrigins: [],
     publicRead: true,
     requireIfMatch: false,
-    lives: versionLives(definition, {}),
-    metrics: openMetrics({ version: 'test', versions: versionLives(definition, {}), monotonic: now }),
+    lives: versions,
+    metrics,
     count: () => {},
     countDeprecated: () => {},
     log: { access: () => {}, fault: (error) => faults.push(error) },
@@ -111,6 +115,8 @@ export async function testApp(
     ...settings,
     definition,
   })
+  const watched = { db, now, monotonic: now, later: patient, space: results.space, onError }
+  if (opened) metrics.watch({ ...watched, queue: opened })
   app.addHook('onClose', async () => {
     await audit.flush()
     await queue.stop(1_000)

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { constants, mkdirSync } from 'node:fs'
-import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { blocks } from './blocks.ts'
 import { checkKey, type ResultStore, type ResultWriter } from './store.ts'
@@ -32,6 +32,10 @@ export function folderResults(folder: string): ResultStore {
       await rm(temporaryOf(key), { force: true })
     },
     sweepTemporary: (before = Number.POSITIVE_INFINITY) => sweep(folder, before),
+    space: async () => {
+      const { bavail, blocks: total, bsize } = await statfs(folder)
+      return { freeBytes: bavail * bsize, totalBytes: total * bsize }
+    },
   }
 }
 

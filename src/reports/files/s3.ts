@@ -40,6 +40,7 @@ export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
       await abort((upload) => upload.Key === Key)
     },
     sweepTemporary: (before = Number.POSITIVE_INFINITY) => abort(({ startedMs }) => startedMs < before),
+    space: async () => null,
   }
 }
 

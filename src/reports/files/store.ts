@@ -46,6 +46,8 @@ export interface ResultStore {
   abandon: (key: string) => Promise<void>
   /** Removes unfinished results last written before this instant (epoch ms; default: all); returns the number removed. */
   sweepTemporary: (before?: number) => Promise<number>
+  /** Returns the free space and the size of the file system; null for a store without a limit. */
+  space: () => Promise<{ freeBytes: number; totalBytes: number } | null>
 }
 
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/

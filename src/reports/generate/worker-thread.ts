@@ -20,6 +20,32 @@ export type FromThread =
   | { problem: { code: ProblemCode; detail: string } }
   | { error: unknown }
 
+/** The end of an attempt to generate a report; `rows` and `bytes` are 0 if it failed. */
+export interface ReportEnd {
+  format: string
+  seconds: number
+  outcome: 'completed' | 'failed'
+  rows: number
+  bytes: number
+}
+
+/** Calls `onEnd` after each attempt. */
+export const reporting =
+  (produce: Produce, onEnd: (end: ReportEnd) => void): Produce =>
+  async (order, signal, onProgress) => {
+    const beganMs = performance.now()
+    const { format } = order
+    const seconds = () => (performance.now() - beganMs) / 1_000
+    try {
+      const result = await produce(order, signal, onProgress)
+      onEnd({ format, seconds: seconds(), outcome: 'completed', rows: result.rowCount, bytes: result.sizeBytes })
+      return result
+    } catch (error) {
+      onEnd({ format, seconds: seconds(), outcome: 'failed', rows: 0, bytes: 0 })
+      throw error
+    }
+  }
+
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
 
 /**

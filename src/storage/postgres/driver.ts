@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
-import type { Database } from '../database.ts'
+import type { Database, OnCommit, PoolMeasures } from '../database.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
@@ -28,6 +28,7 @@ export interface PostgresOptions {
   poolSize: number
   isHasty: boolean
   setTimer: SetTimer
+  onCommit: OnCommit
 }
 
 /**
@@ -41,7 +42,10 @@ const scansPerAccount = 1
 const scanOptions = '-c max_parallel_workers_per_gather=0'
 
 /** Opens the connection pools; rejects if the server cannot be reached. */
-export async function openPostgres(url: string, { poolSize, isHasty, setTimer }: PostgresOptions): Promise<Database> {
+export async function openPostgres(
+  url: string,
+  { poolSize, isHasty, setTimer, onCommit }: PostgresOptions,
+): Promise<Database> {
   const names = new Map<string, string>()
   const timeouts = isHasty ? hasty : patient
   const pool = (max: number, more?: pg.PoolConfig) =>
@@ -53,20 +57,26 @@ export async function openPostgres(url: string, { poolSize, isHasty, setTimer }:
   const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, setTimer, execute })
   // PostgreSQL needs no candidate list: it uses the indexes created by `postgres/text-index.ts`.
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
-  const shared = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null }
+  const pools: Record<string, pg.Pool> = { main, reserved: reservedPool, scans: scanPool }
+  const measure = () => ({ pools: Object.entries(pools).map(measuresOf), walBytes: null })
+  const shared = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null, measure }
   const ping = async () => void (await reservedPool.query('select 1'))
   const close = async () => {
     await scans.close()
-    await Promise.all([main, reservedPool, scanPool].map((pool) => pool.end()))
+    await Promise.all(Object.values(pools).map((pool) => pool.end()))
   }
   const reserved: Database = {
-    ...{ ...shared, ...accessTo(reservedPool, names), ping, close },
+    ...{ ...shared, ...accessTo(reservedPool, names, onCommit), ping, close },
     get reserved() {
       return reserved
     },
   }
-  return { ...shared, ...accessTo(main, names), reserved, ping, close }
+  return { ...shared, ...accessTo(main, names, onCommit), reserved, ping, close }
 }
+
+const measuresOf = ([pool, { options, totalCount, idleCount, waitingCount }]: [string, pg.Pool]): PoolMeasures => ({
+  ...{ pool, max: options.max, open: totalCount, idle: idleCount, waiting: waitingCount },
+})
 
 function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg.Pool {
   const pool = new pg.Pool({
@@ -119,7 +129,7 @@ const cancellableRunner =
 const cancelEveryMs = 100
 
 /** Creates the read and write methods of `Database` for a pool. */
-function accessTo(pool: pg.Pool, names: Map<string, string>) {
+function accessTo(pool: pg.Pool, names: Map<string, string>, onCommit: OnCommit) {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   const prepare: Database['prepare'] = (query) => {
     const text = query.compile().sql
@@ -137,7 +147,12 @@ function accessTo(pool: pg.Pool, names: Map<string, string>) {
     const insert = prepare<{ id: number; result: boolean }>(query.returning('id').returning(expression.as('result')))
     return async (tx, values) => (await insert.in(tx, values)).rows[0] as { id: number; result: boolean }
   }
-  const write: Database['write'] = (unit) => read.transaction().execute(unit)
+  const write: Database['write'] = async (unit) => {
+    const beganMs = performance.now()
+    const result = await read.transaction().execute(unit)
+    onCommit(1, (performance.now() - beganMs) / 1_000)
+    return result
+  }
   return { read, write, prepare, prepareInsert }
 }
 

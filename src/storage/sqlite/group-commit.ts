@@ -1,4 +1,4 @@
-import type { Write } from '../database.ts'
+import type { OnCommit, Write } from '../database.ts'
 import type { SqliteHandle } from './driver.ts'
 
 interface Waiting<Tx> {
@@ -18,18 +18,19 @@ const sqliteBusy = 5
  *
  * A unit must await nothing but the database, because all later units wait for it. `onCommit` runs before the units resolve.
  */
-export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, onCommit: () => void = () => {}): Write<Tx> {
+export function groupCommit<Tx>(handle: SqliteHandle, tx: Tx, onCommit: OnCommit = () => {}): Write<Tx> {
   const { db } = handle
   const waiting: Waiting<Tx>[] = []
   let isRunning = false
 
   async function runBatch(): Promise<void> {
     const batch = waiting.splice(0, unitsPerCommit)
+    const beganMs = performance.now()
     try {
       await begin(handle)
       const settlers = await runUnits(handle, tx, batch)
       handle.statement('commit').run.run()
-      onCommit()
+      onCommit(batch.length, (performance.now() - beganMs) / 1_000)
       for (const settle of settlers) settle()
     } catch (error) {
       if (db.isOpen && db.isTransaction) db.exec('rollback')

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CamelCasePlugin, Kysely } from 'kysely'
-import type { Database, Queryable } from '../database.ts'
+import type { Database, OnCommit, Queryable } from '../database.ts'
 import { createPrivateFile } from '../files/atomic-file.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { scanThreads } from '../scans/scan-threads.ts'
@@ -26,6 +26,7 @@ const camelCase = () => [new CamelCasePlugin()]
 
 export interface SqliteOptions {
   setTimer: SetTimer
+  onCommit?: OnCommit
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
   /** How far the text index may lag behind; by default, 10,000 new rows and 1,000 changes. */
@@ -34,7 +35,7 @@ export interface SqliteOptions {
 
 /** Opens a SQLite file, or creates it: one connection for writes, one for reads, and threads for scans. */
 export function openSqlite(url: string, path: string, options: SqliteOptions): Database {
-  const { setTimer, onError = () => {}, unindexed = unindexedAtMost } = options
+  const { setTimer, onError = () => {}, onCommit = () => {}, unindexed = unindexedAtMost } = options
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   // SQLite creates the -wal and -shm files with the permissions of the database file.
   createPrivateFile(path)
@@ -49,7 +50,11 @@ export function openSqlite(url: string, path: string, options: SqliteOptions): D
   const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
     threads.run({ sql, values: sqliteValues(parameters) }, signal)
   const scans = scanner({ running: 2, runningPerAccount: 1, setTimer, execute })
-  const access = { read: kysely(reader), write: groupCommit(writer, tx, reads.end), scan: scans.scan }
+  const afterCommit = (units: number, seconds: number) => {
+    reads.end()
+    onCommit(units, seconds)
+  }
+  const access = { read: kysely(reader), write: groupCommit(writer, tx, afterCommit), scan: scans.scan }
   const textIndex = sqliteTextIndex({ ...access, path, setTimer, newToken: randomUUID, unindexed, onError })
   const database: Database = {
     ...access,
@@ -62,6 +67,7 @@ export function openSqlite(url: string, path: string, options: SqliteOptions): D
       return database
     },
     generation: reads.generation,
+    measure: () => ({ pools: [], walBytes: statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0 }),
     ping: async () => void reader.statement('select 1').run.get(),
     close: async () => {
       await Promise.all([textIndex.close(), scans.close()])

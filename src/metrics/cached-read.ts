@@ -1,0 +1,43 @@
+export interface CachedReadOptions<Value> {
+  read: () => Promise<Value>
+  /** How long a value is used, and how long a caller waits for a new one, in ms. */
+  freshMs: number
+  limitMs: number
+  /** Monotonic clock in ms. */
+  monotonic: () => number
+  /** Runs a callback after `ms`; returns a function that cancels it. */
+  later: (ms: number, run: () => void) => () => void
+  /** Receives the error of a failed read. */
+  onError: (error: unknown) => void
+}
+
+/**
+ * Returns a function that reads a value at most once in `freshMs`, and only once at a time, for all callers together. It
+ * resolves with null if the read fails or takes longer than `limitMs`; it never rejects.
+ */
+export function cachedRead<Value>(options: CachedReadOptions<Value>): () => Promise<Value | null> {
+  const { read, freshMs, limitMs, monotonic, later, onError } = options
+  let latest: Promise<Value | null> = Promise.resolve(null)
+  let isReading = false
+  let startedMs = Number.NEGATIVE_INFINITY
+  const start = async (): Promise<Value | null> => {
+    try {
+      return await read()
+    } catch (error) {
+      onError(error)
+      return null
+    } finally {
+      isReading = false
+    }
+  }
+  return async () => {
+    if (!isReading && monotonic() - startedMs >= freshMs) {
+      isReading = true
+      startedMs = monotonic()
+      latest = start()
+    }
+    const { promise: late, resolve } = Promise.withResolvers<null>()
+    const cancel = later(limitMs, () => resolve(null))
+    return Promise.race([latest, late]).finally(cancel)
+  }
+}

@@ -1,0 +1,92 @@
+import { readFileSync } from 'node:fs'
+import { performance } from 'node:perf_hooks'
+import { collectDefaultMetrics, type Registry } from 'prom-client'
+import type { Database, PoolMeasures } from '../storage/database.ts'
+import { type CachedReadOptions, cachedRead } from './cached-read.ts'
+import { registerRead, type Sample } from './samples.ts'
+
+/**
+ * Default metrics that are left out: gauges with names like counters, and those that call undocumented functions of Node.js,
+ * which `nodejs_active_resources` replaces.
+ */
+const omitted = [
+  ...['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'],
+  ...['nodejs_active_handles', 'nodejs_active_requests'],
+]
+
+/**
+ * Registers the metrics of the process: CPU, memory, heap, garbage collection, event loop, threads. Call only once in a
+ * process, because the observer of garbage collections is never removed.
+ */
+export function processMetrics(registry: Registry): void {
+  collectDefaultMetrics({ register: registry })
+  for (const name of omitted) registry.removeSingleMetric(name)
+  const single = (name: string, help: string, type: 'counter' | 'gauge', value: () => number | undefined) =>
+    registerRead(registry, { name, help, type, read: () => sampleOf(value()) })
+  const loop = () => performance.eventLoopUtilization()
+  const active = 'Time for which the event loop of the main thread ran callbacks'
+  single('plinth_event_loop_active_seconds_total', active, 'counter', () => loop().active / 1_000)
+  single(
+    'plinth_event_loop_idle_seconds_total',
+    'Time for which the event loop of the main thread waited for events',
+    'counter',
+    () => loop().idle / 1_000,
+  )
+  single('plinth_process_threads', 'Threads of the process; only on Linux', 'gauge', threads)
+}
+
+const sampleOf = (value: number | undefined): Sample[] => (value === undefined ? [] : [{ labels: {}, value }])
+
+/** Returns the number of threads, including those of reports and of Node.js; undefined on systems without /proc. */
+function threads(): number | undefined {
+  if (process.platform !== 'linux') return undefined
+  const [, count] = /^Threads:\s*(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
+  return count === undefined ? undefined : Number(count)
+}
+
+export interface FileStateOptions extends Omit<CachedReadOptions<unknown>, 'read' | 'freshMs' | 'limitMs'> {
+  db: Pick<Database, 'measure'>
+  /** Returns the space for report files; null if the store has no limit. */
+  space: () => Promise<{ freeBytes: number; totalBytes: number } | null>
+}
+
+const freshMs = 5_000
+const limitMs = 1_000
+
+/**
+ * Registers the metrics of database connections, the write-ahead log and the results storage. Returns a function to call
+ * before each scrape, which never rejects: while the file system does not respond, its metrics have no samples.
+ */
+export function fileState(registry: Registry, { db, space, ...options }: FileStateOptions): () => Promise<void> {
+  const readSpace = cachedRead({ ...options, freshMs, limitMs, read: space })
+  let found: Awaited<ReturnType<typeof space>> = null
+  const gauge = (name: string, help: string, samples: () => Sample[]) =>
+    registerRead(registry, { name, help, type: 'gauge', read: samples })
+  const ofPools = (read: (pool: PoolMeasures) => number) => () =>
+    db.measure().pools.map((pool) => ({ labels: { pool: pool.pool }, value: read(pool) }))
+  gauge(
+    'plinth_database_connections_max',
+    'Largest number of connections of a pool; PostgreSQL only',
+    ofPools(({ max }) => max),
+  )
+  gauge('plinth_database_connections', 'Open connections, by pool and state; PostgreSQL only', () =>
+    db.measure().pools.flatMap(({ pool, open, idle }) => [
+      { labels: { pool, state: 'idle' }, value: idle },
+      { labels: { pool, state: 'used' }, value: open - idle },
+    ]),
+  )
+  gauge(
+    'plinth_database_connection_waiters',
+    'Statements that wait for a connection; PostgreSQL only',
+    ofPools(({ waiting }) => waiting),
+  )
+  gauge('plinth_database_wal_bytes', 'Size of the write-ahead log; SQLite only', () =>
+    sampleOf(db.measure().walBytes ?? undefined),
+  )
+  const capacity = 'Size of the file system of the results folder; folders only'
+  gauge('plinth_results_capacity_bytes', capacity, () => sampleOf(found?.totalBytes))
+  gauge('plinth_results_free_bytes', 'Free space for report files; folders only', () => sampleOf(found?.freeBytes))
+  return async () => {
+    found = await readSpace()
+  }
+}

@@ -1,0 +1,143 @@
+import { sql } from 'kysely'
+import type { Registry } from 'prom-client'
+import { type Backlog, type MeasuredQueue, maxCounted } from '../queue/queue.ts'
+import type { Database } from '../storage/database.ts'
+import { type CachedReadOptions, cachedRead } from './cached-read.ts'
+import { registerRead, type Sample } from './samples.ts'
+
+export interface StoredStateOptions extends Omit<CachedReadOptions<unknown>, 'read' | 'freshMs' | 'limitMs'> {
+  db: Database
+  queue: Pick<MeasuredQueue, 'backlog'>
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+/** Rows by state, each number at most `maxCounted`, and the earliest time at which a delivery was due. */
+interface StoredState {
+  counts: Record<CountName, number>
+  deliveriesDueAt: string | null
+  backlogs: Backlog[]
+}
+
+const freshMs = 5_000
+const limitMs = 2_000
+
+/** The counted rows: a table and a condition that an index covers. The conditions are literals, as partial indexes require. */
+const counted = {
+  pendingTasks: `tasks where status = 'pending'`,
+  runningTasks: `tasks where status = 'in_progress'`,
+  waitingDeliveries: `deliveries where status = 'pending'`,
+  activeWebhooks: `webhooks where status = 'active' and failing_since is null`,
+  failingWebhooks: `webhooks where status = 'active' and failing_since is not null`,
+  pausedWebhooks: `webhooks where status = 'paused'`,
+  disabledWebhooks: `webhooks where status = 'disabled'`,
+} as const
+type CountName = keyof typeof counted
+
+const ranks = [0, 1, 2]
+
+/**
+ * Reads all counts with one statement over reserved connections. Each count stops at `maxCounted` rows of an index, so that
+ * a scrape costs the same for any backlog.
+ */
+async function readState(db: Database, queue: StoredStateOptions['queue']): Promise<StoredState> {
+  const counts = Object.values(counted).map(
+    (rows, at) =>
+      sql`(select count(*) from (select 1 from ${sql.raw(rows)} limit ${maxCounted}) as c${sql.raw(String(at))})`,
+  )
+  const due = ranks.map(
+    (rank) =>
+      sql`(select min(due_at) from delivery_owners where rank = ${sql.raw(String(rank))} and due_at is not null)`,
+  )
+  const columns = [...counts, ...due].map((column, at) => sql`${column} as ${sql.ref(`value_${at}`)}`)
+  const { rows } = await sql<Record<string, number | string | null>>`select ${sql.join(columns)}`.execute(
+    db.reserved.read.withoutPlugins(),
+  )
+  const values = Object.values(rows[0] ?? {})
+  const names = Object.keys(counted) as CountName[]
+  const dues = values.slice(names.length).filter((at) => typeof at === 'string')
+  return {
+    counts: Object.fromEntries(names.map((name, at) => [name, Number(values[at])])) as StoredState['counts'],
+    deliveriesDueAt: dues.toSorted()[0] ?? null,
+    backlogs: await queue.backlog(),
+  }
+}
+
+/** Returns the samples of a metric; `nowMs` is in epoch ms. */
+type ReadSamples = (state: StoredState, nowMs: number) => Sample[]
+
+const ageOf = (sinceMs: number | null, nowMs: number) => (sinceMs === null ? 0 : Math.max(0, nowMs - sinceMs) / 1_000)
+
+const byKind =
+  (read: (backlog: Backlog, nowMs: number) => number): ReadSamples =>
+  ({ backlogs }, nowMs) =>
+    backlogs.map((backlog) => ({ labels: { kind: backlog.queue }, value: read(backlog, nowMs) }))
+
+const byState =
+  (names: Record<string, CountName>): ReadSamples =>
+  ({ counts }) =>
+    Object.entries(names).map(([state, name]) => ({ labels: { state }, value: counts[name] }))
+
+const webhookStates: Record<string, CountName> = {
+  active: 'activeWebhooks',
+  failing: 'failingWebhooks',
+  paused: 'pausedWebhooks',
+  disabled: 'disabledWebhooks',
+}
+const most = `at most ${maxCounted.toLocaleString('en')}`
+
+const gauges: readonly [name: string, help: string, read: ReadSamples][] = [
+  [
+    'plinth_queue_jobs_waiting',
+    `Jobs that no worker has claimed, by kind, ${most} of each`,
+    byKind(({ waiting }) => waiting),
+  ],
+  ['plinth_queue_jobs_running', 'Jobs that this process runs, by kind', byKind(({ running }) => running)],
+  [
+    'plinth_queue_oldest_job_age_seconds',
+    'Time for which the oldest waiting job has been due, by kind; 0 if none is due',
+    byKind(({ dueSinceMs }, nowMs) => ageOf(dueSinceMs, nowMs)),
+  ],
+  [
+    'plinth_tasks',
+    `Report tasks that have not ended, by state, ${most} of each`,
+    byState({ pending: 'pendingTasks', in_progress: 'runningTasks' }),
+  ],
+  [
+    'plinth_webhooks',
+    `Webhooks by state, ${most} of each; failing means active with failed calls`,
+    byState(webhookStates),
+  ],
+  [
+    'plinth_webhook_deliveries_waiting',
+    `Deliveries that have not ended, ${most}`,
+    ({ counts }) => [{ labels: {}, value: counts.waitingDeliveries }],
+  ],
+  [
+    'plinth_webhook_oldest_due_age_seconds',
+    'Time for which the endpoint that waits longest has had a due delivery; 0 if none is due',
+    ({ deliveriesDueAt: due }, nowMs) => [{ labels: {}, value: ageOf(due === null ? null : Date.parse(due), nowMs) }],
+  ],
+]
+
+/**
+ * Registers the metrics that are read from the database. Returns a function to call before each scrape, which never rejects:
+ * if the database does not respond in two seconds, these metrics have no samples and `plinth_database_up` is 0.
+ */
+export function storedState(registry: Registry, options: StoredStateOptions): () => Promise<void> {
+  const { db, queue, now } = options
+  const refresh = cachedRead({ ...options, freshMs, limitMs, read: () => readState(db, queue) })
+  let state: StoredState | null = null
+  registerRead(registry, {
+    name: 'plinth_database_up',
+    help: '1 if the database responded to the queries for this scrape, or in the five seconds before it',
+    type: 'gauge',
+    read: () => [{ labels: {}, value: state === null ? 0 : 1 }],
+  })
+  for (const [name, help, read] of gauges) {
+    registerRead(registry, { name, help, type: 'gauge', read: () => (state === null ? [] : read(state, now())) })
+  }
+  return async () => {
+    state = await refresh()
+  }
+}

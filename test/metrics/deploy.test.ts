@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { before, describe, it } from 'node:test'
+import { openMetrics } from '../../src/metrics/metrics.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { onSqlite } from '../support/engines.ts'
+import { type Scraped, scraped } from '../support/metrics.ts'
+import { later } from '../support/timers.ts'
+
+const project = new URL('../../', import.meta.url)
+const read = (path: string) => readFileSync(new URL(path, project), 'utf8')
+const page = 'docs/operations.md'
+const [tableStart, tableEnd] = ['<!-- metrics -->\n', '<!-- /metrics -->']
+
+onSqlite((engine) => {
+  let metrics: Scraped['metrics']
+  before(async () => {
+    const db: Database = await engine.database()
+    const opened = openMetrics({ version: '1', versions: [], monotonic: Date.now, ofProcess: true })
+    const onError = (error: unknown) => assert.fail(error as Error)
+    const clocks = { now: Date.now, monotonic: Date.now, later }
+    opened.watch({ ...clocks, db, queue: { backlog: async () => [] }, space: async () => null, onError })
+    metrics = scraped(await opened.read()).metrics
+    await db.close()
+  })
+
+  describe('the files in deploy', () => {
+    for (const path of ['deploy/grafana/plinth.json', 'deploy/prometheus/alerts.yml']) {
+      it(`${path} names only metrics that exist`, () => {
+        const names = new Set(read(path).match(/\b(plinth|process|nodejs)_[a-z0-9_]+\b/g))
+        const unknown = [...names].filter(
+          (name) => !metrics.has(name) && metrics.get(name.replace(/_(bucket|sum|count)$/, ''))?.type !== 'histogram',
+        )
+        assert.deepEqual(unknown, [])
+        assert.ok(names.size > 10)
+      })
+    }
+
+    it('explain each alert in docs/operations.md', () => {
+      const alerts = [...read('deploy/prometheus/alerts.yml').matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
+      const explained = [...read(page).matchAll(/^\| `(Plinth\w+)` \|/gm)].map(([, name]) => name)
+      assert.deepEqual(explained, alerts)
+    })
+  })
+
+  describe('the table of metrics in docs/operations.md', () => {
+    it('lists every metric of Plinth with its type and help', () => {
+      const rows = [...metrics]
+        .filter(([name]) => name.startsWith('plinth_'))
+        .map(([name, { type, help }]) => `| \`${name}\` | ${type} | ${help} |\n`)
+      const table = `| Metric | Type | |\n|---|---|---|\n${rows.join('')}`
+      const text = read(page)
+      const [from, to] = [text.indexOf(tableStart) + tableStart.length, text.indexOf(tableEnd)]
+      const updated = text.slice(0, from) + table + text.slice(to)
+      if (process.env.UPDATE === '1') writeFileSync(new URL(page, project), updated)
+      assert.ok(
+        read(page) === updated,
+        'The table is out of date: run `UPDATE=1 node --test test/metrics/deploy.test.ts` and look at the diff',
+      )
+    })
+  })
+})

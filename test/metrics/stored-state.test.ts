@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it, mock } from 'node:test'
+import { sql } from 'kysely'
+import { openMetrics } from '../../src/metrics/metrics.ts'
+import type { Backlog, MeasuredQueue } from '../../src/queue/queue.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { forEachEngine } from '../support/engines.ts'
+import { scraped } from '../support/metrics.ts'
+import { noteStatements, type Statement } from '../support/statements.ts'
+import { drivenTimers, patient, until } from '../support/timers.ts'
+
+/** Metrics of a database, with a clock that the test moves. */
+function watched(db: Database, queue: Pick<MeasuredQueue, 'backlog'>, later = patient) {
+  const errors: unknown[] = []
+  const clock = { ms: 1_000_000 }
+  const monotonic = () => clock.ms
+  const metrics = openMetrics({ version: 'test', versions: [], monotonic, ofProcess: false })
+  const onError = (error: unknown) => void errors.push(error)
+  metrics.watch({ db, queue, now: Date.now, monotonic, later, onError, space: async () => null })
+  return { scrape: async () => scraped(await metrics.read()), clock, errors }
+}
+
+const idle: Backlog[] = [{ queue: 'report.generate', waiting: 7, running: 2, dueSinceMs: null }]
+
+forEachEngine((engine) => {
+  describe('metrics read from the database', () => {
+    let db: Database
+    let statements: Map<string, Statement>
+    before(async () => {
+      statements = noteStatements(mock)
+      db = await engine.database()
+    })
+    after(async () => {
+      mock.restoreAll()
+      await db.close()
+    })
+
+    it('has no samples of these metrics, but all others, and plinth_database_up 0, if a query fails', async () => {
+      const closed = await engine.database()
+      await closed.close()
+      const failing = watched(closed, { backlog: async () => idle })
+      const { value, all } = await failing.scrape()
+      assert.equal(value('plinth_database_up'), 0)
+      assert.deepEqual(all('plinth_tasks'), [])
+      assert.equal(value('plinth_build_info'), 1)
+      assert.equal(failing.errors.length, 1)
+    })
+
+    it('responds after two seconds if the database does not respond, and starts no second query meanwhile', async () => {
+      const timers = drivenTimers()
+      const { promise, resolve } = Promise.withResolvers<Backlog[]>()
+      let calls = 0
+      const backlog = () => {
+        calls++
+        return promise
+      }
+      const slow = watched(db, { backlog }, timers.later)
+      for (let time = 0; time < 3; time++) {
+        const answers = [slow.scrape(), slow.scrape()]
+        await until(() => calls === 1)
+        timers.pass(2_000)
+        for (const { value } of await Promise.all(answers)) assert.equal(value('plinth_database_up'), 0)
+        slow.clock.ms += 60_000
+      }
+      assert.equal(calls, 1)
+      resolve(idle)
+      await until(() => timers.pending().length === 0)
+    })
+
+    it('queries the database at most once in five seconds, for all scrapes together', async () => {
+      let calls = 0
+      const backlog = async () => {
+        calls++
+        return idle
+      }
+      const cached = watched(db, { backlog })
+      await Promise.all(Array.from({ length: 20 }, () => cached.scrape()))
+      cached.clock.ms += 4_999
+      assert.equal((await cached.scrape()).value('plinth_queue_jobs_waiting', { kind: 'report.generate' }), 7)
+      assert.equal(calls, 1)
+      cached.clock.ms += 1
+      await cached.scrape()
+      assert.equal(calls, 2)
+    })
+
+    it('counts rows from covering indexes, and at most 10,000 of a kind', async () => {
+      const { scrape } = watched(db, { backlog: async () => idle })
+      await addPendingTasks(db, 10_001)
+      const { value } = await scrape()
+      assert.equal(value('plinth_database_up'), 1)
+      assert.equal(value('plinth_tasks', { state: 'pending' }), 10_000)
+      assert.equal(value('plinth_tasks', { state: 'in_progress' }), 0)
+      assert.equal(value('plinth_webhooks', { state: 'active' }), 0)
+      if (engine.name !== 'sqlite') return
+      const text = [...statements.keys()].find((one) => one.includes('from tasks')) ?? ''
+      const { rows } = await sql<{ detail: string }>`explain query plan ${sql.raw(text)}`.execute(db.read)
+      const reads = rows.filter(({ detail }) => /tasks|deliveries|webhooks|delivery_owners/.test(detail))
+      assert.equal(reads.length, 10)
+      assert.deepEqual(
+        reads.filter(({ detail }) => !/USING COVERING INDEX/.test(detail)),
+        [],
+      )
+    })
+  })
+})
+
+const addPendingTasks = (db: Database, count: number) =>
+  db.write((tx) =>
+    sql`insert into tasks (id, owner_client, owner_subject, report_type, format, status, progress, attempts, version_prefix,
+        revision, created_at, updated_at)
+      with recursive n (i) as (select 1 union all select i + 1 from n where i < ${count})
+      select cast(i as text), 'c', 'c', 'products', 'csv', 'pending', 0, 0, '', 1, '2026-01-01', '2026-01-01' from n`.execute(
+      tx,
+    ),
+  )
