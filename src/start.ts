@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import { buildApp } from './app.ts'
 import { type Audit, auditPlaintextCredential, openAudit } from './audit/buffer.ts'
 import { openAuthorization } from './authorization.ts'
+import { startBackups } from './backup/schedule/start.ts'
 import { baseUrlOf, type Config } from './config/config.ts'
 import type { Definition } from './definition/service.ts'
 import type { Refusals } from './http/server/connections.ts'
@@ -81,14 +82,14 @@ async function start(settings: Config, declared: Definition, version: string, on
   const audit = openAudit({ ...stores, now, onEntry: metrics.onAudit, onError: onDelay })
   onClose(audit.flush)
   const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
-  const reserved = { ...stores, db: stores.db.reserved }
-  const access = { config, definition, stores: reserved, baseUrl, audit, report }
+  const access = { config, definition, stores: { ...stores, db: stores.db.reserved }, baseUrl, audit, report }
   const authorization = await openAuthorization({ ...access, revocations, now, monotonic })
   onClose(authorization.stop)
   const stopping = new AbortController()
   const served = { ...stores, ...parts, ...authorization, baseUrl, audit, metrics, stopping: stopping.signal }
   const app = await openApp(config, served, certificates, logs)
   const stopWork = config.service.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
+  onClose(await startBackups(config, { ...parts, ...stores, version, log }))
   const onRefused = (refusals: Refusals) => {
     metrics.onConnectionsRefused(refusals.refused)
     log.warn(refusals, 'connections were refused')

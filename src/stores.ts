@@ -67,6 +67,8 @@ export function dataFolder(config: Config): string {
 }
 
 const keyBytes = 32
+/** The file of the master key in the data folder. */
+export const masterKeyFile = 'master.key'
 
 /**
  * Returns the key that encrypts secrets at rest: the configured key, or the key in `folder`, which is created on the first
@@ -74,12 +76,22 @@ const keyBytes = 32
  * changed.
  */
 export function masterKey({ storage, production }: Config, folder: string): Buffer {
-  const { masterKey: given } = storage
+  const path = join(folder, masterKeyFile)
+  if (storage.masterKey === null) {
+    if (!existsSync(path))
+      writeFileAtomically(path, randomBytes(keyBytes).toString('base64'), { mode: 0o600, replace: false })
+    keepPrivate(production, path)
+  }
+  const key = existingMasterKey(storage.masterKey, folder)
+  if (key === undefined) throw new Error(`${path} was removed`)
+  return key
+}
+
+/** Returns the configured key (PLINTH_MASTER_KEY), or the key in `folder`; undefined if there is none yet. */
+export function existingMasterKey(given: string | null, folder: string): Buffer | undefined {
   if (given !== null) return Buffer.from(given, given.length === keyBytes * 2 ? 'hex' : 'base64')
-  const path = join(folder, 'master.key')
-  if (!existsSync(path))
-    writeFileAtomically(path, randomBytes(keyBytes).toString('base64'), { mode: 0o600, replace: false })
-  keepPrivate(production, path)
+  const path = join(folder, masterKeyFile)
+  if (!existsSync(path)) return undefined
   const key = Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')
   if (key.length !== keyBytes) throw new Error(`${path} does not hold a key of ${keyBytes} bytes`)
   return key

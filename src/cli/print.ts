@@ -1,3 +1,5 @@
+import { createInterface } from 'node:readline/promises'
+import { Writable } from 'node:stream'
 import { type Config, describeSettings } from '../config/config.ts'
 import { openStores, type Stores } from '../stores.ts'
 
@@ -37,4 +39,19 @@ export function settingsTable(config: Config, env: Readonly<Record<string, strin
   return rows
     .map(({ name, value, about }) => `${name.padEnd(width)}  ${about}\n${' '.repeat(width)}  = ${value}\n`)
     .join('')
+}
+
+/** Reads one line: from a terminal, with a prompt and without echo, or from a pipe. */
+export async function readSecret(prompt: string): Promise<string> {
+  const { stdin, stderr } = process
+  if (stdin.isTTY) stderr.write(prompt)
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: stdin, output: silent, terminal: stdin.isTTY })
+  try {
+    for await (const line of lines) return line
+    return ''
+  } finally {
+    lines.close()
+    if (stdin.isTTY) stderr.write('\n')
+  }
 }

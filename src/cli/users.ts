@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { createInterface } from 'node:readline/promises'
-import { Writable } from 'node:stream'
 import { Command } from 'commander'
 import { sql } from 'kysely'
 import { auditRecorder, operator, passwordChanged } from '../audit/chain.ts'
@@ -20,6 +18,7 @@ import { passwordError } from '../oauth/users/password-policy.ts'
 import { passwords } from '../oauth/users/passwords.ts'
 import type { Database } from '../storage/database.ts'
 import { openStores } from '../stores.ts'
+import { readSecret } from './print.ts'
 import { addedValues, type FieldOptions, type Opened, userOf, withUser } from './user-writes.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
@@ -140,19 +139,4 @@ async function declaredRoles(db: Database): Promise<Map<number, string>> {
     db.read,
   )
   return new Map(rows.map(({ id, role }) => [id, role]))
-}
-
-/** Reads one line: from a terminal, with a prompt and without echo, or from a pipe. */
-async function readSecret(prompt: string): Promise<string> {
-  const { stdin, stderr } = process
-  if (stdin.isTTY) stderr.write(prompt)
-  const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
-  const lines = createInterface({ input: stdin, output: silent, terminal: stdin.isTTY })
-  try {
-    for await (const line of lines) return line
-    return ''
-  } finally {
-    lines.close()
-    if (stdin.isTTY) stderr.write('\n')
-  }
 }

@@ -2,6 +2,7 @@ import { nearest } from '../http/nearest.ts'
 import type { PasswordCost } from '../oauth/users/passwords.ts'
 import { ConfigError } from '../startup-errors.ts'
 import { loopback } from './address.ts'
+import { backupSettings } from './backup.ts'
 import { httpSettings } from './http.ts'
 import { metricsSettings } from './metrics.ts'
 import { oauthSettings } from './oauth.ts'
@@ -26,6 +27,7 @@ const groupsOf = (profile: Profile) => ({
   rateLimits: rateLimitSettings(profile),
   versions: versionSettings,
   metrics: metricsSettings,
+  backup: backupSettings,
 })
 
 type Groups = ReturnType<typeof groupsOf>
@@ -78,7 +80,7 @@ const profileSetting = (env: Environment) =>
     ),
   )
 
-const isSecret = (name: string) => /SECRET$|KEY$/.test(name)
+const isSecret = (name: string) => /(SECRET|KEY|PASSPHRASE)$/.test(name)
 
 /** Returns a printable value, without secrets and without passwords in URLs. */
 const printable = (name: string, value: string) =>
@@ -105,6 +107,9 @@ function contradictions(config: Settings & Profile): string[] {
   const { http, oauth, users, metrics } = config
   both(http.tlsCertFile, http.tlsKeyFile, 'PLINTH_TLS_CERT_FILE and PLINTH_TLS_KEY_FILE')
   both(oauth.bootstrapClientId, oauth.bootstrapClientSecret, 'PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET')
+  if (config.backup.passphrase !== null && config.backup.passphraseFile !== null) {
+    errors.push('PLINTH_BACKUP_PASSPHRASE and PLINTH_BACKUP_PASSPHRASE_FILE exclude each other: expected one of them')
+  }
   both(users.smtpUrl, users.smtpFrom, 'PLINTH_SMTP_URL and PLINTH_SMTP_FROM')
   const base = http.baseUrl ?? http.authUrl
   if (http.authUrl !== null && http.authUrl !== base) {

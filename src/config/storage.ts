@@ -2,7 +2,8 @@ import { join, resolve } from 'node:path'
 import { url } from './address.ts'
 import { named, optional, type SettingValues, text } from './setting.ts'
 
-const resultsForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
+/** A folder or a bucket. */
+export const storeForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
 const keyForm = /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/
 
 /** Settings for where data is stored, and for the key that encrypts its secrets. */
@@ -21,7 +22,7 @@ export const storageSettings = {
   resultsUrl: named(
     'PLINTH_RESULTS_URL',
     optional(
-      text('', 'Storage of report files; the data folder by default', resultsForm, 'file:/path or s3://bucket/prefix'),
+      text('', 'Storage of report files; the data folder by default', storeForm, 'file:/path or s3://bucket/prefix'),
     ),
   ),
   masterKey: named(

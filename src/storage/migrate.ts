@@ -27,6 +27,7 @@ import { eventsOfRows } from './migrations/0023-events-of-rows.ts'
 import { schemaChanges } from './migrations/0024-schema-changes.ts'
 import { webhookVersions } from './migrations/0025-webhook-versions.ts'
 import { webhookStates } from './migrations/0026-webhook-states.ts'
+import { backups } from './migrations/0027-backups.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
@@ -62,7 +63,11 @@ const migrations: [name: string, run: Migration][] = [
   ['0024-schema-changes', schemaChanges],
   ['0025-webhook-versions', webhookVersions],
   ['0026-webhook-states', webhookStates],
+  ['0027-backups', backups],
 ]
+
+/** The names of all migrations that this release knows. */
+export const migrationNames: readonly string[] = migrations.map(([name]) => name)
 
 /** Thrown to roll back the transaction of a dry run. */
 class PlanOnly extends Error {}

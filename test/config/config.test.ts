@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
+import { backupsUrlOf } from '../../src/config/backup.ts'
 import { baseUrlOf, describeSettings, readConfig } from '../../src/config/config.ts'
 import { guessableSecrets } from '../../src/config/production-checks.ts'
 import { databaseUrlOf, resultsUrlOf } from '../../src/config/storage.ts'
@@ -229,6 +230,24 @@ const rows: Record<string, Row> = {
     valid: [hex, base64, base64.replace('=', '')].map((text) => [text, text]),
     invalid: ['short', hex.slice(2), `${hex}00`].map((text) => [text, /32 bytes as 64 hex digits or base64$/]),
   },
+  PLINTH_BACKUP: {
+    key: 'backup.schedule',
+    development: null,
+    valid: ['0 3 * * *', '*/15 0-6 1,15 * MON-FRI'].map((text) => [text, text]),
+    invalid: ['daily', '@daily', '0 3 * *', '0 0 3 * * *', '0 3 * * *;'].map((text) => [
+      text,
+      /five cron fields, such as 0 3/,
+    ]),
+  },
+  PLINTH_BACKUP_KEEP: { key: 'backup.keep', development: 7, ...integer(1, 1_000) },
+  PLINTH_BACKUP_URL: {
+    key: 'backup.url',
+    development: null,
+    valid: ['file:/x/backups', 's3://bucket/a/b'].map((text) => [text, text]),
+    invalid: ['/x/backups', 's3://'].map((text) => [text, /file:\/path or s3:\/\/bucket\/prefix$/]),
+  },
+  PLINTH_BACKUP_PASSPHRASE: { key: 'backup.passphrase', development: null, ...anyText('correct horse battery') },
+  PLINTH_BACKUP_PASSPHRASE_FILE: { key: 'backup.passphraseFile', development: null, ...anyText('/run/secrets/backup') },
   PLINTH_LOG_LEVEL: {
     key: 'service.logLevel',
     development: 'info',
@@ -508,14 +527,25 @@ describe('values derived from the settings', () => {
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' }).storage), 'file:y')
   })
 
+  it('the backups folder: in the data folder, or the given folder', () => {
+    const urlOf = (env: Environment) => {
+      const { backup, storage } = readConfig(env)
+      return backupsUrlOf(backup, storage)
+    }
+    assert.equal(urlOf({ PLINTH_DATA_DIR: '/x' }), 'file:/x/backups')
+    assert.equal(urlOf({ PLINTH_BACKUP_URL: 's3://bucket/x' }), 's3://bucket/x')
+    const both = { PLINTH_BACKUP_PASSPHRASE: 'x', PLINTH_BACKUP_PASSPHRASE_FILE: 'y' }
+    assert.match(message(both), /PLINTH_BACKUP_PASSPHRASE and PLINTH_BACKUP_PASSPHRASE_FILE exclude each other/)
+  })
+
   it('the settings table: effective values, with secrets hidden', () => {
-    const env = { PLINTH_PORT: '9443', PLINTH_MASTER_KEY: hex, PLINTH_BOOTSTRAP_CLIENT_SECRET: 's' }
+    const secrets = { PLINTH_MASTER_KEY: hex, PLINTH_BOOTSTRAP_CLIENT_SECRET: 's', PLINTH_BACKUP_PASSPHRASE: 'p' }
+    const env = { PLINTH_PORT: '9443', ...secrets }
     const table = describeSettings(readConfig({ ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b' }), env)
     const value = Object.fromEntries(table.map((row) => [row.name, row.value]))
     assert.equal(value.PLINTH_PORT, '9443')
     assert.equal(value.PLINTH_TLS, 'on')
     assert.equal(value.PLINTH_BASE_URL, '(unset)')
-    assert.equal(value.PLINTH_MASTER_KEY, '…')
-    assert.equal(value.PLINTH_BOOTSTRAP_CLIENT_SECRET, '…')
+    for (const name of Object.keys(secrets)) assert.equal(value[name], '…')
   })
 })

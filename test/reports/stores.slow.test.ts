@@ -52,6 +52,17 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal((await read('text')).toString(), `${text}end`)
   })
 
+  it('lists the keys of finished results', async () => {
+    const before = await results.keys()
+    const unfinished = await results.create('listed-not')
+    await unfinished.write(Buffer.alloc(9 * mebibyte))
+    await write('listed', ['text'])
+    assert.deepEqual((await results.keys()).sort(), [...before, 'listed'].sort())
+    await unfinished.discard()
+    await results.remove('listed')
+    assert.deepEqual((await results.keys()).sort(), before.sort())
+  })
+
   it('returns the number of bytes written so far', async () => {
     const writer = await results.create('size')
     await writer.write('é')

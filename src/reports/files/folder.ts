@@ -3,7 +3,7 @@ import { constants, mkdirSync } from 'node:fs'
 import { type FileHandle, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { blocks } from './blocks.ts'
-import { checkKey, type ResultStore, type ResultWriter } from './store.ts'
+import { checkKey, isKey, type ResultStore, type ResultWriter } from './store.ts'
 
 const temporaryForm = /^\..+\.part$/
 const blockBytes = 262_144
@@ -26,6 +26,7 @@ export function folderResults(folder: string): ResultStore {
       return fileWriter(await open(temporary, 'wx', 0o600), { temporary, path, folder })
     },
     open: async (key, range) => (await open(pathOf(key))).createReadStream({ ...range, highWaterMark: readBytes }),
+    keys: async () => (await readdir(folder)).filter(isKey),
     remove: async (key) => rm(pathOf(key), { force: true }),
     abandon: async (key) => {
       checkKey(key)
@@ -43,10 +44,12 @@ interface Names {
   temporary: string
   path: string
   folder: string
+  /** Gives the finished file its name; by default, replaces a file of that name. */
+  place?: (temporary: string, path: string) => Promise<void>
 }
 
-/** Hashes blocks, and writes each block while the next one fills. */
-function fileWriter(file: FileHandle, { temporary, path, folder }: Names): ResultWriter {
+/** Writes a file under a temporary name until it is finished. Hashes blocks, and writes each block while the next one fills. */
+export function fileWriter(file: FileHandle, { temporary, path, folder, place = rename }: Names): ResultWriter {
   const hash = createHash('sha256')
   let sizeBytes = 0
   let writing: Promise<void> = Promise.resolve()
@@ -70,7 +73,7 @@ function fileWriter(file: FileHandle, { temporary, path, folder }: Names): Resul
       await file.sync()
       await expectSize(file, sizeBytes)
       await file.close()
-      await rename(temporary, path)
+      await place(temporary, path)
       done = true
       await syncFolder(folder)
       return { sizeBytes, sha256: hash.digest('base64') }

@@ -4,10 +4,11 @@ import {
   DeleteObjectCommand,
   GetObjectCommand,
   ListMultipartUploadsCommand,
+  ListObjectsV2Command,
 } from '@aws-sdk/client-s3'
 import { type S3Clients, type S3Limits, s3Clients, s3Limits, within } from './s3-client.ts'
 import { type S3Location, s3Writer } from './s3-writer.ts'
-import { checkKey, type ResultStore, ResultsUnavailable } from './store.ts'
+import { checkKey, isKey, type ResultStore, ResultsUnavailable } from './store.ts'
 
 /**
  * Stores results in the bucket at `s3://bucket/prefix`, with the credentials, region and endpoint from the standard `AWS_…`
@@ -31,6 +32,7 @@ export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
       const { Body } = await within(silentMs, (options) => clients.downloads.send(get, options), signal)
       return timedReads(Body as Readable, silentMs)
     },
+    keys: () => listKeys(clients, silentMs, { Bucket: url.hostname, Prefix: folder === '' ? '' : `${folder}/` }),
     remove: async (key) => {
       const removal = new DeleteObjectCommand(locationOf(key))
       await within(silentMs, (options) => clients.requests.send(removal, options))
@@ -42,6 +44,18 @@ export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
     sweepTemporary: (before = Number.POSITIVE_INFINITY) => abort(({ startedMs }) => startedMs < before),
     space: async () => null,
   }
+}
+
+async function listKeys({ requests }: S3Clients, limitMs: number, location: { Bucket: string; Prefix: string }) {
+  const keys: string[] = []
+  let ContinuationToken: string | undefined
+  do {
+    const listing = new ListObjectsV2Command({ ...location, Delimiter: '/', ContinuationToken })
+    const listed = await within(limitMs, (options) => requests.send(listing, options))
+    keys.push(...(listed.Contents ?? []).map(({ Key = '' }) => Key.slice(location.Prefix.length)).filter(isKey))
+    ContinuationToken = listed.NextContinuationToken
+  } while (ContinuationToken !== undefined)
+  return keys
 }
 
 type IsMeant = (upload: { Key: string; startedMs: number }) => boolean

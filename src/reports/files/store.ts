@@ -40,6 +40,8 @@ export interface ResultStore {
    * caller must read the stream to its end or destroy it.
    */
   open: (key: string, range?: ByteRange, signal?: AbortSignal) => Promise<Readable>
+  /** Returns the keys of all finished results. */
+  keys: () => Promise<string[]>
   /** Removes a result; has no effect if it does not exist. */
   remove: (key: string) => Promise<void>
   /** Removes whatever a writer for this key left behind when it ended without `finish` or `discard`. */
@@ -50,10 +52,18 @@ export interface ResultStore {
   space: () => Promise<{ freeBytes: number; totalBytes: number } | null>
 }
 
+/** True for the error with which `open` rejects if the result does not exist. */
+export function isMissing(error: unknown): boolean {
+  const { code, name } = Object(error) as { code?: unknown; name?: unknown }
+  return code === 'ENOENT' || name === 'NoSuchKey'
+}
+
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
+
+/** True for names that can be keys, unlike those of unfinished or foreign files. */
+export const isKey = (name: string): boolean => keyForm.test(name)
 
 /** Throws a TypeError for a key that could refer to something other than a result. */
 export function checkKey(key: string): void {
-  if (!keyForm.test(key))
-    throw new TypeError('A result key consists of letters, digits, _ and -, and may have one extension')
+  if (!isKey(key)) throw new TypeError('A result key consists of letters, digits, _ and -, and may have one extension')
 }

@@ -5,7 +5,14 @@ import type * as administration from './administration.ts'
 import type { AuthTables, ClientsTable } from './auth.ts'
 import type { LimitWindowsTable, QuotaUsesTable } from './limits.ts'
 import type { BooksTable, ProductsTable, UsersTable } from './resources.ts'
-import type { AnswersTable, JobsTable, RequestCountsTable, TasksTable, VersionCallsTable } from './tasks.ts'
+import type {
+  AnswersTable,
+  BackupsTable,
+  JobsTable,
+  RequestCountsTable,
+  TasksTable,
+  VersionCallsTable,
+} from './tasks.ts'
 
 /** An encrypted secret, and the previous secret, which is also used to sign until it expires. */
 interface Secret {
@@ -162,6 +169,7 @@ export interface Tables extends AuthTables {
   resourceTables: ResourceTablesTable
   schemaChanges: SchemaChangesTable
   answers: AnswersTable
+  backups: BackupsTable
   apiKeys: administration.ApiKeysTable
   auditEntries: administration.AuditEntriesTable
   auditHead: administration.AuditHeadTable

@@ -47,6 +47,25 @@ export interface TasksTable extends Owned, Revisioned {
   expiresAt: string | null
 }
 
+/** A run of the scheduled backups. */
+export interface BackupsTable {
+  /** The instant of the schedule for which it runs; the first node that inserts the row makes the backup. */
+  scheduledFor: string
+  status: 'running' | 'completed' | 'failed'
+  /** The node that made the last attempt. */
+  node: string
+  /** Fencing token: incremented by each claim. */
+  attempts: number
+  startedAt: string
+  /** After this instant, another node may claim a run that has not finished. */
+  leaseUntil: string
+  finishedAt: string | null
+  /** The file in the folder or bucket of the backups. */
+  name: string | null
+  sizeBytes: number | null
+  error: string | null
+}
+
 /** Number of calls to deprecated versions by client, and the time of the last call; `clientId` is empty if anonymous. */
 export interface VersionCallsTable {
   version: string

@@ -1,0 +1,144 @@
+import { createReadStream, existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { openResults } from '../reports/files/open.ts'
+import type { ResultWriter } from '../reports/files/store.ts'
+import { sqlitePath } from '../storage/sqlite/path.ts'
+import { archiveFormat, type Entry, type Head, headName, type Manifest, manifestName } from './archive/manifest.ts'
+import { type ArchiveWriter, archiveWriter } from './archive/write.ts'
+import type { CopyOptions, DatabaseCopy } from './database/copy.ts'
+import { BackupRefused } from './errors.ts'
+import { existingKeyFiles, keyFingerprint, type Place } from './place.ts'
+import { addResults, type Counted } from './results.ts'
+
+/** How far a backup or a restore is; `totalBytes` is null if it is not known. */
+export interface Progress {
+  step: 'database' | 'archive'
+  doneBytes: number
+  totalBytes: number | null
+}
+
+export interface CreateOptions {
+  place: Place
+  /** The release of this program. */
+  version: string
+  passphrase: string | null
+  /** False leaves the master key and the keys of certificates out. */
+  withKeys: boolean
+  now: () => number
+  random: (size: number) => Uint8Array
+  signal: AbortSignal
+  onProgress: (progress: Progress) => void
+}
+
+export type Created = Manifest & { sizeBytes: number; isEncrypted: boolean }
+
+/**
+ * Writes a backup of a service, which may be serving. The database is copied first and the results after it, so that every
+ * result that the copy mentions exists, except those that expire meanwhile. On failure, discards what was written.
+ */
+export async function createBackup(options: CreateOptions, writer: ResultWriter): Promise<Created> {
+  const { place, passphrase, random, signal, onProgress } = options
+  let folder: string | undefined
+  let archive: ArchiveWriter | undefined
+  try {
+    folder = await stagingFolder(place.dataDir, options.now())
+    const report: CopyOptions['onProgress'] = (doneBytes, totalBytes) =>
+      onProgress({ step: 'database', doneBytes, totalBytes })
+    const copy = await copyDatabase(options, { folder, signal, onProgress: report })
+    archive = archiveWriter({ write: writer.write, passphrase, random, signal, mtime: new Date(copy.takenAt) })
+    const manifest = await fill(options, copy, folder, archive)
+    const { sizeBytes } = await writer.finish()
+    return { ...manifest, sizeBytes, isEncrypted: passphrase !== null }
+  } catch (error) {
+    await archive?.abort(error)
+    await writer.discard()
+    throw error
+  } finally {
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true })
+  }
+}
+
+const stagingPrefix = '.backup-'
+const staleMs = 86_400_000
+
+/** Creates a folder for copies in the data folder, and removes those of processes that were killed a day ago or earlier. */
+async function stagingFolder(dataDir: string, nowMs: number): Promise<string> {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  for (const name of await readdir(dataDir)) {
+    if (!name.startsWith(stagingPrefix)) continue
+    const { mtimeMs } = await stat(join(dataDir, name))
+    if (mtimeMs < nowMs - staleMs) await rm(join(dataDir, name), { recursive: true, force: true })
+  }
+  return mkdtemp(join(dataDir, stagingPrefix))
+}
+
+/** Throws `BackupRefused` if there is no database to back up. */
+export function refuseMissingDatabase({ databaseUrl }: Place): void {
+  const path = sqlitePath(databaseUrl)
+  if (path !== null && !existsSync(path))
+    throw new BackupRefused(`There is no database at ${path}, so there is nothing to back up`)
+}
+
+async function copyDatabase({ place, now }: CreateOptions, options: CopyOptions): Promise<DatabaseCopy> {
+  const path = sqlitePath(place.databaseUrl)
+  if (path !== null) return (await import('./database/sqlite.ts')).copySqlite(path, now, options)
+  return (await import('./database/postgres.ts')).copyPostgres(place.databaseUrl, options)
+}
+
+async function fill(
+  options: CreateOptions,
+  copy: DatabaseCopy,
+  folder: string,
+  archive: ArchiveWriter,
+): Promise<Manifest> {
+  const head = headOf(options, copy)
+  const { size } = await stat(copy.file)
+  const totalBytes = copy.results.reduce((sum, { sizeBytes }) => sum + sizeBytes, size)
+  const counted = counter((doneBytes) => options.onProgress({ step: 'archive', doneBytes, totalBytes }))
+  const entries: Entry[] = [await addJson(archive, headName, head)]
+  const extension = copy.engine === 'sqlite' ? 'db' : 'dump'
+  entries.push(await archive.add(`database.${extension}`, size, counted(createReadStream(copy.file))))
+  await rm(copy.file)
+  const open = () => openResults(options.place.resultsUrl)
+  const results = await addResults(archive, { open, folder, expected: copy.results, counted })
+  entries.push(...results.entries)
+  for (const { name, path } of options.withKeys ? existingKeyFiles(options.place) : []) {
+    entries.push(await addBytes(archive, `keys/${name}`, readFileSync(path)))
+  }
+  const { missingResults, damagedResults } = results
+  const manifest: Manifest = { ...head, tables: copy.tables, entries, missingResults, damagedResults }
+  await addJson(archive, manifestName, manifest)
+  await archive.finish()
+  return manifest
+}
+
+function headOf({ place, version, withKeys }: CreateOptions, copy: DatabaseCopy): Head {
+  const { engine, takenAt, migrations, resources, postgres } = copy
+  const fingerprint = keyFingerprint(place)
+  const isIncluded = withKeys && place.masterKey === null
+  return {
+    ...{ format: archiveFormat, plinth: version, engine, takenAt: new Date(takenAt).toISOString() },
+    ...{ migrations, resources, postgres },
+    masterKey: fingerprint === null ? null : { isIncluded, fingerprint },
+  }
+}
+
+/** Returns a function that passes bytes on and reports how many have passed in all. */
+function counter(onBytes: (doneBytes: number) => void): Counted {
+  let doneBytes = 0
+  return async function* counted(bytes) {
+    for await (const chunk of bytes) {
+      yield chunk
+      doneBytes += chunk.length
+      onBytes(doneBytes)
+    }
+  }
+}
+
+const addJson = (archive: ArchiveWriter, name: string, value: unknown) =>
+  addBytes(archive, name, Buffer.from(`${JSON.stringify(value, null, 2)}\n`))
+
+const addBytes = (archive: ArchiveWriter, name: string, bytes: Buffer) =>
+  archive.add(name, bytes.length, Readable.from([bytes]))

@@ -1,0 +1,56 @@
+/** A result that the copied database expects in the result store. */
+export interface ExpectedResult {
+  key: string
+  sizeBytes: number
+  /** In base64, as in `tasks`. */
+  sha256: string
+}
+
+/** A consistent copy of a database in one file, and what it contains. */
+export interface DatabaseCopy {
+  engine: 'sqlite' | 'postgres'
+  file: string
+  /** Every row that was acknowledged before this instant (epoch ms) is in the copy. */
+  takenAt: number
+  migrations: string[]
+  /** The tables of declared resources. */
+  resources: string[]
+  /** The number of rows by table. */
+  tables: Record<string, number>
+  results: ExpectedResult[]
+  /** For PostgreSQL: the schema of the tables, and the release of `pg_dump`. */
+  postgres: { schema: string; dumpMajor: number } | null
+}
+
+export interface CopyOptions {
+  /** A folder of its own for the copy. */
+  folder: string
+  signal: AbortSignal
+  /** Called with the bytes copied so far, and their total; null if it is not known. */
+  onProgress: (doneBytes: number, totalBytes: number | null) => void
+}
+
+type Rows = readonly Record<string, unknown>[]
+
+/** Runs a statement that reads, and returns its rows. */
+export type ReadRows = (sql: string) => Rows | Promise<Rows>
+
+/** Reads what a copy contains; `tables` are the names of all tables, quoted as the engine requires. */
+export async function readContents(read: ReadRows, tables: readonly [name: string, quoted: string][], takenAt: number) {
+  const column = async (sql: string, name: string) => (await read(sql)).map((row) => String(row[name]))
+  const counts: Record<string, number> = {}
+  for (const [name, quoted] of tables) {
+    counts[name] = Number((await read(`select count(*) as "rows" from ${quoted}`))[0]?.rows)
+  }
+  const results = await read(`
+    select result_key, size_bytes, sha256 from tasks where status = 'completed' and result_key is not null
+      and expires_at > '${new Date(takenAt).toISOString()}' order by result_key`)
+  return {
+    migrations: await column('select name from migrations order by name', 'name'),
+    resources: await column('select name from resource_tables order by name', 'name'),
+    tables: counts,
+    results: results.map(({ result_key, size_bytes, sha256 }) => ({
+      ...{ key: String(result_key), sizeBytes: Number(size_bytes), sha256: String(sha256) },
+    })),
+  }
+}

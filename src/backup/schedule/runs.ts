@@ -1,0 +1,105 @@
+import type { Selectable } from 'kysely'
+import type { Database, Queryable } from '../../storage/database.ts'
+import { iso } from '../../storage/ids.ts'
+import type { BackupsTable } from '../../storage/tables/tasks.ts'
+
+/** A run that this node has claimed. `attempt` increases with each claim, so only the latest holder can finish the run. */
+export interface Claim {
+  scheduledFor: string
+  attempt: number
+}
+
+export type Run = Selectable<BackupsTable>
+
+/** A claim, or why there is none: the run is finished, or another node works on it or on an earlier one. */
+type Claimed = Claim | 'finished' | 'busy'
+
+export const leaseSeconds = 90
+/** A run that ends its process this often is given up. */
+const maxAttempts = 3
+/** Runs whose rows are kept. */
+const maxRuns = 100
+
+/** Returns the most recent run; undefined if there was none. */
+export const lastRun = (db: Database): Promise<Run | undefined> =>
+  db.read.selectFrom('backups').selectAll().orderBy('scheduledFor', 'desc').limit(1).executeTakeFirst()
+
+/** Returns the most recent run that completed; undefined if there was none. */
+export const lastCompletedRun = (db: Database): Promise<Run | undefined> =>
+  db.read
+    .selectFrom('backups')
+    .selectAll()
+    .where('status', '=', 'completed')
+    .orderBy('scheduledFor', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+
+/** Claims the run for an instant of the schedule. Of many nodes, one gets it; runs follow one another. */
+export async function claimRun(
+  db: Database,
+  { scheduledFor, node, nowMs }: { scheduledFor: string; node: string; nowMs: number },
+): Promise<Claimed> {
+  const now = iso(nowMs)
+  const held = { node, startedAt: now, leaseUntil: iso(nowMs + leaseSeconds * 1_000) }
+  return db.write(async (tx) => {
+    const busy = await running(tx).where('leaseUntil', '>', now).executeTakeFirst()
+    if (busy) return 'busy'
+    const ended = { status: 'failed', finishedAt: now, error: 'The process that made it has ended' } as const
+    await tx
+      .updateTable('backups')
+      .set(ended)
+      .where('status', '=', 'running')
+      .where((row) => row.or([row('scheduledFor', '<', scheduledFor), row('attempts', '>=', maxAttempts)]))
+      .execute()
+    const first = { scheduledFor, ...held, status: 'running', attempts: 1 } as const
+    const added = await tx
+      .insertInto('backups')
+      .values(first)
+      .onConflict((conflict) => conflict.column('scheduledFor').doNothing())
+      .executeTakeFirst()
+    if (added.numInsertedOrUpdatedRows === 1n) return { scheduledFor, attempt: 1 }
+    const again = await tx
+      .updateTable('backups')
+      .set((row) => ({ ...held, attempts: row('attempts', '+', 1) }))
+      .where('scheduledFor', '=', scheduledFor)
+      .where('status', '=', 'running')
+      .where('leaseUntil', '<=', now)
+      .returning('attempts')
+      .executeTakeFirst()
+    return again ? { scheduledFor, attempt: again.attempts } : 'finished'
+  })
+}
+
+const running = (tx: Queryable) => tx.selectFrom('backups').select('scheduledFor').where('status', '=', 'running')
+
+const heldBy = (tx: Queryable, { scheduledFor, attempt }: Claim) =>
+  tx
+    .updateTable('backups')
+    .where('scheduledFor', '=', scheduledFor)
+    .where('attempts', '=', attempt)
+    .where('status', '=', 'running')
+
+/** Sets the end of the lease; false if another node has claimed the run. */
+export async function setLease(db: Database, claim: Claim, untilMs: number): Promise<boolean> {
+  const changed = await db.write((tx) =>
+    heldBy(tx, claim)
+      .set({ leaseUntil: iso(untilMs) })
+      .executeTakeFirst(),
+  )
+  return changed.numUpdatedRows === 1n
+}
+
+/** The outcome of a run. */
+export type Outcome = { name: string; sizeBytes: number } | { error: string }
+
+/** Records the outcome, and removes the rows of old runs. */
+export async function finishRun(db: Database, claim: Claim, outcome: Outcome, nowMs: number): Promise<void> {
+  const status = 'error' in outcome ? 'failed' : 'completed'
+  await db.write(async (tx) => {
+    await heldBy(tx, claim)
+      .set({ status, finishedAt: iso(nowMs), ...outcome })
+      .execute()
+    const kept = tx.selectFrom('backups').select('scheduledFor').orderBy('scheduledFor', 'desc').limit(maxRuns)
+    await tx.deleteFrom('backups').where('scheduledFor', 'not in', kept).execute()
+  })
+}

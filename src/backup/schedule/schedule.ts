@@ -1,0 +1,131 @@
+import { CronExpressionParser } from 'cron-parser'
+import type { Logger } from 'pino'
+import type { ResultStore } from '../../reports/files/store.ts'
+import type { Database } from '../../storage/database.ts'
+import { iso } from '../../storage/ids.ts'
+import { type Claim, claimRun, finishRun, lastRun, leaseSeconds, setLease } from './runs.ts'
+
+/** What a finished backup reports. */
+export interface Produced {
+  sizeBytes: number
+  takenAt: string
+  missingResults: number
+  damagedResults: number
+}
+
+export interface ScheduleOptions {
+  db: Database
+  /** Five cron fields, in UTC. */
+  cron: string
+  /** How many backups to keep. */
+  keep: number
+  /** Where the backups are. */
+  store: ResultStore
+  /** Writes a backup under this name to the store; leaves nothing there if it fails or is aborted. */
+  produce: (name: string, signal: AbortSignal) => Promise<Produced>
+  /** The name of this node. */
+  node: string
+  now: () => number
+  log: Pick<Logger, 'info' | 'warn' | 'error'>
+}
+
+export interface Schedule {
+  /** Makes a backup if one is due and no other node makes it; resolves when it is finished. */
+  check: () => Promise<void>
+  /** Aborts the backup in progress; the next check of any node makes it again. */
+  stop: () => Promise<void>
+}
+
+const heartbeatMs = 20_000
+const unfinishedMs = 86_400_000
+const nameForm = /^plinth-\d{8}T\d{6}Z\.backup$/
+
+const nameAt = (ms: number) => `plinth-${new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '')}.backup`
+
+/** Returns the latest instant of the schedule that is not after `ms`. Throws if the expression is not valid. */
+export function latestDue(cron: string, ms: number): number {
+  // The parser returns instants before the given one.
+  return CronExpressionParser.parse(cron, { currentDate: new Date(ms + 1), tz: 'UTC' })
+    .prev()
+    .getTime()
+}
+
+/**
+ * Makes backups on a schedule, each on one of all nodes, one after another. An instant that passed while no node was running is
+ * made up for at the next start, unless there has never been a scheduled backup.
+ */
+export function backupSchedule(options: ScheduleOptions): Schedule {
+  const { db, cron, node, now } = options
+  const stopping = new AbortController()
+  let handledMs: number | undefined
+  let checking: Promise<void> | undefined
+  const check = async () => {
+    handledMs ??= await firstHandled(db, now())
+    const dueMs = latestDue(cron, now())
+    if (dueMs <= handledMs) return
+    const claim = await claimRun(db, { scheduledFor: iso(dueMs), node, nowMs: now() })
+    // While another node makes it, its outcome is unknown.
+    if (claim === 'busy') return
+    if (claim !== 'finished') await run(options, claim, stopping.signal)
+    handledMs = dueMs
+  }
+  return {
+    check: () => {
+      checking ??= check().finally(() => {
+        checking = undefined
+      })
+      return checking
+    },
+    stop: async () => {
+      stopping.abort()
+      // The caller of `check` handles its failure.
+      await checking?.catch(() => {})
+    },
+  }
+}
+
+/** Returns the instant up to which nothing is due: just before the last run, which may be unfinished, or now. */
+async function firstHandled(db: Database, nowMs: number): Promise<number> {
+  const last = await lastRun(db)
+  return last === undefined ? nowMs : Date.parse(last.scheduledFor) - 1
+}
+
+/** Makes a backup and records the outcome. If the service stops, returns the run, so that the next check makes it. */
+async function run(options: ScheduleOptions, claim: Claim, stopping: AbortSignal): Promise<void> {
+  const { db, produce, now, log } = options
+  const lost = new AbortController()
+  const beat = setInterval(() => {
+    setLease(db, claim, now() + leaseSeconds * 1_000).then(
+      (isHeld) => isHeld || lost.abort(),
+      (error) => log.warn({ err: error }, 'the lease of a backup could not be extended'),
+    )
+  }, heartbeatMs)
+  const [name, startedMs] = [nameAt(now()), now()]
+  log.info({ name, scheduledFor: claim.scheduledFor, attempt: claim.attempt }, 'a backup started')
+  try {
+    const produced = await produce(name, AbortSignal.any([stopping, lost.signal]))
+    await finishRun(db, claim, { name, sizeBytes: produced.sizeBytes }, now())
+    log.info({ name, ...produced, ms: now() - startedMs }, 'a backup was made')
+  } catch (error) {
+    if (stopping.aborted) return void (await setLease(db, claim, now()))
+    log.error({ err: error, name }, 'a backup failed')
+    return finishRun(db, claim, { error: error instanceof Error ? error.message : String(error) }, now())
+  } finally {
+    clearInterval(beat)
+  }
+  await removeOld(options)
+}
+
+/** Removes all backups but the newest, and what killed processes left behind. */
+async function removeOld({ store, keep, now, log }: ScheduleOptions): Promise<void> {
+  try {
+    const names = (await store.keys()).filter((name) => nameForm.test(name)).sort()
+    for (const name of names.slice(0, -keep)) {
+      await store.remove(name)
+      log.info({ name }, 'an old backup was removed')
+    }
+    await store.sweepTemporary(now() - unfinishedMs)
+  } catch (error) {
+    log.error({ err: error }, 'old backups could not be removed')
+  }
+}

@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, beforeEach, describe, it } from 'node:test'
+import { claimRun, lastCompletedRun, lastRun } from '../../src/backup/schedule/runs.ts'
+import { backupSchedule, latestDue, type ScheduleOptions } from '../../src/backup/schedule/schedule.ts'
+import { startBackups } from '../../src/backup/schedule/start.ts'
+import { inThread } from '../../src/backup/schedule/thread.ts'
+import { openResults } from '../../src/reports/files/open.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { type EngineUnderTest, forEachEngine, onSqlite } from '../support/engines.ts'
+import { s3Missing, s3Server } from '../support/s3.ts'
+import { configIn, newFolder, passphrase, placeIn, verify } from './support.ts'
+
+type Line = Record<string, unknown> & { text: string }
+
+/** Nodes on one database and one folder of backups, with a clock that the test sets. */
+function nodesOn(engine: EngineUnderTest) {
+  const nodes = {} as { db: Database; folder: string; clock: { at: string }; lines: Line[] }
+  let remove: () => void
+  before(async () => {
+    nodes.db = await engine.database()
+  })
+  after(() => nodes.db.close())
+  beforeEach(async () => {
+    await nodes.db.write((tx) => tx.deleteFrom('backups').execute())
+    remove?.()
+    const created = newFolder()
+    remove = created.remove
+    Object.assign(nodes, { folder: created.folder, clock: { at: '2026-03-01T12:00:00Z' }, lines: [] })
+  })
+  after(() => remove())
+  const line = (object: unknown, text?: string) => void nodes.lines.push({ ...(object as object), text: text ?? '' })
+  const write: ScheduleOptions['produce'] = async (name) => {
+    writeFileSync(join(nodes.folder, name), 'a backup')
+    return { sizeBytes: 8, takenAt: nodes.clock.at, missingResults: 0, damagedResults: 0 }
+  }
+  return Object.assign(nodes, {
+    node: async (more: Partial<ScheduleOptions> = {}) =>
+      backupSchedule({
+        ...{
+          db: nodes.db,
+          cron: '0 3 * * *',
+          keep: 2,
+          store: await openResults(`file:${nodes.folder}`),
+          produce: write,
+        },
+        ...{
+          node: 'one',
+          now: () => Date.parse(nodes.clock.at),
+          log: { info: line, warn: line, error: line } as never,
+        },
+        ...more,
+      }),
+    /** The kept backups. */
+    files: () => readdirSync(nodes.folder).sort(),
+    /** Moves the clock past the instant, and checks all schedules at the same time. */
+    at: async (instant: string, ...schedules: { check: () => Promise<void> }[]) => {
+      nodes.clock.at = instant
+      await Promise.all(schedules.map(({ check }) => check()))
+    },
+    texts: () => nodes.lines.map(({ text }) => text),
+  })
+}
+
+describe('the schedule', () => {
+  it('is in UTC, and includes the instant itself', () => {
+    const due = (cron: string, at: string) => new Date(latestDue(cron, Date.parse(at))).toISOString()
+    assert.equal(due('0 3 * * *', '2026-03-02T03:00:00.000Z'), '2026-03-02T03:00:00.000Z')
+    assert.equal(due('0 3 * * *', '2026-03-02T02:59:59.999Z'), '2026-03-01T03:00:00.000Z')
+    assert.equal(due('*/15 * * * *', '2026-03-02T02:59:59.999Z'), '2026-03-02T02:45:00.000Z')
+    assert.equal(due('30 1 * * 1', '2026-03-04T00:00:00Z'), '2026-03-02T01:30:00.000Z')
+  })
+})
+
+forEachEngine((engine) => {
+  describe('scheduled backups', () => {
+    const nodes = nodesOn(engine)
+
+    it('are made once per instant, by one of the nodes', async () => {
+      const schedules = await Promise.all(['one', 'two', 'three'].map((node) => nodes.node({ node })))
+      await nodes.at('2026-03-01T12:00:00Z', ...schedules)
+      assert.deepEqual(nodes.files(), [])
+      await nodes.at('2026-03-02T03:00:04Z', ...schedules)
+      await nodes.at('2026-03-02T03:00:19Z', ...schedules)
+      assert.deepEqual(nodes.files(), ['plinth-20260302T030004Z.backup'])
+      assert.deepEqual(nodes.texts(), ['a backup started', 'a backup was made'])
+      const { startedAt: _, leaseUntil: __, node, ...run } = { ...(await lastRun(nodes.db)) }
+      assert.ok(['one', 'two', 'three'].includes(node as string))
+      assert.deepEqual(run, {
+        ...{ scheduledFor: '2026-03-02T03:00:00.000Z', status: 'completed', attempts: 1, error: null, sizeBytes: 8 },
+        ...{ finishedAt: '2026-03-02T03:00:04.000Z', name: 'plinth-20260302T030004Z.backup' },
+      })
+      await nodes.at('2026-03-03T03:00:00Z', ...schedules)
+      assert.equal(nodes.files().length, 2)
+    })
+
+    it('are made up for once if no node was running, except the first', async () => {
+      await nodes.at('2026-03-02T09:00:00Z', await nodes.node())
+      assert.deepEqual(nodes.files(), [])
+      const [running] = [await nodes.node()]
+      await nodes.at('2026-03-02T09:00:00Z', running)
+      await nodes.at('2026-03-03T03:00:00Z', running)
+      const restarted = await nodes.node()
+      await nodes.at('2026-03-07T09:00:00Z', restarted)
+      await nodes.at('2026-03-07T09:01:00Z', restarted)
+      assert.deepEqual(nodes.files(), ['plinth-20260303T030000Z.backup', 'plinth-20260307T090000Z.backup'])
+    })
+
+    it('replace old ones only after a success, and touch no other file', async () => {
+      writeFileSync(join(nodes.folder, 'plinth-before-upgrade.backup'), 'kept')
+      let isFailing = false
+      const working = await nodes.node()
+      const failing = await nodes.node({
+        produce: async () => {
+          throw new Error('no space left')
+        },
+      })
+      await nodes.at('2026-03-01T12:00:00Z', working, failing)
+      for (const day of ['02', '03', '04', '05', '06']) {
+        isFailing = day === '05'
+        await nodes.at(`2026-03-${day}T03:00:00Z`, isFailing ? failing : working)
+        if (isFailing) {
+          const run = await lastRun(nodes.db)
+          assert.deepEqual([run?.status, run?.error, run?.name], ['failed', 'no space left', null])
+          assert.equal((await lastCompletedRun(nodes.db))?.scheduledFor, '2026-03-04T03:00:00.000Z')
+          assert.deepEqual(nodes.files().slice(0, 2), [
+            'plinth-20260303T030000Z.backup',
+            'plinth-20260304T030000Z.backup',
+          ])
+          assert.equal(nodes.texts().at(-1), 'a backup failed')
+        }
+      }
+      const names = ['plinth-20260304T030000Z.backup', 'plinth-20260306T030000Z.backup', 'plinth-before-upgrade.backup']
+      assert.deepEqual(nodes.files(), names)
+    })
+
+    it('continue on another node when the lease of a dead node has ended, at most three times', async () => {
+      const [first, ...others] = await Promise.all(['one', 'two', 'three', 'four'].map((node) => nodes.node({ node })))
+      await nodes.at('2026-03-01T12:00:00Z', first as never, ...(others as never[]))
+      // A process that ends without releasing its claim.
+      const scheduledFor = '2026-03-02T03:00:00.000Z'
+      await claimRun(nodes.db, { scheduledFor, node: 'dead', nowMs: Date.parse(scheduledFor) })
+      await nodes.at('2026-03-02T03:01:00Z', ...(others as never[]))
+      assert.deepEqual(nodes.files(), [])
+      await nodes.at('2026-03-02T03:01:31Z', ...(others as never[]))
+      const run = await lastRun(nodes.db)
+      assert.deepEqual([run?.status, run?.attempts, nodes.files().length], ['completed', 2, 1])
+      await nodes.db.write((tx) =>
+        tx
+          .updateTable('backups')
+          .set({ status: 'running', attempts: 3, leaseUntil: '2026-03-02T03:03:00.000Z' })
+          .execute(),
+      )
+      await nodes.at('2026-03-02T03:04:00Z', await nodes.node())
+      assert.deepEqual([(await lastRun(nodes.db))?.status, nodes.files().length], ['failed', 1])
+    })
+
+    it('return to the schedule if the service stops, and do not overlap', async () => {
+      const stopped = await nodes.node({
+        produce: (_name, signal) =>
+          new Promise((_, reject) => {
+            signal.addEventListener('abort', () => reject(signal.reason))
+            if (signal.aborted) reject(signal.reason)
+          }),
+      })
+      const other = await nodes.node({ node: 'other', cron: '0 3,4 * * *' })
+      await nodes.at('2026-03-01T12:00:00Z', stopped, other)
+      nodes.clock.at = '2026-03-02T03:59:30Z'
+      const checking = stopped.check()
+      while (!nodes.texts().includes('a backup started')) await new Promise(setImmediate)
+      await nodes.at('2026-03-02T04:00:01Z', other)
+      assert.deepEqual(nodes.files(), [])
+      await stopped.stop()
+      await checking
+      await nodes.at('2026-03-02T04:00:15Z', other)
+      assert.deepEqual(nodes.files(), ['plinth-20260302T040015Z.backup'])
+    })
+  })
+})
+
+onSqlite((engine) => {
+  describe('a backup in a thread', () => {
+    it('is complete and encrypted; an aborted one leaves nothing', async (t) => {
+      const db = await engine.database()
+      const { folder, remove } = newFolder()
+      t.after(async () => {
+        await db.close()
+        remove()
+      })
+      const place = { ...placeIn(configIn(folder)), databaseUrl: db.url }
+      const backups = join(folder, 'backups')
+      const produce = inThread({ place, version: 'test', passphrase, backupsUrl: `file:${backups}` })
+      const { sizeBytes } = await produce('plinth-20260301T120000Z.backup', new AbortController().signal)
+      const file = join(backups, 'plinth-20260301T120000Z.backup')
+      const verified = await verify(file)
+      assert.deepEqual([verified.sizeBytes, verified.isEncrypted], [sizeBytes, true])
+      const stop = new AbortController()
+      const aborted = produce('plinth-20260302T120000Z.backup', stop.signal)
+      stop.abort()
+      await assert.rejects(aborted, { name: 'AbortError' })
+      assert.deepEqual(readdirSync(backups), ['plinth-20260301T120000Z.backup'])
+      const missing = { ...place, databaseUrl: `file:${folder}/none.db` }
+      const failing = inThread({ place: missing, version: 'test', passphrase: null, backupsUrl: `file:${backups}` })
+      await assert.rejects(failing('plinth-20260303T120000Z.backup', new AbortController().signal), /no database at/)
+    })
+  })
+
+  describe('scheduled backups in a bucket', { skip: s3Missing }, () => {
+    const nodes = nodesOn(engine)
+    it('are kept there, and old ones removed', async (t) => {
+      const s3 = await s3Server()
+      t.after(s3.stop)
+      const store = await openResults(s3.url)
+      const produce = inThread({
+        ...{ version: 'test', passphrase: null, backupsUrl: s3.url },
+        place: { ...placeIn(configIn(nodes.folder)), databaseUrl: nodes.db.url },
+      })
+      const schedule = await nodes.node({ store, produce, keep: 1 })
+      await nodes.at('2026-03-01T12:00:00Z', schedule)
+      await nodes.at('2026-03-02T03:00:00Z', schedule)
+      await nodes.at('2026-03-03T03:00:00Z', schedule)
+      assert.deepEqual(await store.keys(), ['plinth-20260303T030000Z.backup'])
+      assert.deepEqual(nodes.texts().slice(-2), ['a backup was made', 'an old backup was removed'])
+    })
+  })
+
+  describe('a start with PLINTH_BACKUP', () => {
+    const nodes = nodesOn(engine)
+    const options = () => ({
+      ...nodes,
+      dataDir: nodes.folder,
+      version: 'test',
+      now: Date.now,
+      log: { warn: () => {} } as never,
+    })
+
+    it('is refused if the schedule or the passphrase is not usable', async () => {
+      const start = (env: Record<string, string>) => startBackups(configIn(nodes.folder, env), options())
+      await assert.rejects(start({ PLINTH_BACKUP: '61 * * * *' }), {
+        name: 'Error',
+        message: /^PLINTH_BACKUP=61 \* \* \* \* is not valid/,
+      })
+      const daily = { PLINTH_BACKUP: '0 3 * * *' }
+      await assert.rejects(start({ ...daily, PLINTH_BACKUP_PASSPHRASE: 'short' }), /5 characters; use 12 or more/)
+      await assert.rejects(
+        start({ ...daily, PLINTH_BACKUP_PASSPHRASE_FILE: join(nodes.folder, 'none') }),
+        /passphrase cannot be read/,
+      )
+      assert.equal(existsSync(join(nodes.folder, 'data', 'backups')), false)
+    })
+
+    it('starts nothing without a schedule or without the role worker', async () => {
+      await (await startBackups(configIn(nodes.folder), options()))()
+      await (
+        await startBackups(configIn(nodes.folder, { PLINTH_BACKUP: '* * * * *', PLINTH_ROLES: 'api,auth' }), options())
+      )()
+      assert.equal(existsSync(join(nodes.folder, 'data', 'backups')), false)
+    })
+  })
+})
