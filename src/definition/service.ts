@@ -123,6 +123,9 @@ function serviceErrors({ resources, versions, reports, users }: Declared): strin
   return [
     ...duplicates(declarations.map(({ path }) => path)).map((path) => `service: the path ${path} is declared twice`),
     ...duplicates(declarations.map(({ noun }) => noun)).map((noun) => `service: the noun '${noun}' is declared twice`),
+    ...duplicates(declarations.map(({ table }) => table)).map(
+      (table) => `service: two resources have the table ${table}`,
+    ),
     ...extensionErrors(resources, users),
     ...resources.filter((one) => one !== users?.collection).flatMap(builtInPathErrors),
     ...relationErrors(declarations),

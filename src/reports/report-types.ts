@@ -183,6 +183,9 @@ function operandOf({ name, folded, decimal }: ReportFilter, value: FilterValue):
     if ('error' in parsed) throw new Problem('VALIDATION_ERROR', `The filter ${name} ${parsed.error}`)
     return reportValue(wideInteger(parsed.value)) as RawBuilder<unknown>
   }
+  // PostgreSQL would otherwise read the value with the type of the column, which may be narrower.
+  const isLarge = typeof value === 'number' && Number.isSafeInteger(value) && Math.abs(value) >= 2 ** 31
+  if (isLarge) return reportValue(BigInt(value)) as RawBuilder<unknown>
   // Booleans are stored as 1 or 0.
   return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
 }

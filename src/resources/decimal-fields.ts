@@ -107,6 +107,9 @@ export function isExactDecimal(value: unknown, schema: TSchema): boolean {
   return 'value' in parsed && parsed.value === value
 }
 
+/** The largest integer that a decimal's column must hold. */
+export const decimalMagnitude = (schema: TSchema): number => 10 ** formOf(schema).precision - 1
+
 const formOf = (schema: TSchema) => decimalFormOf(schema) as DecimalForm
 
 const maxPrecision = 18

@@ -40,8 +40,9 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   name: string
   noun: string
   table: string
-  /** The column names of fields whose columns have other names, such as renamed fields; read from the database. */
+  /** The columns that are not named after their fields, read from the database, and those that the options name. */
   columns?: ColumnNames
+  overlay?: ColumnNames
   migrate?: MigrateOptions
   operations: readonly CollectionOperation[]
   body: B
@@ -90,9 +91,8 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   defaults: Values
   /** Fields that lists, reports and events never contain: write-only ones, and those hidden from some callers. */
   concealed: readonly string[]
-  /** Every scope of the resource, with its description. */
+  /** Every scope with its description, and the one required for reading; null if reading is public. */
   scopes: Readonly<Record<string, string>>
-  /** The scope required for reading; null if reading is public. */
   readScope: string | null
   links?: (row: Row) => Record<string, Link>
   /** The collection that it is a view of, whose names conditions, links and events use, and how the names differ. */
@@ -131,8 +131,8 @@ export interface Related {
 }
 
 /**
- * A declared resource: its declaration, and the plugin that serves it under any version prefix. The other type parameters are
- * the names of its computed fields, of fields that have a value if a body omits them, and of derived fields.
+ * A declared resource, and the plugin that serves it under any version prefix. The other type parameters name computed
+ * fields, fields that have a value if a body omits them, and derived fields.
  */
 export interface Collection<
   B extends TObject = TObject,

@@ -1,5 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import { DefinitionError } from '../startup-errors.ts'
+import type { ColumnNames } from '../storage/rows/column-names.ts'
 import type { RelationStep } from '../storage/rows/row-test.ts'
 import { declaredAccess } from './access/declared.ts'
 import type { ClaimsOf } from './access/rules.ts'
@@ -62,7 +63,7 @@ export function defineResource<
   const kinds: Record<string, ColumnKind> = Object.fromEntries(
     properties.map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
   )
-  const table = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
+  const overTable = tableNames(name, options)
   const shown = shownOf(storable, kinds, options)
   const sorts = sortsOf(options, shown.shownBody)
   const { folded, blank } = companionsOf(body, shown.shownKinds, sorts, [search, filters, sorts, unique, ...tuples])
@@ -75,18 +76,29 @@ export function defineResource<
     ...{ ...(hides && { hides }), ...(options.migrate && { migrate: options.migrate }) },
     ...{ writers: context.writers, users: context.users },
     ...shown,
-    ...conditionsOf(options, context, { body, kinds, folded, blank, table }),
+    ...overTable,
+    ...conditionsOf(options, context, { body, kinds, folded, blank, ...overTable }),
     body: storable as B,
     ...inputsOf(storable, set, defaults, [...writeOnly, ...immutable, ...Object.keys(defaults)]),
     kinds,
-    references: referencesOf(body, { path, noun, table }),
-    table,
+    references: referencesOf(body, { path, noun, table: overTable.table }),
     sorts: ['id', ...sorts, 'createdAt', 'updatedAt'],
     folded,
     blank,
     scopes: scopesOf(name, publicRead, options.scopes),
     readScope: publicRead ? null : `${name}:read`,
   })
+}
+
+/** The names of the table and its columns; `overlay` is set if the declaration gives any of them. */
+function tableNames(name: string, { table, columns }: Pick<ResourceOptions, 'table' | 'columns'>) {
+  const own = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
+  const names = columns as ColumnNames | undefined
+  return {
+    table: table ?? own,
+    ...(names && { columns: names }),
+    ...((table !== undefined || names) && { overlay: names ?? {} }),
+  }
 }
 
 /** What depends on conditions: access rules, locked rows, computed fields. */

@@ -11,6 +11,7 @@ import { lockErrors } from './constraints/lock-rules.ts'
 import { ruleErrors } from './constraints/rules.ts'
 import { tupleErrors, uniqueFields } from './constraints/unique.ts'
 import { decimalFieldErrors } from './decimal-fields.ts'
+import { overlayErrors } from './migration/overlay-rules.ts'
 import { migrateErrors } from './migration/rules.ts'
 import { listErrors, queryErrors } from './queries/list-rules.ts'
 import { referenceErrors } from './relations/reference-rules.ts'
@@ -49,6 +50,8 @@ const optionNames = Object.keys({
     computed: true,
     derived: true,
     migrate: true,
+    table: true,
+    columns: true,
   },
 } satisfies Record<keyof ResourceOptions, true>)
 
@@ -72,7 +75,7 @@ export function definitionErrors(options: ResourceOptions): string[] {
     errors.push(...ruleErrors(body, options.rules ?? []), ...lockErrors(options))
     const stored = { body: withStorageRules(body), unique: uniqueFields(options.unique) }
     errors.push(...defaultErrors(stored.body, stored.unique), ...creationErrors({ ...options, ...stored }))
-    errors.push(...migrateErrors({ ...options, ...stored }))
+    errors.push(...migrateErrors({ ...options, ...stored }), ...overlayErrors(options))
   }
   return errors.map((error) => `${path}: ${error}`)
 }

@@ -90,6 +90,13 @@ export interface ResourceOptions<
   computed?: ComputedOptions<B, Computed>
   /** Read-only fields that functions make of a row, for responses and events alone. */
   derived?: DerivedOptions<B, NoInfer<Computed>, Derived>
+  /** The table; default: `resource_` and the name in the path. A table that exists keeps its rows and its other columns. */
+  table?: string
+  /**
+   * The columns of fields whose columns do not have the names of the fields, such as `{ title: 'book_title' }`; with
+   * access rules also that of `createdBy`.
+   */
+  columns?: { readonly [F in FieldOf<B> | 'createdBy']?: string }
   /** How existing rows follow a change of the body: renamed fields, values of new fields, values of another type. */
   migrate?: MigrateOptions<B>
   /** Scopes in addition to `read` and `write`, each with the description that users see. */

@@ -1,12 +1,14 @@
 import type { Database } from '../storage/database.ts'
 import { type Rows, rowsOf } from '../storage/rows/rows.ts'
 import { hasSubscriber } from './change-events.ts'
+import type { ColumnKind } from './column-types.ts'
+import { isIntegral } from './conditions/fields.ts'
 import type { Declaration } from './declaration.ts'
 import { codecsOf } from './table.ts'
 
 /** The rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
-  const { table, columns, kinds, folded, blank, sorts, references, access, computed, view } = declaration
+  const { table, columns, kinds, folded, blank, sorts, references, access, computed, view, overlay } = declaration
   const fields = [...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
   // Links, conditions and functions may use any field.
   const isMade = [...Object.keys(computed.whens), ...Object.keys(computed.derived)].length > 0
@@ -19,6 +21,7 @@ export function resourceRows(db: Database, declaration: Declaration): Rows {
     returnsDeleted: access !== undefined,
     listed: isPartial ? [...new Set(read)] : undefined,
     codecs: codecsOf(declaration),
+    narrow: overlay && Object.keys(kinds).filter((field) => isIntegral(kinds[field] as ColumnKind)),
     indexed: view?.collection.search.map(view.memberOf),
   })
 }

@@ -9,6 +9,7 @@ import type { Shown } from './computed/declare.ts'
 import { defaultsOf } from './constraints/defaults.ts'
 import { tupleIndexes } from './constraints/unique.ts'
 import type { MigrateOptions } from './migration/options.ts'
+import { overlayOf } from './migration/overlay.ts'
 import { schemaChangesOf } from './migration/schema-changes.ts'
 import type { Reference } from './relations/reference.ts'
 
@@ -42,6 +43,7 @@ export interface TableDeclaration {
   access?: DeclaredAccess
   migrate?: MigrateOptions
   columns?: ColumnNames
+  overlay?: ColumnNames
 }
 
 /** The table that a resource declaration needs. */
@@ -82,6 +84,12 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
     ...{ path, name: table, columns: stored, search: search.map(columnName) },
     ...(tuples.length > 0 && { tuples }),
     ...(changes && { changes }),
+    ...(declaration.overlay && {
+      overlay: overlayOf({
+        ...{ body, kinds, columns: declaration.overlay },
+        codecOf: (field) => codecOf(kinds[field] as ColumnKind, body.properties[field] as TSchema),
+      }),
+    }),
   }
   const names = Object.entries(declaration.columns ?? {}).map(([field, name]) => [columnName(field), name] as const)
   return withNames(declared, new Map(names))

@@ -3,6 +3,30 @@ import type { ColumnDefinitionBuilder, RawBuilder } from 'kysely'
 /** Cell type in a long read. Decimals, instants, dates and JSON are text; booleans are stored as 1 or 0. */
 export type CellType = 'integer' | 'number' | 'decimal' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
 
+/** A column of a table that the service did not create. */
+export interface ColumnDetails {
+  name: string
+  /** The declared type in lower case. */
+  type: string
+  /** The largest number of characters; null if the engine enforces none. */
+  length: number | null
+  isRequired: boolean | number
+  hasDefault: boolean | number
+  /** True if the engine computes the value, so that it cannot be written. */
+  isGenerated: boolean | number
+  /** True if the column alone is the primary key and the engine generates integers for it. */
+  isIdentity: boolean | number
+  /** True if text is compared bytewise. */
+  isBytewise: boolean | number
+}
+
+/** What a column of a type can store; `numeric` stores integers, other numbers, and text that is not a number. */
+export interface Capacity {
+  holds: 'text' | 'integer' | 'number' | 'numeric' | 'other'
+  /** The largest absolute integer, if that is less than 64 bits hold. */
+  magnitude?: number
+}
+
 /** A change to the foreign key of an existing column. */
 export interface ForeignKeyChange {
   table: string
@@ -41,12 +65,19 @@ export interface Engine {
   indexedBy: (index: string) => RawBuilder<unknown>
   /** The columns of a table with their types; no rows if the table does not exist. */
   columnsOf: (table: string) => RawBuilder<{ name: string; type: string }>
+  /** The columns of a table in detail, in their order. */
+  detailsOf: (table: string) => RawBuilder<ColumnDetails>
+  capacityOf: (type: string) => Capacity
+  /** Statements that change the collation of a text column, so that both engines sort it in the same order. */
+  sortBytewise: (table: string, column: ColumnDetails) => readonly string[]
   /** The indexes of a table, except indexes on expressions; `columns` is a comma-separated list. */
   indexesOf: (table: string) => RawBuilder<{ name: string; columns: string; unique: boolean | number }>
   /** The single-column foreign keys of a table, and the tables that they reference. */
   foreignKeysOf: (table: string) => RawBuilder<{ column: string; table: string }>
   /** Statements that change or remove the foreign key of an existing column. */
   changeForeignKey: (change: ForeignKeyChange) => readonly string[]
+  /** True if a foreign key can be added to an existing column; otherwise, a new column replaces it. */
+  addsForeignKeys: boolean
   /** Statements that rename a constraint; none if the engine does not use the names of constraints. */
   renameForeignKey: (table: string, from: string, to: string) => readonly string[]
   /** Statements that make a table append-only: its rows can be inserted and read, but neither updated nor deleted. */

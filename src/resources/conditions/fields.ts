@@ -45,6 +45,7 @@ export interface ConditionDeclaration {
   folded: readonly string[]
   blank: readonly string[]
   columns?: ColumnNames
+  overlay?: ColumnNames | undefined
 }
 
 /**
@@ -53,16 +54,20 @@ export interface ConditionDeclaration {
  */
 export type TextComparison = 'letters' | 'folded'
 
+/** True for types with 64-bit integers; a table that the service did not create may have narrower columns for them. */
+export const isIntegral = (kind: ColumnKind): boolean => columnType(kind).sql === 'bigint'
+
 const instant = Type.String({ format: 'date-time' })
 
 /** Returns the fields that a resource's conditions can name. */
 export function conditionFields(declaration: ConditionDeclaration, text: TextComparison): ConditionFields {
-  const { body, kinds, folded, blank, columns } = declaration
+  const { body, kinds, folded, blank, columns, overlay } = declaration
   const declared = Object.entries(kinds).map(([field, kind]): [string, ConditionField] => {
     const stored: TestedColumn = {
       ...{ field, column: columnOfField(field, columns) },
       ...(columnType(kind).sql === 'key' && { sortsByBytes: true }),
       ...(kind === 'decimal' && { isWide: true }),
+      ...(overlay && isIntegral(kind) && { isNarrow: true }),
     }
     const schema = body.properties[field] as TSchema
     if (!folded.includes(field)) return [field, { kind, schema, on: stored }]

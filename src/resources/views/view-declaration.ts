@@ -35,6 +35,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
     ...bodiesOf(own, options, names),
     ...listsOf(own, names),
     columns: columnsOf(own, names),
+    overlay: own.overlay,
     // The table changes with its collection.
     migrate: undefined,
     kinds: keyed(own.kinds, memberOf),
@@ -60,6 +61,7 @@ const keyed = <V>(values: Readonly<Record<string, V>>, nameOf: (field: string) =
 /** The columns of members that are not called as their column. */
 function columnsOf({ shownKinds, columns }: Declaration, { memberOf }: FieldNames) {
   const stored = Object.keys(shownKinds).map((field) => [memberOf(field), columnOfField(field, columns)] as const)
+  if (columns?.createdBy !== undefined) stored.push(['createdBy', columns.createdBy])
   const other = stored.filter(([member, column]) => snake(member) !== column)
   return other.length > 0 ? Object.fromEntries(other) : undefined
 }

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { type Engine, errorField } from '../engine.ts'
+import { type Capacity, type Engine, errorField } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvFields } from './csv.ts'
 
@@ -15,6 +15,15 @@ const migrationLock = 5_470_112
 
 /** The value of the last of `scale` decimal places. */
 const unitOf = (scale: number) => sql.raw(scale === 0 ? '1' : `0.${'1'.padStart(scale, '0')}`)
+
+const capacities: Readonly<Record<string, Capacity>> = {
+  text: { holds: 'text' },
+  'character varying': { holds: 'text' },
+  smallint: { holds: 'integer', magnitude: 32_767 },
+  integer: { holds: 'integer', magnitude: 2_147_483_647 },
+  bigint: { holds: 'integer' },
+  'double precision': { holds: 'number' },
+}
 
 export const postgres: Engine = {
   name: 'postgres',
@@ -32,6 +41,23 @@ export const postgres: Engine = {
   columnsOf: (table) => sql`
     select column_name as name, data_type as type from information_schema.columns
     where table_schema = current_schema() and table_name = ${table} order by ordinal_position`,
+  detailsOf: (table) => sql`
+    select c.column_name as "name", c.data_type as "type", c.character_maximum_length as "length",
+      c.is_nullable = 'NO' as "isRequired", c.column_default is not null or c.is_identity = 'YES' as "hasDefault",
+      c.is_generated = 'ALWAYS' as "isGenerated", coalesce(c.collation_name = 'C', false) as "isBytewise",
+      (c.column_default is not null or c.is_identity = 'YES') and c.data_type in ('integer', 'bigint') and exists (
+        select 1 from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attname = c.column_name
+        where i.indrelid = to_regclass(quote_ident(current_schema()) || '.' || quote_ident(c.table_name))
+          and i.indisprimary and i.indnkeyatts = 1 and i.indkey[0] = a.attnum) as "isIdentity"
+    from information_schema.columns c
+    where c.table_schema = current_schema() and c.table_name = ${table} order by c.ordinal_position`,
+  capacityOf: (type) => capacities[type] ?? { holds: 'other' },
+  sortBytewise: (table, { name, type, length, isBytewise }) =>
+    isBytewise
+      ? []
+      : [
+          `alter table "${table}" alter column "${name}" type ${length === null ? type : `${type}(${length})`} collate "C"`,
+        ],
   indexesOf: (table) => sql`
     select c.relname as "name", i.indisunique and i.indpred is null as "unique",
       string_agg(a.attname, ',' order by key.position) as "columns"
@@ -53,6 +79,7 @@ export const postgres: Engine = {
     const changes = [...(exists ? [`drop constraint "${constraint}"`] : []), ...(references === null ? [] : [addition])]
     return changes.map((change) => `alter table "${table}" ${change}`)
   },
+  addsForeignKeys: true,
   renameForeignKey: (table, from, to) => [`alter table "${table}" rename constraint "${from}" to "${to}"`],
   appendOnly: (table) => [
     `create function ${table}_append_only() returns trigger language plpgsql as

@@ -98,6 +98,35 @@ async function runBatch(tx: Queryable, engine: Engine, step: DataStep, after: nu
   return { lastId, rows: found.length }
 }
 
+/** Writes all rows of a step in the same transaction, and returns their number. */
+export async function fillRows(tx: Queryable, engine: Engine, step: DataStep, now: string): Promise<number> {
+  let rows = 0
+  for (let after = 0; ; ) {
+    const found = await readBatch(tx, step, after)
+    if (found.length === 0) return rows
+    await store(tx, engine, step, found, now)
+    after = Number(found.at(-1)?.id)
+    rows += found.length
+  }
+}
+
+/** Fills the companion column in every row. The work of `caseFold` cannot be done in SQL on either engine. */
+export async function fillKeys(tx: Queryable, engine: Engine, table: string, column: string): Promise<void> {
+  const [tableRef, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
+  for (let after = 0; ; ) {
+    const page = sql<{ id: number; text: string }>`
+      select id, ${text} as text from ${tableRef} where id > ${after} and ${text} is not null
+      order by id limit ${batchRows}`
+    const { rows } = await page.execute(tx)
+    if (rows.length === 0) return
+    const cells = JSON.stringify(rows.map((row) => [row.id, caseFold(row.text)]))
+    await sql`
+      update ${tableRef} set ${key} = json_each.value ->> 1 from ${engine.jsonRows(cells)}
+      where ${tableRef}.id = cast(json_each.value ->> 0 as integer)`.execute(tx)
+    after = Number(rows.at(-1)?.id)
+  }
+}
+
 /** Writes the new values of rows in one statement. */
 async function store(tx: Queryable, engine: Engine, step: DataStep, rows: Record<string, unknown>[], now: string) {
   const { table } = step

@@ -10,9 +10,10 @@ import {
   uniqueTupleStatement,
 } from './ddl.ts'
 import { countOf, rowCount } from './mismatch.ts'
+import { type ExistingTable, tuplesWith } from './read-table.ts'
 import type { RecordedColumn } from './record.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
-import { comparableKind, type ExistingTable, tuplesWith } from './schema-diff.ts'
+import { comparableKind } from './schema-diff.ts'
 
 /** A change to the values in a column, for which every row is read in batches. */
 export interface DataStep {
@@ -120,7 +121,11 @@ export async function pendingStep(tx: Queryable, step: DataStep): Promise<string
 }
 
 /** Returns an error message if a step cannot be prepared. */
-export function obstacleOf({ kind, table, column, existing }: DataStep): string | undefined {
+export function obstacleOf({ kind, table, column, existing, before }: DataStep): string | undefined {
+  if (kind === 'convert' && before?.adopted) {
+    const why = `the service did not create the column ${column.name} of ${table.name}`
+    return `${table.path}: the field ${fieldOf(column)} cannot be converted, because ${why}. Declare a new field, and fill it`
+  }
   if (kind === 'fill' || !existing.types.has(`${column.name}_old`)) return undefined
   const old = `the column ${column.name}_old, which an earlier change left in ${table.name}`
   const drop = `    alter table "${table.name}" drop column "${column.name}_old";`

@@ -67,6 +67,19 @@ export function addColumnStatement(
     .compile().sql
 }
 
+/** Returns the statement that adds a bookkeeping column, in which every existing row has the value. */
+export const addSystemColumnStatement = (
+  tx: Queryable,
+  table: string,
+  { name, type }: { name: string; type: 'integer' | 'text' },
+  value: string | number,
+): string =>
+  tx
+    .withoutPlugins()
+    .schema.alterTable(table)
+    .addColumn(name, type, (c) => c.notNull().defaultTo(sqlText.lit(value)))
+    .compile().sql
+
 /** Returns the statement that adds a field's case-folded companion column. */
 export const addKeyColumnStatement = (
   tx: Queryable,
@@ -83,7 +96,7 @@ export const addKeyColumnStatement = (
     )
     .compile().sql
 
-const createIndexStatement = (table: string, name: string) =>
+export const createIndexStatement = (table: string, name: string) =>
   `create index "${table}_${name}" on "${table}" ("${name}", "id")`
 
 /** Returns the statements for a column's indexes: a unique index, or one for keyset pagination, and one of the text itself. */

@@ -14,7 +14,7 @@ import {
 import { type DefinitionLabel, interruptedChange, recordChanges } from './history.ts'
 import { countOf, rowCount, TableMismatch } from './mismatch.ts'
 import { readTable } from './read-table.ts'
-import { type RecordedColumn, recordedColumns, recordOf, saveRecord } from './record.ts'
+import { readRecord, recordOf, saveRecord } from './record.ts'
 import { removeUndeclared } from './removal.ts'
 import { fieldOf, type ResourceTable } from './resource-columns.ts'
 import { withStoredNames } from './stored-names.ts'
@@ -43,10 +43,12 @@ export interface Prepared {
 export async function findSteps(tx: Queryable, engine: Engine, tables: readonly ResourceTable[]): Promise<DataStep[]> {
   const steps: DataStep[] = []
   for (const declared of tables) {
-    const recorded = await recordedColumns(tx, declared.name)
-    const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
+    const record = await readRecord(tx, declared.name)
+    const before = record?.columns ?? []
     const known = withStoredNames(declared, before)
-    if (declared.changes === undefined || recorded === JSON.stringify(recordOf(known))) continue
+    if (declared.changes === undefined || record?.text === JSON.stringify(recordOf(known))) continue
+    // The values of new fields are computed when the table is adopted.
+    if (declared.overlay !== undefined && record === undefined) continue
     const existing = await readTable(tx, engine, declared.name, before)
     steps.push(...(await dataStepsOf(tx, withStoredNames(declared, before, existing.types), existing)))
   }
@@ -130,7 +132,7 @@ async function place(tx: Queryable, engine: Engine, done: DoneStep, now: string)
 /** Records the new kind of a converted column. */
 async function replaceRecord(tx: Queryable, { kind, table, column }: DataStep): Promise<void> {
   if (kind === 'fill') return
-  const recorded = JSON.parse((await recordedColumns(tx, table.name)) ?? '[]') as RecordedColumn[]
+  const recorded = (await readRecord(tx, table.name))?.columns ?? []
   const { sql: _, ...converted } = column
   const columns = recorded.map((one) => (one.name === column.name ? converted : one))
   await saveRecord(tx, table.name, JSON.stringify(columns))

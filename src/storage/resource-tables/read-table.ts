@@ -1,7 +1,23 @@
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
+import { comparedColumn } from './ddl.ts'
 import type { RecordedColumn } from './record.ts'
-import type { ExistingTable } from './schema-diff.ts'
+import type { ResourceColumn } from './resource-columns.ts'
+
+/** The existing columns and indexes of a table. */
+export interface ExistingTable {
+  /** SQL type by column name. */
+  types: ReadonlyMap<string, string>
+  /** Columns that come first in an index used for lists. */
+  indexed: ReadonlySet<string>
+  /** Columns that have a unique index of their own. */
+  unique: ReadonlySet<string>
+  /** The referenced tables, by column. */
+  references: ReadonlyMap<string, string>
+  /** The columns of each unique multi-column index, by index name. */
+  tuples: ReadonlyMap<string, readonly string[]>
+  recorded: ReadonlyMap<string, RecordedColumn>
+}
 
 /** Reads a table's columns and indexes; `before` contains the columns as recorded. */
 export async function readTable(
@@ -24,3 +40,11 @@ export async function readTable(
     recorded: new Map(before.map((column) => [column.name, column])),
   }
 }
+
+/** Returns the names of the unique multi-column indexes that include a column. */
+export const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
+  [...tuples].filter(([, columns]) => columns.includes(comparedColumn(column))).map(([index]) => index)
+
+/** Returns true if a column has an index of its own. */
+export const hasIndex = ({ indexed, unique }: ExistingTable, column: string): boolean =>
+  indexed.has(column) || unique.has(column)

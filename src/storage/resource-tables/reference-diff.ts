@@ -3,8 +3,9 @@ import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { constraintName, dropIndexStatement, indexStatements, uniqueTupleStatement } from './ddl.ts'
 import { countOf, mismatch, rowCount } from './mismatch.ts'
+import type { ExistingTable } from './read-table.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
-import type { ExistingTable, TableChanges } from './schema-diff.ts'
+import type { TableChanges } from './schema-diff.ts'
 
 /** Adds the statements that give existing columns their declared foreign keys to a table's changes. */
 export async function diffReferences(

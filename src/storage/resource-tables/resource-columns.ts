@@ -1,3 +1,5 @@
+import type { Generated } from 'kysely'
+
 /** The SQL type of a column, the same on both engines; a `key` is text that is sorted bytewise. */
 export type SqlType = 'text' | 'key' | 'bigint' | 'double precision' | 'smallint'
 
@@ -28,6 +30,8 @@ export interface ResourceColumn {
   total?: TotalSource
   /** The names of the unique multi-column indexes that include this column. */
   together?: readonly string[]
+  /** True if the column existed before the service used its table. */
+  adopted?: true
 }
 
 /** The rows that a sum or count covers: those in a table that refer to the row with the total. */
@@ -71,6 +75,19 @@ export interface UniqueTuple {
   columns: readonly string[]
 }
 
+/** What the options `table` and `columns` declare about a table that may already exist. */
+export interface Overlay {
+  /** The columns that the declaration names, by field. */
+  columns: Readonly<Record<string, string>>
+  /**
+   * The longest text and the largest absolute integer that the column of a field must hold; `isTime` is true for dates
+   * and instants.
+   */
+  limits: Readonly<Record<string, { length: number; magnitude: number; isTime: boolean }>>
+  /** Returns what is wrong with the values of a stored row. The cells of decimals are text. */
+  check: (cells: Readonly<Record<string, unknown>>) => readonly { field: string; message: string }[]
+}
+
 /** The table for a declared resource. */
 export interface ResourceTable {
   /** The resource's path, for error messages. */
@@ -79,6 +96,7 @@ export interface ResourceTable {
   columns: readonly ResourceColumn[]
   tuples?: readonly UniqueTuple[]
   changes?: SchemaChanges
+  overlay?: Overlay
   /** The columns that a search covers, each with a case-folded companion. */
   search: readonly string[]
 }
@@ -92,6 +110,8 @@ export interface ResourceTablesTable {
   name: string
   /** The table's `ResourceColumn`s as JSON text. */
   columns: string
+  /** 1 if the table existed before a resource was declared over it. */
+  adopted: Generated<number>
 }
 
 /** A change to a resource table. While `finishedAt` is null, it is a change that runs in batches. */

@@ -3,17 +3,19 @@ import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { caseFold } from '../rows/page-query.ts'
 import { nextRevision } from '../rows/revision.ts'
+import { adopt } from './adoption.ts'
+import { fillKeys } from './batches.ts'
 import { dataStepsOf, pendingStep } from './data-steps.ts'
 import { createTableStatements } from './ddl.ts'
 import { fillTotals } from './fill-totals.ts'
 import { abandonChanges, type DefinitionLabel, recordChanges } from './history.ts'
 import { countOf, rowCount, TableMismatch } from './mismatch.ts'
-import { readTable } from './read-table.ts'
-import { type RecordedColumn, recordedColumns, recordOf, saveRecord } from './record.ts'
+import { type ExistingTable, readTable } from './read-table.ts'
+import { readRecord, recordOf, saveRecord } from './record.ts'
 import { diffReferences } from './reference-diff.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
-import { diffTable, type ExistingTable, type TableChanges } from './schema-diff.ts'
-import { sharedColumns, withStoredNames } from './stored-names.ts'
+import { diffTable, type TableChanges } from './schema-diff.ts'
+import { movedColumns, sharedColumns, withStoredNames } from './stored-names.ts'
 import { diffTuples } from './unique-tuples.ts'
 
 export interface ReconcileOptions {
@@ -39,22 +41,26 @@ export async function reconcile(
   const executed: string[] = []
   const mismatches: string[] = []
   for (const declared of tables) {
-    const recorded = await recordedColumns(tx, declared.name)
-    const before = recorded === undefined ? [] : (JSON.parse(recorded) as RecordedColumn[])
-    const known = withStoredNames(declared, before)
-    if (recorded === JSON.stringify(recordOf(known))) {
+    const record = await readRecord(tx, declared.name)
+    const known = withStoredNames(declared, record?.columns ?? [])
+    const adoption = await adopt(tx, engine, declared, record, now)
+    const conflicts = [...movedColumns(known), ...adoption.mismatches]
+    mismatches.push(...conflicts)
+    if (conflicts.length > 0) continue
+    if (record?.text === JSON.stringify(recordOf(known))) {
       executed.push(...(await fillBlanks(tx, known)))
       continue
     }
-    const existing = await readTable(tx, engine, declared.name, before)
-    const table = withStoredNames(declared, before, existing.types)
-    const changes = await changesOf(tx, engine, table, existing, prepared)
+    const existing = await readTable(tx, engine, declared.name, adoption.recorded)
+    const table = withStoredNames(declared, adoption.recorded, existing.types)
+    const filled = new Set([...prepared, ...adoption.filled.map((column) => `${table.name}.${column}`)])
+    const changes = await changesOf(tx, engine, table, existing, filled)
     mismatches.push(...changes.mismatches)
     // After a mismatch, everything is rolled back. Only check the remaining tables, so that all mismatches are reported
     // at once.
     if (mismatches.length > 0) continue
     const applied = await apply(tx, engine, table, changes, now)
-    const done = [...renames(table, existing), ...applied, ...(await fillBlanks(tx, table))]
+    const done = [...adoption.executed, ...renames(table, existing), ...applied, ...(await fillBlanks(tx, table))]
     await recordChanges(tx, table.name, done, label, now)
     executed.push(...done)
     await saveRecord(tx, table.name, JSON.stringify(recordOf(table)))
@@ -124,7 +130,7 @@ async function apply(
     })
     if (rows > 0) filled.push(`-- fill ${table}.${column.name} with its default in ${rowCount(rows)}`)
   }
-  for (const column of fills) await fillKeys(tx, table, column)
+  for (const column of fills) await fillKeys(tx, engine, table, column)
   return [
     ...statements,
     ...filled,
@@ -158,22 +164,4 @@ async function fillBlanks(tx: Queryable, { name, columns }: ResourceTable): Prom
     if (rows > 0) filled.push(`-- fill ${name}.${column.name}_key with an empty string in ${rowCount(rows)}`)
   }
   return filled
-}
-
-const pageRows = 500
-
-/** Fills the companion column in every row. The work of `caseFold` cannot be done in SQL on either engine. */
-async function fillKeys(tx: Queryable, table: string, column: string): Promise<void> {
-  const [tableRef, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
-  for (let after = 0; ; ) {
-    const page = sql<{ id: number; text: string | null }>`
-      select id, ${text} as text from ${tableRef} where id > ${after} order by id limit ${pageRows}`
-    const { rows } = await page.execute(tx)
-    for (const row of rows) {
-      if (row.text === null) continue
-      await sql`update ${tableRef} set ${key} = ${caseFold(row.text)} where id = ${row.id}`.execute(tx)
-    }
-    if (rows.length < pageRows) return
-    after = rows.at(-1)?.id as number
-  }
 }

@@ -12,23 +12,9 @@ import {
   renameColumnStatements,
 } from './ddl.ts'
 import { countOf, mismatch, rowCount } from './mismatch.ts'
+import { type ExistingTable, tuplesWith } from './read-table.ts'
 import type { RecordedColumn } from './record.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
-
-/** The existing columns and indexes of a table. */
-export interface ExistingTable {
-  /** SQL type by column name. */
-  types: ReadonlyMap<string, string>
-  /** Columns that come first in an index used for lists. */
-  indexed: ReadonlySet<string>
-  /** Columns that have a unique index of their own. */
-  unique: ReadonlySet<string>
-  /** The referenced tables, by column. */
-  references: ReadonlyMap<string, string>
-  /** The columns of each unique multi-column index, by index name. */
-  tuples: ReadonlyMap<string, readonly string[]>
-  recorded: ReadonlyMap<string, RecordedColumn>
-}
 
 /** The changes that make a table match its declaration. */
 export interface TableChanges {
@@ -143,6 +129,8 @@ export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kin
 
 function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
   const type = existing.types.get(column.name)
+  // Whether the column can store the values is checked with the other columns that the service did not create.
+  if (column.adopted && comparableKind(before?.kind ?? column.kind) === comparableKind(column.kind)) return
   const sameKind = before === undefined || comparableKind(before.kind) === comparableKind(column.kind)
   if (type === (column.sql === 'key' ? 'text' : column.sql) && sameKind) return
   const what = `is declared as ${comparableKind(column.kind)}, but stored as ${before?.kind ?? type} in ${table.name}`
@@ -180,6 +168,10 @@ function wrongUniqueness({ table, existing, isEmpty }: Comparison, column: Resou
 
 function undeclaredColumn({ table, existing }: Comparison, column: RecordedColumn): string {
   const what = `is no longer declared, but ${table.name} still has its column`
+  if (column.adopted) {
+    const release = `Declare it again, or stop using the column ${column.name} with plinth migrate --allow-data-loss, which keeps it and its values`
+    return mismatch(table, column, what, release, [])
+  }
   const steps = renameColumnStatements(table.name, column, tuplesWith(existing, column))
   return mismatch(
     table,
@@ -189,11 +181,3 @@ function undeclaredColumn({ table, existing }: Comparison, column: RecordedColum
     steps,
   )
 }
-
-/** Returns the names of the unique multi-column indexes that include a column. */
-export const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
-  [...tuples].filter(([, columns]) => columns.includes(comparedColumn(column))).map(([index]) => index)
-
-/** Returns true if a column has an index of its own. */
-export const hasIndex = ({ indexed, unique }: ExistingTable, column: string): boolean =>
-  indexed.has(column) || unique.has(column)

@@ -23,7 +23,25 @@ export function withStoredNames(
     const isUnrecorded = types?.has(snake(earlier)) && !types.has(column.name)
     return known.get(earlier) ?? (isUnrecorded ? snake(earlier) : column.name)
   }
-  return withNames(table, new Map(table.columns.map((column) => [column.name, storedName(column)])))
+  const stored = withNames(table, new Map(table.columns.map((column) => [column.name, storedName(column)])))
+  const adopted = new Set(recorded.filter((column) => column.adopted).map(({ name }) => name))
+  if (adopted.size === 0) return stored
+  const marked = stored.columns.map((column) =>
+    adopted.has(column.name) ? { ...column, adopted: true as const } : column,
+  )
+  return { ...stored, columns: marked }
+}
+
+/** Returns an error for each field whose declared column is not the one in which its values are. */
+export function movedColumns({ path, name, columns, overlay }: ResourceTable): string[] {
+  return columns.flatMap((column) => {
+    const field = fieldOf(column)
+    const declared = overlay?.columns[field]
+    if (declared === undefined || declared === column.name) return []
+    const where = `the field ${field} is stored in the column ${column.name} of ${name}, but columns names ${declared}`
+    const cure = `Declare columns.${field} as '${column.name}', or stop the service and run plinth migrate --tidy, which renames the column`
+    return [`${path}: ${where}. ${cure}`]
+  })
 }
 
 /** Returns the table with its columns renamed. */

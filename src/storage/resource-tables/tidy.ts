@@ -3,10 +3,10 @@ import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { snake } from '../rows/column-names.ts'
 import { comparedColumn, constraintName, dropIndexStatement, indexStatements, uniqueTupleStatement } from './ddl.ts'
-import { readTable } from './read-table.ts'
-import { type RecordedColumn, recordedColumns, saveRecord } from './record.ts'
+import { type ExistingTable, hasIndex, readTable } from './read-table.ts'
+import { type RecordedColumn, readRecord, saveRecord } from './record.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
-import { type ExistingTable, hasIndex } from './schema-diff.ts'
+
 import { withNames, withStoredNames } from './stored-names.ts'
 
 /**
@@ -14,25 +14,40 @@ import { withNames, withStoredNames } from './stored-names.ts'
  * A column whose new name is already in use keeps its name.
  */
 export async function tidyTable(tx: Queryable, engine: Engine, declared: ResourceTable): Promise<string[]> {
-  const recorded = await recordedColumns(tx, declared.name)
-  if (recorded === undefined) return []
-  const before = JSON.parse(recorded) as RecordedColumn[]
+  const record = await readRecord(tx, declared.name)
+  if (record === undefined) return []
+  const before = record.columns
   const existing = await readTable(tx, engine, declared.name, before)
   const table = withStoredNames(declared, before, existing.types)
+  const nameOf = declaredNames(declared)
   const stale = table.columns.filter(
-    ({ field, name }) => field !== undefined && existing.recorded.has(name) && !existing.types.has(snake(field)),
+    (column) => existing.recorded.has(column.name) && !existing.types.has(nameOf(column)),
   )
   if (stale.length === 0) return []
-  const names = new Map(stale.map(({ name, field }) => [name, snake(field as string)]))
+  const names = new Map(stale.map((column) => [column.name, nameOf(column)]))
+  const fields = new Map(stale.map((column) => [column.name, fieldOf(column)]))
   const statements = tidyStatements(engine, table, existing, names)
   for (const statement of statements) await sql.raw(statement).execute(tx)
-  const tidied = before.map(({ field, ...column }): RecordedColumn => {
-    const name = names.get(column.name)
-    return name === undefined ? { ...column, ...(field !== undefined && { field }) } : { ...column, name }
+  const tidied = before.map((column): RecordedColumn => {
+    const [name, stored] = [names.get(column.name), fields.get(column.name)]
+    if (name === undefined || stored === undefined) return column
+    const { field: _, ...others } = column
+    return { ...others, name, ...(snake(stored) !== name && { field: stored }) }
   })
   await saveRecord(tx, table.name, JSON.stringify(tidied))
   return statements
 }
+
+/**
+ * Returns the function that finds the name that a column should have: the declared one, or the name of its field. A
+ * column that existed before the service used its table changes its name only if the new one is declared.
+ */
+const declaredNames =
+  ({ overlay }: ResourceTable) =>
+  (column: ResourceColumn): string => {
+    const field = fieldOf(column)
+    return overlay?.columns[field] ?? (column.adopted ? column.name : snake(field))
+  }
 
 function tidyStatements(
   engine: Engine,

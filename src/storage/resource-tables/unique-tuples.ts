@@ -3,8 +3,9 @@ import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import { comparedColumn, dropIndexStatement, uniqueTupleStatement } from './ddl.ts'
 import { countOf, rowCount } from './mismatch.ts'
+import type { ExistingTable } from './read-table.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable, type UniqueTuple } from './resource-columns.ts'
-import { constantFor, type ExistingTable, type TableChanges } from './schema-diff.ts'
+import { constantFor, type TableChanges } from './schema-diff.ts'
 
 /**
  * Compares a table's unique multi-column indexes with its declaration and adds the differences to the table's changes.
@@ -40,7 +41,7 @@ export async function diffTuples(
 /**
  * Returns the prefix of a table's index names, which is unambiguous, because no column name begins with an underscore.
  */
-const tupleIndexPrefix = (table: string) => `${table}__`
+export const tupleIndexPrefix = (table: string) => `${table}__`
 
 /**
  * Returns the name of a unique multi-column index. It contains a digest, because PostgreSQL truncates names to 63
@@ -49,7 +50,7 @@ const tupleIndexPrefix = (table: string) => `${table}__`
 export const tupleIndexName = (table: string, columns: readonly string[]): string =>
   tupleIndexPrefix(table) + createHash('sha256').update(columns.toSorted().join()).digest('hex').slice(0, 8)
 
-const sameColumns = (some: readonly string[], others: readonly string[]) =>
+export const sameColumns = (some: readonly string[], others: readonly string[]) =>
   some.length === others.length && some.every((column) => others.includes(column))
 
 const columnsOf = ({ columns }: ResourceTable, tuple: UniqueTuple): ResourceColumn[] =>

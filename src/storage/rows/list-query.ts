@@ -7,12 +7,12 @@ import {
   caseFold,
   countSql,
   type Filter,
+  isExact,
   isRange,
   type ListQuery,
   type PageSource,
   type Plan,
   pageSql,
-  planKey,
   type ScanPlan,
   valuesOf,
 } from './page-query.ts'
@@ -108,6 +108,14 @@ function boundedReader(db: Database, source: PageSource, columns: readonly strin
     statements.set(shape, { prepared, positions })
     return prepared.all(bound)
   }
+}
+
+/** Returns a cache key for the statement of a page, which covers everything except the values. */
+function planKey({ filters, order, after, backwards }: ListQuery): string {
+  let key = `${backwards} ${after !== null}`
+  for (const filter of filters) key += ` ${filter.field}${filter.op}${isExact(filter) ? '=' : ''}`
+  for (const { field, descending } of order) key += descending ? ` -${field}` : ` ${field}`
+  return key
 }
 
 type Count = (rows: Selection, maxRows: number, requester: ScanRequester) => Promise<number>

@@ -78,21 +78,22 @@ export function relatedJoins(order: readonly Sort[], bind: (value: StoredValue |
 /**
  * Returns the condition for rows after a given row. If all directions are the same, it is a single row comparison, for
  * which both engines use an index. Otherwise, the first field bounds the search, and the other fields break ties.
+ * `valueAt` returns the expressions of the values.
  */
 export function afterRow(
   order: readonly Sort[],
   backwards: boolean,
   terms: readonly RawBuilder<unknown>[],
-  position: number,
+  valueAt: (at: number) => RawBuilder<unknown>,
 ): RawBuilder<unknown> {
   const down = order.map(({ descending }) => descending !== backwards)
   const beyond = (at: number, orEqual = '') => sql.raw((down[at] ? '<' : '>') + orEqual)
-  if (terms.length === 1) return sql`${terms[0]} ${beyond(0)} ${position}`
+  if (terms.length === 1) return sql`${terms[0]} ${beyond(0)} ${valueAt(0)}`
   if (new Set(down).size === 1) {
-    return sql`(${sql.join(terms)}) ${beyond(0)} (${sql.join(terms.map((_, at) => position + at))})`
+    return sql`(${sql.join(terms)}) ${beyond(0)} (${sql.join(terms.map((_, at) => valueAt(at)))})`
   }
   const step = (at: number): RawBuilder<unknown> => {
-    const value = position + at
+    const value = valueAt(at)
     const beyondValue = sql`${terms[at]} ${beyond(at)} ${value}`
     if (at === order.length - 1) return beyondValue
     return sql`(${terms[at]} ${beyond(at, '=')} ${value} and (${beyondValue} or ${step(at + 1)}))`

@@ -35,6 +35,8 @@ export interface PageSource {
   /** Fields stored as 64-bit integers (`Codec.isWide`); filters and positions contain their decimal text. */
   wide: readonly string[]
   columns?: ColumnNames | undefined
+  /** Integer fields whose columns may be narrower than the values in queries. */
+  narrow?: readonly string[] | undefined
   /** The fields of the text index, if lists search only some of them. */
   indexed?: readonly string[] | undefined
 }
@@ -47,14 +49,6 @@ export interface PageSource {
 export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
 export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? caseFold(value) : value)
-
-/** Returns a cache key for the statement of a page, which covers everything except the values. */
-export function planKey({ filters, order, after, backwards }: ListQuery): string {
-  let key = `${backwards} ${after !== null}`
-  for (const filter of filters) key += ` ${filter.field}${filter.op}${isExact(filter) ? '=' : ''}`
-  for (const { field, descending } of order) key += descending ? ` -${field}` : ` ${field}`
-  return key
-}
 
 /** Returns the values of a page; the statement's parameters are positions in this list. */
 export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, wide }: PageSource): unknown[] {
@@ -75,10 +69,9 @@ export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, 
 /** Returns a LIKE pattern that matches the text anywhere, with wildcards in the text escaped. */
 const likePattern = (text: string) => `%${text.replace(/[!%_]/g, '!$&')}%`
 
-/** How a scan is executed. */
+/** How a scan is executed, with additional conditions. */
 export interface ScanPlan {
   plan: Plan
-  /** Additional conditions. */
   conditions: readonly RawBuilder<boolean>[]
   /** The joins with the related rows of the order (`relatedJoins`). */
   joins?: RawBuilder<unknown> | undefined
@@ -95,7 +88,8 @@ export function pageSql(
   const column = (field: string) => columnOf(field, source, plan === 'found' || (plan === 'sort' && field === 'id'))
   const where = [...conditions, ...conditionsOf(filters, source, plan)]
   const terms = order.map(({ field, along }, at) => (along ? relatedTerm(order, at, along) : column(field)))
-  if (after) where.push(afterRow(order, backwards, terms, filters.length))
+  const valueAt = (at: number) => parameterOf(order[at] as Sort, filters.length + at, source)
+  if (after) where.push(afterRow(order, backwards, terms, valueAt))
   const ordering = order.map(
     ({ descending }, at) => sql`${terms[at]} ${sql.raw(descending !== backwards ? 'desc' : 'asc')}`,
   )
@@ -144,14 +138,20 @@ function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan
     if (filter.op !== 'contains') {
       const isHidden = plan === 'found' || (plan === 'walk' && isRange(filter.op))
       const column = columnOf(filter.field, isExact(filter) ? { ...source, folded: [] } : source, isHidden)
-      return sql`${column} ${sql.raw(filter.op)} ${at}`
+      return sql`${column} ${sql.raw(filter.op)} ${parameterOf({ field: filter.field }, at, source)}`
     }
     const matches = filter.field.map((field) => sql`${columnOf(field, source)} like ${at} escape '!'`)
     return matches.length === 1 ? (matches[0] as RawBuilder<unknown>) : sql`(${sql.join(matches, sql` or `)})`
   })
 }
 
-const isExact = (filter: Filter): boolean => filter.op === '=' && filter.exact === true
+/** Returns the expression for a parameter. PostgreSQL would otherwise read it with the type of a narrow column. */
+function parameterOf({ field, along }: Pick<Sort, 'field' | 'along'>, position: number, { narrow }: PageSource) {
+  const isCast = along ? along.type === 'integer' : narrow?.includes(field)
+  return isCast ? sql`cast(${position} as bigint)` : sql`${position}`
+}
+
+export const isExact = (filter: Filter): boolean => filter.op === '=' && filter.exact === true
 
 export const isRange = (op: Filter['op']): boolean => op === '>=' || op === '<=' || op === '>' || op === '<'
 

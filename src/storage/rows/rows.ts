@@ -36,6 +36,8 @@ export interface RowsOptions {
   /** Codecs for fields with a stored form that differs from the form that clients see. */
   codecs?: Readonly<Record<string, Codec>>
   columns?: ColumnNames | undefined
+  /** Integer fields whose columns may be narrower than the values in queries. */
+  narrow?: readonly string[] | undefined
   /** The fields of the text index, if lists search only some of them. */
   indexed?: readonly string[] | undefined
   /** SQL that each change evaluates to find out whether its event has a subscriber; none by default. */
@@ -76,14 +78,14 @@ export interface Rows extends Lists<Row>, RowJudge<Row> {
 const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
 
 export function rowsOf(db: Database, options: RowsOptions): Rows {
-  const { table, fields, folded, blank = [], listed, codecs = {}, columns, indexed } = options
+  const { table, fields, folded, blank = [], listed, codecs = {}, columns, narrow, indexed } = options
   const { subscribed = noSubscribers } = options
   // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const name = table as 'products'
   const listedByDefault = ['id', ...fields, 'revision', 'createdAt', 'updatedAt']
   const readFields = [...listedByDefault, 'sharesSecond']
   const wide = Object.keys(codecs).filter((field) => codecs[field]?.isWide)
-  const source = { table, folded, wide, columns, indexed }
+  const source = { table, folded, wide, columns, narrow, indexed }
   const read = readFields.map((field) => sql<never>`${readColumn(field, source)}`.as(field))
   const isPlain = (field: string) => !wide.includes(field) && columns?.[field] === undefined
   const returned = readFields.map((field) => (isPlain(field) ? field : readColumn(field, source).as(field)))

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { type Engine, errorField } from '../engine.ts'
+import { type Capacity, type Engine, errorField } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvRecord } from './csv.ts'
 import { exactAverage, exactSum } from './exact-sum.ts'
@@ -15,6 +15,14 @@ function isAtLeast(version: string | undefined, major: number, minor: number): b
   return actualMajor > major || (actualMajor === major && actualMinor >= minor)
 }
 
+/** The affinity of a declared type; the first match decides (https://sqlite.org/datatype3.html#determination_of_column_affinity). */
+const affinities: readonly [RegExp, Capacity['holds']][] = [
+  [/int/, 'integer'],
+  [/char|clob|text/, 'text'],
+  [/blob|^$/, 'other'],
+  [/real|floa|doub/, 'number'],
+]
+
 export const sqlite: Engine = {
   name: 'sqlite',
   identityType: 'integer',
@@ -27,7 +35,17 @@ export const sqlite: Engine = {
     known: sql`select 1 from sqlite_master where name = 'sqlite_stat1'`,
     gather: ['pragma analysis_limit = 1000', 'analyze'],
   },
-  columnsOf: (table) => sql`select name, lower(type) as type from pragma_table_info(${table})`,
+  // Hidden columns with the value 1 belong to virtual tables; generated columns have the values 2 and 3.
+  columnsOf: (table) => sql`select name, lower(type) as type from pragma_table_xinfo(${table}) where hidden <> 1`,
+  // Only an `integer primary key` has no index of its own: it is the row id, for which the engine generates values.
+  detailsOf: (table) => sql`
+    select name, lower(type) as "type", null as "length", "notnull" as "isRequired",
+      dflt_value is not null as "hasDefault", hidden in (2, 3) as "isGenerated", 1 as "isBytewise",
+      pk = 1 and lower(type) = 'integer' and (select max(pk) from pragma_table_xinfo(${table})) = 1
+        and not exists (select 1 from pragma_index_list(${table}) where origin = 'pk') as "isIdentity"
+    from pragma_table_xinfo(${table}) where hidden <> 1 order by cid`,
+  capacityOf: (type) => ({ holds: affinities.find(([part]) => part.test(type))?.[1] ?? 'numeric' }),
+  sortBytewise: () => [],
   indexesOf: (table) => sql`
     select list.name as name, list."unique" and list.partial = 0 as "unique",
       group_concat(info.name, ',' order by info.seqno) as columns
@@ -45,6 +63,7 @@ export const sqlite: Engine = {
     `alter table "${table}" rename column "${column}_new" to "${column}"`,
     ...createIndexes,
   ],
+  addsForeignKeys: false,
   renameForeignKey: () => [],
   appendOnly: (table) =>
     ['update', 'delete'].map(

@@ -1,0 +1,82 @@
+import type { TObject, TSchema } from 'typebox'
+import { nearest } from '../../http/nearest.ts'
+import { type ColumnNames, snake } from '../../storage/rows/column-names.ts'
+import { isOwnTable } from '../../storage/tables/own-tables.ts'
+import { columnType, kindOf } from '../column-types.ts'
+
+/** The options that lay a resource over a table. */
+interface OverlayOptions {
+  path: string
+  body: TObject
+  access?: unknown
+  table?: unknown
+  columns?: unknown
+}
+
+const nameForm = /^[a-z][a-z0-9_]*$/
+const maxNameBytes = 63
+/** Index names are `<table>_<column>_key`, and PostgreSQL truncates them at 63 bytes. */
+const maxTableAndColumnBytes = 58
+const nameRule = `must be a lower-case name such as 'book_title', of at most ${maxNameBytes} characters a-z, 0-9 and _`
+
+/** Columns of every resource table, and names that an engine reserves in every table. */
+const reservedColumns = [
+  ...['id', 'revision', 'created_at', 'updated_at', 'shares_second', 'created_by'],
+  ...['rowid', 'oid', 'ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'],
+]
+
+/** Returns the errors in the options `table` and `columns`. */
+export function overlayErrors({ path, body, access, table, columns }: OverlayOptions): string[] {
+  if (table === undefined && columns === undefined) return []
+  if (['/users', '/products', '/books'].includes(path)) {
+    return [
+      'table and columns cannot be combined with this path, which has a table of the service: choose another path',
+    ]
+  }
+  const errors = table === undefined ? [] : tableErrors(table)
+  if (columns === undefined) return errors
+  if (typeof columns !== 'object' || columns === null || Array.isArray(columns)) {
+    return [...errors, "columns must be an object with the columns of fields, such as { title: 'book_title' }"]
+  }
+  const fields = [...Object.keys(body.properties), ...(access === undefined ? [] : ['createdBy'])]
+  const named = Object.entries(columns).flatMap(([field, name]) => columnErrors(fields, field, name, table))
+  return [...errors, ...(named.length > 0 ? named : sharedErrors(body, columns as ColumnNames))]
+}
+
+const isName = (name: unknown): name is string =>
+  typeof name === 'string' && nameForm.test(name) && name.length <= maxNameBytes
+
+function tableErrors(table: unknown): string[] {
+  if (!isName(table)) return [`table ${nameRule}`]
+  return isOwnTable(table) ? [`table is '${table}', which belongs to the service or the database`] : []
+}
+
+function columnErrors(fields: readonly string[], field: string, name: unknown, table: unknown): string[] {
+  if (field === 'id')
+    return ['columns cannot include id: the primary key must be a column named id; rename it in the table']
+  if (!fields.includes(field)) {
+    const suggestion = nearest(field, fields)
+    const hint = suggestion === undefined ? '' : `; did you mean ${suggestion}?`
+    return [`columns names '${field}', but body has no such field${hint}`]
+  }
+  if (!isName(name)) return [`columns.${field} ${nameRule}`]
+  if (reservedColumns.includes(name)) return [`columns.${field} is '${name}', which is reserved`]
+  if (typeof table !== 'string' || table.length + name.length <= maxTableAndColumnBytes) return []
+  return [`the names '${table}' and '${name}' are too long together: at most ${maxTableAndColumnBytes} characters`]
+}
+
+/** Finds two fields with one column, and a column that another field needs for its case-folded text. */
+function sharedErrors({ properties }: TObject, columns: ColumnNames): string[] {
+  const names = Object.keys(properties).map((field) => [field, columns[field] ?? snake(field)] as const)
+  return names.flatMap(([field, name], at) => {
+    const other = names.slice(0, at).find((one) => one[1] === name)
+    if (other) return [`the fields ${other[0]} and ${field} have the same column '${name}'`]
+    const folded = names.find(([text, one]) => name === `${one}_key` && isFolded(properties[text] as TSchema))
+    return folded ? [`the column '${name}' of ${field} is reserved for the case-folded text of ${folded[0]}`] : []
+  })
+}
+
+function isFolded(schema: TSchema): boolean {
+  const kind = kindOf(schema)
+  return kind !== undefined && columnType(kind).folded === true
+}
