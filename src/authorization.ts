@@ -7,6 +7,7 @@ import { apiKeyReader } from './oauth/api-keys/lookup.ts'
 import { ensureBootstrapClient } from './oauth/clients/bootstrap-client.ts'
 import { syncDocsClient } from './oauth/clients/docs-client.ts'
 import { currentServer, keyRing, maintainKeys } from './oauth/keys/key-ring.ts'
+import type { Rotated } from './oauth/keys/rotation.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { apiScopes, unknownScopes } from './oauth/tokens/scopes.ts'
 import type { TrustedIssuer } from './oauth/tokens/trusted-issuer.ts'
@@ -32,6 +33,8 @@ export interface AuthorizationOptions {
   /** Monotonic clock in ms. */
   monotonic: () => number
   report: (error: unknown) => void
+  /** Called when the first signing key is created, and when the schedule changes the keys. */
+  keyNotices: { onCreated: (kid: string) => void; onRotated: (rotated: Rotated) => void }
 }
 
 /** Development allows ten times as many login attempts, because automated tests of client apps also log in. */
@@ -39,10 +42,10 @@ const developmentTryLimits = { ...tryLimits, perMinuteAndNetwork: 200, perHourAn
 
 /** Opens token verification, user accounts, and the authorization server if this process has the role `auth`. */
 export async function openAuthorization(options: AuthorizationOptions) {
-  const { config, definition, stores, baseUrl, audit, revocations, now, monotonic, report } = options
+  const { config, definition, stores, baseUrl, audit, revocations, now, monotonic, report, keyNotices } = options
   const { scopes, users: { userinfo = [] } = {} } = definition
   const { db, sealer } = stores
-  const keys = await keyRing({ db, sealer, now })
+  const keys = await keyRing({ db, sealer, now, onCreated: keyNotices.onCreated })
   const own = { issuer: baseUrl, audience: baseUrl, scopes, db, keys, now }
   const tokens = { ...own, revocations, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds } = config.oauth
@@ -52,7 +55,8 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const about = { userinfo, accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
   const trusted = trustedIssuer(options)
   const apiKeys = apiKeyReader({ db, now, onError: report })
-  const stopMaintenance = maintainKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), report)
+  const notices = { onError: report, onRotated: keyNotices.onRotated }
+  const stopMaintenance = maintainKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), notices)
   return {
     people: users,
     provider: config.service.roles.includes('auth')

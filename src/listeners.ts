@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import type { FastifyInstance } from 'fastify'
-import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import { type ConnectionLimits, connectionLimits } from './http/server/connections.ts'
 import { drainable } from './http/server/draining.ts'
 import type { LingerOptions } from './http/server/lingering-close.ts'
 import { type RedirectOptions, redirectServer } from './http/server/redirect-server.ts'
+import type { Log } from './logging/entries.ts'
 import { metricsServer } from './metrics/listener.ts'
 import type { Metrics } from './metrics/metrics.ts'
 
@@ -16,7 +16,7 @@ export interface ListenersOptions extends LingerOptions, Pick<RedirectOptions, '
   stopping: AbortController
   onRefused: ConnectionLimits['onRefused']
   metrics: Pick<Metrics, 'read'>
-  log: Pick<Logger, 'error'>
+  log: Pick<Log, 'warn'>
 }
 
 /** The service's listeners. */
@@ -80,7 +80,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
 /** Returns the listener for metrics; its functions do nothing if no port is configured. */
 function monitorOf({ config, app, metrics, log }: ListenersOptions) {
   const { host, port } = config.metrics
-  const onError = (error: unknown) => log.error({ err: error }, 'the metrics could not be read')
+  const onError = (err: unknown) => log.warn({ err }, 'metrics not read')
   const server = metricsServer({ read: metrics.read, onHealth: app.routing, onError })
   return {
     open: async () => {

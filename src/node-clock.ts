@@ -1,10 +1,10 @@
-import type { Logger } from 'pino'
+import type { Log } from './logging/entries.ts'
 import { type DriftNotice, type SharedClock, sharedClock } from './storage/clock.ts'
 import type { Database } from './storage/database.ts'
 
 export interface NodeClockOptions {
   db: Database
-  log: Logger
+  log: Log
   /** The system clock in epoch ms. */
   wall: () => number
   /** Monotonic clock in ms. */
@@ -24,7 +24,7 @@ export async function nodeClock({ log, ...options }: NodeClockOptions): Promise<
 }
 
 /** Runs one measurement at a time. Logs only the first of consecutive failures, because readiness also reports them. */
-function measuring({ measure }: SharedClock, log: Logger): () => Promise<void> {
+function measuring({ measure }: SharedClock, log: Log): () => Promise<void> {
   let isRunning = false
   let isFailing = false
   return async () => {
@@ -34,15 +34,14 @@ function measuring({ measure }: SharedClock, log: Logger): () => Promise<void> {
       await measure()
       isFailing = false
     } catch (error) {
-      if (!isFailing) log.warn({ err: error }, 'the clock could not be compared with the clock of the database')
+      if (!isFailing) log.warn({ err: error }, 'clock not comparable')
       isFailing = true
     }
     isRunning = false
   }
 }
 
-function logDrift(log: Logger, { drift, aheadMs }: DriftNotice): void {
-  const effect = drift === 'unusable' ? ': this node is not ready' : ''
-  if (drift === 'none') log.info({ aheadMs }, 'the clock of this machine matches that of the database again')
-  else log.warn({ aheadMs }, `the clock of this machine differs from that of the database${effect}`)
+function logDrift(log: Log, { drift, aheadMs }: DriftNotice): void {
+  if (drift === 'none') log.info({ aheadMs }, 'clock in step again')
+  else log.warn({ aheadMs, ready: drift !== 'unusable' }, 'clock out of step')
 }

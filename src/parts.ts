@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import type { Logger } from 'pino'
 import type { Config } from './config/config.ts'
 import { limitRules } from './config/rate-limits.ts'
 import { resultsUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { eventShapes } from './event-shapes.ts'
+import type { Log } from './logging/entries.ts'
+import { logCounters, logWebhooks, logWork } from './logging/notices.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { reportKinds } from './mount-versions.ts'
 import { nodeClock } from './node-clock.ts'
@@ -19,10 +20,7 @@ import { requestCounter } from './storage/request-counts.ts'
 import type { Stores } from './stores.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
-import { failureLog } from './webhooks/dispatch/failure-log.ts'
 import { sender } from './webhooks/dispatch/http-client.ts'
-import type { Outcome } from './webhooks/dispatch/outcome.ts'
-import type { Due } from './webhooks/queue/claim.ts'
 import { defaultEndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from './webhooks/secrets.ts'
 
@@ -32,7 +30,7 @@ export type OnClose = (closer: () => unknown) => void
 interface Opening extends Stores {
   version: string
   lives: VersionStatus[]
-  log: Logger
+  log: Log
   metrics: Metrics
   onClose: OnClose
   wall: () => number
@@ -56,21 +54,22 @@ export async function openParts(config: Config, definition: Definition, opening:
   const resultsUrl = resultsUrlOf(config.storage)
   const results = await openResults(resultsUrl)
   await results.sweepTemporary(now() - hourMs)
-  const onError = (error: unknown, queue?: string) => log.error({ err: error, queue }, 'a job failed')
-  const keys = await webhookKeys(db, sealer)
+  const { onError, onJobFailed, ...work } = logWork(log)
+  const onErrorOf = (what: string) => (error: unknown) => onError(error, what)
+  const keys = await webhookKeys(db, sealer, (kid) => log.info({ kid }, 'webhook key created'))
   const sending = webhookSending(config.webhooks, opening, now)
   const rules = limitRules(config.rateLimits)
   const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
   return {
     limits: rules && { rules, monotonic, counters: closeLater(await openLimits(config, now, opening)) },
-    counter: closeLater(requestCounter({ db, now, onError })),
-    versionCounter: closeLater(versionCallCounter({ db, now, onError })),
+    counter: closeLater(requestCounter({ db, now, onError: onErrorOf('request counts') })),
+    versionCounter: closeLater(versionCallCounter({ db, now, onError: onErrorOf('calls of deprecated versions') })),
     definition,
     lives,
     shapes: eventShapes(definition, lives),
     policy,
     results,
-    queue: await openQueue({ db, now, random: Math.random, onError, onRun: metrics.onRun }),
+    queue: await openQueue({ db, now, random: Math.random, onError: onJobFailed, onRun: metrics.onRun }),
     kinds: reportKinds(definition),
     ...{ eventAccess, reportAccess },
     produce: reporting(inThread({ databaseUrl: db.url, resultsUrl }), metrics.onReport),
@@ -78,7 +77,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...sending,
     webhookKeys: keys,
     ...config.reports,
-    onError,
+    ...{ onError, ...work },
     ...{ version, now, monotonic, clock, revocations },
     random: pooledRandom(randomBytes),
     jitter: Math.random,
@@ -87,12 +86,12 @@ export async function openParts(config: Config, definition: Definition, opening:
 
 /** Opens the rate-limit counters; logs an unavailable store as a warning, not an error. */
 const openLimits = ({ rateLimits: { redisUrl } }: Config, now: () => number, { db, log, later }: Opening) =>
-  openCounters({ db, redisUrl, now, later, onError: (error, what) => log.warn({ err: error }, what) })
+  openCounters({ db, redisUrl, now, later, onNotice: logCounters(log) })
 
 /** Converts the settings to options for webhook dispatch, including its logging and metrics. */
 function webhookSending(settings: Config['webhooks'], { log, metrics }: Opening, now: () => number) {
-  const logFailure = failureLog({ now, warn: (line) => log.warn(line, 'a webhook call failed') })
   const { timeoutSeconds, inFlight, rate, maxWaiting, schedule } = settings
+  const notices = logWebhooks(log, { now, maxWaiting })
   return {
     callMs: timeoutSeconds * 1_000,
     lanes: {
@@ -103,13 +102,11 @@ function webhookSending(settings: Config['webhooks'], { log, metrics }: Opening,
     },
     schedule,
     maxWaiting,
-    onCalled: (due: Due, outcome: Outcome) => {
-      metrics.onCalled(due, outcome)
-      logFailure(due, outcome)
-    },
+    ...notices,
+    onCalled: metrics.onCalled,
     onDropped: (owner: string, dropped: number) => {
       metrics.onDropped(owner, dropped)
-      log.warn({ owner, dropped, maxWaiting }, 'waiting webhook deliveries were dropped')
+      notices.onDropped(owner, dropped)
     },
   }
 }

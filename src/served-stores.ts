@@ -4,7 +4,7 @@ import type { Definition } from './definition/service.ts'
 import { storedDefinition } from './definition/stored.ts'
 import type { OnCommit } from './storage/database.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
-import { dataFolder, openStoresIn } from './stores.ts'
+import { dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
@@ -16,18 +16,18 @@ import { takeOver } from './worker.ts'
 export async function openServedStores(
   config: Config,
   declared: Definition,
-  { now, onError, onCommit }: { now: () => number; onError: (error: unknown) => void; onCommit: OnCommit },
+  { now, ...notices }: StoreNotices & { now: () => number; onError: (error: unknown) => void; onCommit: OnCommit },
 ) {
   const dataDir = dataFolder(config)
   const url = databaseUrlOf(config.storage)
   const unlock = lockSqlite(url, now)
-  const leave = unlock ?? (await (await import('./storage/postgres/nodes.ts')).joinNodes(url, onError))
+  const leave = unlock ?? (await (await import('./storage/postgres/nodes.ts')).joinNodes(url, notices.onError))
   try {
     const stores = await openStoresIn(
       config,
       dataDir,
       { tables: declared.tables, version: declared.info.version },
-      { onError, onCommit },
+      notices,
     )
     try {
       if (unlock !== null) await takeOver(stores.db, now)

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
-import type { Logger } from 'pino'
 import { buildApp } from './app.ts'
 import { type Audit, auditPlaintextCredential, openAudit } from './audit/buffer.ts'
 import { openAuthorization } from './authorization.ts'
@@ -10,7 +9,9 @@ import { baseUrlOf, type Config } from './config/config.ts'
 import type { Definition } from './definition/service.ts'
 import type { Refusals } from './http/server/connections.ts'
 import { listenersOf } from './listeners.ts'
-import { type Logs, openLogs } from './logging/logs.ts'
+import type { Log } from './logging/entries.ts'
+import type { Logs } from './logging/logs.ts'
+import { logAudit, logAuthorization, logStores, openServiceLogs, statementsIn } from './logging/notices.ts'
 import { type Metrics, openMetrics } from './metrics/metrics.ts'
 import { type OnClose, openParts } from './parts.ts'
 import { checkReports } from './reports/generate/check.ts'
@@ -25,11 +26,14 @@ import { startWork } from './worker.ts'
 export interface Service extends Stores {
   /** The URL at which clients reach the service. */
   baseUrl: string
-  log: Logger
+  log: Log
   /** The CA certificate that clients must trust, if the service created its own. */
   authorityFile: string | null
-  /** Stops accepting work, finishes work in progress and releases leases; resolves when nothing is running. */
-  close: () => Promise<void>
+  /**
+   * Stops accepting work, finishes work in progress and releases leases; resolves when nothing is running. Logs the reason,
+   * such as a signal.
+   */
+  close: (reason?: string) => Promise<void>
 }
 
 const wall = Date.now
@@ -49,7 +53,17 @@ export async function startService(config: Config, definition: Definition, versi
     for (const closer of closers.splice(0).reverse()) await closer()
   }
   try {
-    return { ...(await start(config, definition, version, (closer) => closers.push(closer))), close }
+    const { flush, ...service } = await start(config, definition, version, (closer) => closers.push(closer))
+    const { log } = service
+    const startedAt = monotonic()
+    const stop = async (reason = 'closed') => {
+      const stoppingAt = monotonic()
+      log.info({ reason, uptimeSeconds: Math.round((stoppingAt - startedAt) / 1_000) }, 'service stopping')
+      await close()
+      log.info({ ms: Math.round(monotonic() - stoppingAt) }, 'service stopped')
+      flush()
+    }
+    return { ...service, close: stop }
   } catch (error) {
     await close()
     throw error
@@ -60,7 +74,7 @@ export async function startService(config: Config, definition: Definition, versi
 async function start(settings: Config, declared: Definition, version: string, onClose: OnClose) {
   const config = await withPort(settings)
   const lives = versionLives(declared, config.versions.plans)
-  const logs = openLogs(config.service.logLevel, { out: process.stdout, env: process.env, now: wall })
+  const logs = openServiceLogs(config, { out: process.stdout, env: process.env, now: wall })
   onClose(logs.flush)
   const { log } = logs
   const metrics = openMetrics({ version, versions: lives, monotonic, ofProcess: true })
@@ -76,13 +90,13 @@ async function start(settings: Config, declared: Definition, version: string, on
   }
   onClose(() => stopQueue())
   const certificates = await serverCertificates(config, stores.dataDir, now)
+  if (certificates?.created) log.info({ authority: certificates.authorityFile }, 'certificate created')
   const baseUrl = baseUrlOf(config)
   watchComponents(metrics, { ...stores, ...parts, log })
-  const onDelay = (error: unknown) => log.error({ err: error }, 'audit log is delayed')
-  const audit = openAudit({ ...stores, now, onEntry: metrics.onAudit, onError: onDelay })
+  const audit = openAudit({ ...stores, now, onEntry: metrics.onAudit, ...logAudit(log) })
   onClose(audit.flush)
-  const report = (error: unknown) => log.error({ err: error }, 'the authorization server failed')
-  const access = { config, definition, stores: { ...stores, db: stores.db.reserved }, baseUrl, audit, report }
+  const reserved = { ...stores, db: stores.db.reserved }
+  const access = { config, definition, stores: reserved, baseUrl, audit, ...logAuthorization(log) }
   const authorization = await openAuthorization({ ...access, revocations, now, monotonic })
   onClose(authorization.stop)
   const stopping = new AbortController()
@@ -92,7 +106,7 @@ async function start(settings: Config, declared: Definition, version: string, on
   onClose(await startBackups(config, { ...parts, ...stores, version, log }))
   const onRefused = (refusals: Refusals) => {
     metrics.onConnectionsRefused(refusals.refused)
-    log.warn(refusals, 'connections were refused')
+    log.warn(refusals, 'connections refused')
   }
   const onPlaintext = auditPlaintextCredential(audit)
   const listeners = listenersOf({ config, app, stopping, baseUrl, later, onRefused, onPlaintext, metrics, log })
@@ -101,30 +115,31 @@ async function start(settings: Config, declared: Definition, version: string, on
     return Promise.all([unreachable, stopQueue(unreachable), stopWork?.(drainMs)])
   })
   await listeners.open()
-  return { ...stores, baseUrl, log, authorityFile: certificates?.authorityFile ?? null }
+  return { ...stores, baseUrl, log, flush: logs.flush, authorityFile: certificates?.authorityFile ?? null }
 }
 
 type Watched = Pick<Stores, 'db'> & Pick<Parts, 'queue' | 'results' | 'now' | 'monotonic'>
 
 /** Adds the metrics that are read from the components at each scrape. */
-function watchComponents(metrics: Metrics, { results, log, ...watched }: Watched & { log: Logger }): void {
-  const onError = (error: unknown) => log.warn({ err: error }, 'some metrics could not be read')
+function watchComponents(metrics: Metrics, { results, log, ...watched }: Watched & { log: Log }): void {
+  const onError = (err: unknown) => log.warn({ err }, 'metrics not read')
   metrics.watch({ ...watched, space: results.space, later, onError })
 }
 
-/** Opens the database of a serving process, checks the reports against it, and begins to create text indexes. */
+/** Opens the database of a serving process, logs what changed, checks the reports against it, and begins to create text indexes. */
 async function openData(
   config: Config,
   declared: Definition,
-  { log, metrics, onClose }: { log: Logger; metrics: Metrics; onClose: OnClose },
+  { log, metrics, onClose }: { log: Log; metrics: Metrics; onClose: OnClose },
 ) {
-  const onError = (error: unknown) => log.error({ err: error }, 'the text index could not be created')
+  const notices = logStores(log)
   const { close, definition, ...stores } = await openServedStores(config, declared, {
-    ...{ now: wall, onError, onCommit: metrics.onCommit },
+    ...{ now: wall, ...notices, onCommit: metrics.onCommit },
   })
   onClose(close)
+  for (const statement of statementsIn(stores.migrations)) log.info({ statement }, 'resource table changed')
   await checkReports(stores.db, definition.reports)
-  onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError }))
+  onClose(ensureTextIndexes({ db: stores.db, tables: definition.tables, onError: notices.onError }))
   return { definition, ...stores }
 }
 
@@ -158,7 +173,7 @@ async function openApp(
     countDeprecated: parts.versionCounter.count,
     log: {
       access,
-      fault: (error, requestId) => log.error({ err: error, requestId }, 'a request failed'),
+      fault: (err, requestId) => log.error({ requestId, err }, 'request failed'),
     },
   })
 }

@@ -8,7 +8,7 @@ import { resultsFolder } from './reports/files/open.ts'
 import type { Database } from './storage/database.ts'
 import { type Sealer, sealer } from './storage/encryption.ts'
 import { writeFileAtomically } from './storage/files/atomic-file.ts'
-import { migrate } from './storage/migrate.ts'
+import { type MigrateOptions, migrate } from './storage/migrate.ts'
 import { type OpenOptions, openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/path.ts'
@@ -22,6 +22,12 @@ export interface Stores {
   migrations: readonly string[]
 }
 
+/** Callbacks for what opening the stores creates and changes, and for later commits and errors of background work. */
+export interface StoreNotices extends Pick<MigrateOptions, 'onMigrated'>, Pick<OpenOptions, 'onError' | 'onCommit'> {
+  /** Called with the path of a new master key. */
+  onKeyCreated?: (path: string) => void
+}
+
 /**
  * Opens the database and the keys; creates whatever is missing on the first run, including the tables of resources. If it
  * rejects, nothing is left open.
@@ -30,19 +36,16 @@ export async function openStores(config: Config, tables: readonly ResourceTable[
   return openStoresIn(config, dataFolder(config), { tables })
 }
 
-/**
- * Works like `openStores`, in a folder that `dataFolder` has created; `version` is that of the definition, `onError`
- * receives later background errors, and `onCommit` is called after each write transaction.
- */
+/** Works like `openStores`, in a folder that `dataFolder` has created; `version` is that of the definition. */
 export async function openStoresIn(
   config: Config,
   dataDir: string,
   { tables, version }: { tables: readonly ResourceTable[]; version?: string | undefined },
-  { onError = () => {}, onCommit }: Pick<OpenOptions, 'onError' | 'onCommit'> = {},
+  { onKeyCreated, onMigrated, onError = () => {}, onCommit }: StoreNotices = {},
 ): Promise<Stores> {
-  const encryption = sealer(masterKey(config, dataDir), randomBytes)
+  const encryption = sealer(masterKey(config, dataDir, onKeyCreated), randomBytes)
   const db = await openDatabase(databaseUrlOf(config.storage), { onError, ...(onCommit && { onCommit }) })
-  const migrations = await migrate(db, { tables, version }).catch(async (error) => {
+  const migrations = await migrate(db, { tables, version, onMigrated }).catch(async (error) => {
     await db.close()
     throw error
   })
@@ -75,11 +78,17 @@ export const masterKeyFile = 'master.key'
  * run with mode 0600. In production, throws `ConfigError` if others can read the key file and its permissions cannot be
  * changed.
  */
-export function masterKey({ storage, production }: Config, folder: string): Buffer {
+export function masterKey(
+  { storage, production }: Config,
+  folder: string,
+  onCreated: (path: string) => void = () => {},
+): Buffer {
   const path = join(folder, masterKeyFile)
   if (storage.masterKey === null) {
-    if (!existsSync(path))
+    if (!existsSync(path)) {
       writeFileAtomically(path, randomBytes(keyBytes).toString('base64'), { mode: 0o600, replace: false })
+      onCreated(path)
+    }
     keepPrivate(production, path)
   }
   const key = existingMasterKey(storage.masterKey, folder)

@@ -9,7 +9,7 @@ import { expireQuotaUses } from './rate-limits/stores/quotas.ts'
 import { expireLimitWindows } from './rate-limits/stores/windows.ts'
 import { expireReports } from './reports/expire.ts'
 import type { ResultStore } from './reports/files/store.ts'
-import { generate } from './reports/generate/generate.ts'
+import { type GenerateOptions, generate } from './reports/generate/generate.ts'
 import type { Produce } from './reports/generate/worker-thread.ts'
 import type { ReportAccess, ServedReport } from './reports/report-types.ts'
 import { sweepClock } from './storage/clock.ts'
@@ -17,6 +17,7 @@ import type { Database } from './storage/database.ts'
 import type { Sealer } from './storage/encryption.ts'
 import type { RandomBytes } from './storage/ids.ts'
 import { expireRequestCounts } from './storage/request-counts.ts'
+import { type Swept, sweepEvery } from './storage/sweep.ts'
 import { expireVersionCalls } from './versioning/call-counts.ts'
 import { enqueueManual } from './webhooks/deliveries/enqueue.ts'
 import { replaySelected } from './webhooks/deliveries/replay.ts'
@@ -56,8 +57,11 @@ export interface WorkerOptions {
   callMs: number
   /** Maximum number of waiting deliveries per owner. */
   maxWaiting: number
-  /** Logs failed calls; `onDropped` logs dropped deliveries. */
-  onCalled: NonNullable<DispatchOptions['onCalled']>
+  /** Called with each call's outcome. */
+  onCalled?: DispatchOptions['onCalled']
+  /** Logs failed attempts; `onDisabled` and `onDropped` log disabled webhooks and dropped deliveries. */
+  onRecorded: DispatchOptions['onRecorded']
+  onDisabled: DispatchOptions['onDisabled']
   onDropped: NonNullable<BoundOptions['onDropped']>
   version: string
   now: () => number
@@ -67,7 +71,12 @@ export interface WorkerOptions {
   jitter: () => number
   /** The field names of events by API version. */
   shapes?: EventShapes
-  onError: (error: unknown) => void
+  /** Called with errors of the work that is described by `what`. */
+  onError: (error: unknown, what: string) => void
+  /** Called with each error that makes a report fail permanently, and with errors of removing its result. */
+  onReportFailed?: GenerateOptions['onError']
+  /** Called after each sweep that removed something. */
+  onSwept?: (swept: Swept) => void
 }
 
 /**
@@ -75,39 +84,66 @@ export interface WorkerOptions {
  * queue: it gives deliveries in flight up to `graceMs` to finish, then releases the rest.
  */
 export function startWork(options: WorkerOptions): (graceMs?: number) => Promise<void> {
-  const { db, queue, results, kinds, produce, pdfFont, resultSeconds, taskSeconds, now, random, onError } = options
-  const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, monotonic, jitter } = options
-  const { maxWaiting, onCalled, onDropped, eventAccess: access, reportAccess, shapes = storedShapes } = options
+  const { db, queue, results, kinds, produce, pdfFont, resultSeconds, now, random } = options
+  const { sealer, sender, webhookKeys: keys, schedule, lanes, callMs, version, jitter } = options
+  const {
+    maxWaiting,
+    onCalled,
+    onRecorded,
+    onDisabled,
+    onDropped,
+    eventAccess: access,
+    reportAccess,
+    shapes = storedShapes,
+  } = options
+  const onError = (error: unknown) => options.onError(error, 'webhooks')
+  const { onReportFailed = (error) => options.onError(error, 'reports') } = options
   const jobs = { db, queue, now, random, onError }
-  const reports = { ...jobs, results, kinds, access: reportAccess, produce, pdfFont, resultSeconds }
+  const rendering = { results, kinds, access: reportAccess, produce, pdfFont, resultSeconds }
   const signing = { db, sealer, keys, version, now, random }
-  const recording = { queue, limits: lanes, schedule, jitter }
+  const recording = { queue, limits: lanes, schedule, jitter, onRecorded, onDisabled }
   const load = { concurrency, leaseMs: callMs + leaseMarginMs }
-  const deliveries = startDispatch({ ...signing, ...recording, ...load, sender, access, onError, onCalled })
-  queue.work('report.generate', generate(reports))
+  const deliveries = startDispatch({
+    ...signing,
+    ...recording,
+    ...load,
+    sender,
+    access,
+    onError,
+    ...(onCalled && { onCalled }),
+  })
+  queue.work('report.generate', generate({ ...jobs, ...rendering, onError: onReportFailed }))
   const bound = waitingBound({ db, queue, now, random, maxWaiting, onDropped })
   queue.work('event.fan-out', { together: fanOut({ ...jobs, access, bound, shapes, onAdded: deliveries.wake }) })
   queue.work('delivery.send', { together: enqueueManual({ db, onAdded: deliveries.wake }) })
   queue.work('webhook.settle', settleRest({ db, now }))
   queue.work('webhook.replay', replaySelected({ db, now, onAdded: deliveries.wake }))
-  const time = sweepClock(db, monotonic, onError)
-  const stopSweeps = sweepEvery(sweepMs, onError, time, (now) => [
-    expireReports({ db, results, now, taskSeconds, onError }),
-    () => expireDeliveries(db, now),
-    () => reviveOwners(db, now),
-    () => sweepExpired(db, now),
-    () => expireRequestCounts(db, now),
-    () => expireVersionCalls(db, now),
-    () => sweepInvitations(db, now),
-    () => sweepLoginTries(db, now),
-    () => deleteExpiredResponses(db, now),
-    () => expireLimitWindows(db, now),
-    () => expireQuotaUses(db, now),
-  ])
+  const stopSweeps = startSweeps(options)
   return async (graceMs = 0) => {
     stopSweeps()
     await deliveries.stop(graceMs)
   }
+}
+
+/** Starts the sweeps; returns a function that stops them. */
+function startSweeps(options: WorkerOptions): () => void {
+  const { db, results, taskSeconds, monotonic, onError, onSwept = () => {} } = options
+  const onErrorOf = (what: string) => (error: unknown) => onError(error, what)
+  const time = sweepClock(db, monotonic, onErrorOf('sweeps'))
+  return sweepEvery(sweepMs, { onError, onSwept, monotonic, time }, (now) => ({
+    'reports and their files': expireReports({ db, results, now, taskSeconds, onError: onErrorOf('sweep of reports') }),
+    'webhook deliveries': () => expireDeliveries(db, now),
+    // Removes nothing.
+    'owners of webhooks': () => reviveOwners(db, now).then(() => 0),
+    'tokens and sessions': () => sweepExpired(db, now),
+    'request counts': () => expireRequestCounts(db, now),
+    'calls of deprecated versions': () => expireVersionCalls(db, now),
+    invitations: () => sweepInvitations(db, now),
+    'login attempts': () => sweepLoginTries(db, now),
+    'stored responses': () => deleteExpiredResponses(db, now),
+    'rate-limit windows': () => expireLimitWindows(db, now),
+    'quota usage': () => expireQuotaUses(db, now),
+  }))
 }
 
 /**
@@ -126,32 +162,4 @@ const sweepMs = 60_000
 export async function takeOver(db: Database, now: () => number): Promise<void> {
   await freeJobs(db)
   await freeDeliveries(db, now())
-}
-
-type Sweep = () => Promise<unknown>
-
-/**
- * Runs the sweeps one after another at an interval; `time` gives all sweeps in a round the same time. A failed sweep is
- * reported and runs again in the next round.
- */
-function sweepEvery(
-  ms: number,
-  onError: (error: unknown) => void,
-  time: () => Promise<number>,
-  sweepsAt: (now: () => number) => Sweep[],
-): () => void {
-  let running = false
-  let at = 0
-  const sweeps = sweepsAt(() => at)
-  const round = async () => {
-    at = await time()
-    for (const sweep of sweeps) await sweep().catch(onError)
-  }
-  const timer = setInterval(async () => {
-    if (running) return
-    running = true
-    await round().catch(onError)
-    running = false
-  }, ms)
-  return () => clearInterval(timer)
 }

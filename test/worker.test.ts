@@ -13,7 +13,7 @@ forEachEngine((engine) => {
     after(() => mock.timers.reset())
     const service = hooksOn(engine)
 
-    it('removes only what has expired by the database’s clock, and no revocation before its token expires', async () => {
+    it('removes only what has expired by the database’s clock, no revocation before its token expires, and reports counts', async () => {
       const { db } = service
       service.ahead.ms = 20 * minuteMs
       const at = (ms: number) => new Date(Date.now() + ms).toISOString()
@@ -71,6 +71,17 @@ forEachEngine((engine) => {
         windows: (await db.read.selectFrom('limitWindows').select('key').execute()).map(({ key }) => key),
       }
       assert.deepEqual(left, { marks: ['valid'], answers: ['valid'], tries: ['valid'], windows: ['valid'] })
+      await eventually('the last sweep is reported', async () => service.swept.length === 5)
+      assert.deepEqual(
+        service.swept.map(({ what, count }) => [what, count]),
+        [
+          ['tokens and sessions', 1],
+          ['login attempts', 1],
+          ['stored responses', 1],
+          ['rate-limit windows', 1],
+          ['quota usage', 1],
+        ],
+      )
     })
   })
 })

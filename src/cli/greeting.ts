@@ -49,15 +49,17 @@ function transport({ http: { tls, host, port, trustedProxies }, plain }: Config)
   return tls === 'on' ? [] : [['Transport', `plain HTTP at ${host}:${port}, behind ${trustedProxies.join(', ')}`]]
 }
 
-/** Logs one machine-readable line when a production service starts. */
+/** Logs the start. */
 export async function logStart({ service, config, loaded, version }: Started): Promise<void> {
-  const { db, log, baseUrl, migrations } = service
+  const { db, log, baseUrl } = service
   const { host, port } = config.http
   const { roles } = config.service
   const next = (await hasClient(service)) ? {} : { next: `register a client: ${createCommand}` }
   const at = { address: baseUrl, listening: `${host}:${port}`, engine: db.engine.name }
   const definition = loaded.file ? resolve(loaded.file) : 'built in'
-  log.info({ version, ...at, roles, definition, migrations, ...next }, 'plinth is serving')
+  const { tables } = loaded.definition
+  const resources = tables.map(({ name }) => name)
+  log.info({ version, node: process.version, ...at, roles, definition, resources, ...next }, 'service started')
 }
 
 const createCommand = 'plinth clients create --name NAME --scope SCOPES'

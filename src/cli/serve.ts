@@ -14,9 +14,9 @@ const parentCheckMs = 500
 export async function serve(config: Config, loaded: LoadedDefinition, version: string): Promise<void> {
   refuseUnsafeProcess(config)
   const service = await startService(config, loaded.definition, version)
-  const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err }) => {
-    if (err) process.stderr.write(`plinth: stopping because of ${err.stack ?? err}\n`)
-    await service.close()
+  const { close } = closeWithGrace({ delay: stopLimitMs, logger: false }, async ({ err, signal }) => {
+    if (err) service.log.error({ err }, 'service failed')
+    await service.close(signal ?? (err ? 'error' : 'end of the parent process'))
   })
   stopWithParent(close)
   for (const name of config.production ? guessableSecrets(config) : []) {
@@ -25,8 +25,8 @@ export async function serve(config: Config, loaded: LoadedDefinition, version: s
     )
   }
   const started = { service, config, loaded, version }
-  if (config.production) await logStart(started)
-  else process.stdout.write(await greeting(started, process.stdout, process.env))
+  await logStart(started)
+  if (!config.production) process.stdout.write(await greeting(started, process.stdout, process.env))
 }
 
 /** Stops a service started by `npm start` when its parent process exits, because npm does not forward SIGTERM. */

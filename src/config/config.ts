@@ -176,3 +176,13 @@ export const secretsOf = (config: Config): [name: string, value: string][] =>
       return isSecret(name) && typeof value === 'string' ? [[name, value]] : []
     }),
   )
+
+/** Returns every text that must not be logged: the secrets, and the passwords in URLs as written and decoded. */
+export function confidentialTexts(config: Config): string[] {
+  const values = Object.keys(groupsOf(config)).flatMap((group) => Object.values(config[group as keyof Groups]))
+  const passwords = values.flatMap((value) => {
+    const password = typeof value === 'string' ? URL.parse(value)?.password : undefined
+    return password ? [password, decodeURIComponent(password)] : []
+  })
+  return [...secretsOf(config).map(([, value]) => value), ...passwords]
+}

@@ -1,10 +1,16 @@
 import type { Paint, Style } from './terminal.ts'
 
+interface LoggedError {
+  message?: string
+  stack?: string
+  cause?: LoggedError
+}
+
 interface Line {
   level: number
   time: string
   msg?: string
-  err?: { message?: string; stack?: string }
+  err?: LoggedError
   [name: string]: unknown
 }
 
@@ -57,7 +63,10 @@ function messageText({ level, msg, err, ...fields }: Line, paint: Paint): string
   const pairs = Object.entries(fields)
     .filter(([name]) => !common.has(name))
     .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
-  const trace = err && `\n${err.stack ?? err.message}`.replaceAll('\n', '\n    ')
+  const trace = err && `\n${traceOf(err)}`.replaceAll('\n', '\n    ')
   const details = pairs.length > 0 ? `  ${paint('dim', visible(pairs.join(' ')))}` : ''
   return `${paint(style, label)}  ${visible(msg ?? '')}${details}${trace ? paint('dim', visible(trace)) : ''}`
 }
+
+const traceOf = ({ stack, message, cause }: LoggedError): string =>
+  `${stack ?? message}${cause ? `\ncaused by: ${traceOf(cause)}` : ''}`

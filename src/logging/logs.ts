@@ -1,12 +1,14 @@
-import { type Logger, pino } from 'pino'
+import { pino } from 'pino'
 import { accessTexts, type WriteAccessLine } from '../http/server/access-log.ts'
 import { type LogSink, logSink } from '../http/server/log-sink.ts'
+import type { Log } from './entries.ts'
 import { readableLine } from './log-lines.ts'
+import { errorFields, redactor } from './redact.ts'
 import { type Output, terminalOf } from './terminal.ts'
 
 /** A running service's logger, and its access log with one line per request. */
 export interface Logs {
-  log: Logger
+  log: Log
   access: WriteAccessLine
   /** Writes buffered lines. */
   flush: () => void
@@ -17,16 +19,20 @@ export interface LogsOptions {
   env: NodeJS.ProcessEnv
   /** Milliseconds since the epoch. */
   now: () => number
+  /** Texts that must not be logged. */
+  secrets?: readonly string[]
 }
 
 /** Opens the logs: unbuffered human-readable lines on a terminal, otherwise buffered JSON lines. */
-export function openLogs(level: string, { out, env, now }: LogsOptions): Logs {
+export function openLogs(level: string, { out, env, now, secrets = [] }: LogsOptions): Logs {
   const { write, flush } = out.isTTY ? readable(out, env) : logSink(out)
   const timestamp = () => `,"time":"${new Date(now()).toISOString()}"`
-  const log = pino({ level, timestamp }, { write })
+  const redact = redactor(secrets)
+  const serializers = { err: (error: unknown) => errorFields(error) }
+  const log = pino({ level, timestamp, serializers }, { write: (line) => write(redact(line)) })
   const textOf = accessTexts()
   const access: WriteAccessLine = (line) => write(textOf(line, now()))
-  return { log, access: log.isLevelEnabled('info') ? access : () => {}, flush }
+  return { log: log as Log, access: log.isLevelEnabled('info') ? access : () => {}, flush }
 }
 
 function readable(out: Output, env: NodeJS.ProcessEnv): LogSink {

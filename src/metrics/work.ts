@@ -4,7 +4,7 @@ import type { OnCommit } from '../storage/database.ts'
 import { counter, durationBounds, histogram } from './samples.ts'
 
 /** A call to a webhook's address. */
-interface CallReport {
+export interface CallReport {
   delivered: boolean
   error: string | null
   durationMs: number

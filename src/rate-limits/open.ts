@@ -14,8 +14,14 @@ export interface LimitCountersOptions {
   timeoutMs?: number
   now: () => number
   later: (ms: number, run: () => void) => () => void
-  onError: (error: unknown, what: string) => void
+  /** Called when the shared store stops or resumes responding, and when quotas in Redis could not be saved. */
+  onNotice: (notice: CounterNotice) => void
 }
+
+export type CounterNotice =
+  | { what: 'down'; store: string; error: unknown }
+  | { what: 'up'; store: string }
+  | { what: 'unsaved'; error: unknown }
 
 export interface OpenCounters extends Counters {
   close: () => Promise<void>
@@ -62,10 +68,10 @@ async function inRedis(
   windows: LimitWindows,
   closeOwn: () => Promise<void>,
 ): Promise<OpenCounters> {
-  const { redisUrl: url, timeoutMs, later, now, onError } = options
+  const { redisUrl: url, timeoutMs, later, now, onNotice } = options
   const redis = await openRedis({ url, timeoutMs, later, ...outageLog(options, 'Redis') })
   const inRedis = windowsOf(redis.limiter, now)
-  const saved = (error: unknown) => onError(error, 'quotas could not be saved')
+  const saved = (error: unknown) => onNotice({ what: 'unsaved', error })
   const { quotas, close } = redisQuotas({ redis, record, later, onError: saved })
   const strictWindows: LimitWindows = {
     ...inRedis,
@@ -82,9 +88,9 @@ async function inRedis(
   }
 }
 
-const outageLog = ({ onError }: LimitCountersOptions, store: string) => ({
-  onDown: (error: unknown) => onError(error, `${store} does not respond: this process counts the limits itself`),
-  onUp: () => onError(undefined, `${store} responds again`),
+const outageLog = ({ onNotice }: LimitCountersOptions, store: string) => ({
+  onDown: (error: unknown) => onNotice({ what: 'down', store, error }),
+  onUp: () => onNotice({ what: 'up', store }),
 })
 
 const guardedBy = ({ ask }: ReturnType<typeof breaker>, { add, look }: LimitWindows): LimitWindows => ({

@@ -74,6 +74,12 @@ export const migrationNames: readonly string[] = migrations.map(([name]) => name
 /** Thrown to roll back the transaction of a dry run. */
 class PlanOnly extends Error {}
 
+/** A migration that ran, and its duration. */
+export interface Migrated {
+  name: string
+  ms: number
+}
+
 export interface MigrateOptions {
   /** The tables declared by the served definition; missing tables are created. */
   tables?: readonly ResourceTable[]
@@ -82,6 +88,8 @@ export interface MigrateOptions {
   now?: () => number
   /** The version of the definition, for the history. */
   version?: string | undefined
+  /** Called for each migration after the commit. */
+  onMigrated?: ((migration: Migrated) => void) | undefined
   /** What `migrateThoroughly` does in the same transaction; with `isPartial`, without the safe changes. */
   thorough?: ThoroughUnit & { isPartial?: boolean; onPrepared?: (prepared: Prepared) => void }
 }
@@ -92,14 +100,15 @@ export interface MigrateOptions {
  * a newer release or if an existing table does not match its declaration (`TableMismatch`).
  */
 export async function migrate(database: Database, options: MigrateOptions = {}): Promise<string[]> {
-  const { tables = [], plan = false, now = Date.now, version, thorough } = options
+  const { tables = [], plan = false, now = Date.now, version, thorough, onMigrated } = options
   const { engine } = database
   const label = labelOf(tables, version)
   let done: string[] = []
+  let ran: Migrated[] = []
   const unit = async (tx: Queryable) => {
     for (const statement of database.engine.beforeMigration) await sql.raw(statement).execute(tx)
     const at = new Date(now()).toISOString()
-    const ran = await runDue(tx, engine)
+    ran = await runDue(tx, engine)
     const prepared = thorough && (await prepareTables(tx, engine, { ...thorough, tables, label, now: at }))
     if (prepared) thorough?.onPrepared?.(prepared)
     if (thorough?.isPartial) throw new PlanOnly()
@@ -108,17 +117,20 @@ export async function migrate(database: Database, options: MigrateOptions = {}):
       label,
       ...(prepared && { prepared: prepared.columns }),
     })
-    done = [...ran, ...(prepared?.lines ?? []), ...changed]
+    done = [...ran.map(({ name }) => name), ...(prepared?.lines ?? []), ...changed]
     if (plan) throw new PlanOnly()
-    return done
   }
-  return database.write(unit).catch((error) => {
+  try {
+    await database.write(unit)
+  } catch (error) {
     if (error instanceof PlanOnly) return done
     throw error
-  })
+  }
+  if (onMigrated) ran.forEach(onMigrated)
+  return done
 }
 
-async function runDue(tx: Queryable, engine: Engine): Promise<string[]> {
+async function runDue(tx: Queryable, engine: Engine): Promise<Migrated[]> {
   await sql`create table if not exists migrations (name text primary key)`.execute(tx)
   const { rows } = await sql<{ name: string }>`select name from migrations`.execute(tx)
   const done = new Set(rows.map((row) => row.name))
@@ -126,12 +138,15 @@ async function runDue(tx: Queryable, engine: Engine): Promise<string[]> {
   const newer = [...done].filter((name) => !known.has(name))
   if (newer.length > 0) throw new Error(`The database was made by a newer release (it has ${newer.join(', ')})`)
   const due = migrations.filter(([name]) => !done.has(name))
+  const ran: Migrated[] = []
   for (const [name, run] of due) {
+    const startedAt = performance.now()
     await run(tx as unknown as Kysely<unknown>, engine)
     await sql`insert into migrations (name) values (${name})`.execute(tx)
+    ran.push({ name, ms: Math.round(performance.now() - startedAt) })
   }
   if (due.length > 0) await gatherStatistics(tx, engine)
-  return due.map(([name]) => name)
+  return ran
 }
 
 async function gatherStatistics(tx: Queryable, { statistics: { known, gather } }: Engine): Promise<void> {

@@ -21,7 +21,7 @@ export async function inSteps(
 }
 
 /** Tables whose rows expire by a single indexed column and are not referenced by other tables. */
-type Swept =
+type SweptTable =
   | { table: 'request_counts'; key: ['day', 'client_id']; column: 'day' }
   | { table: 'version_calls'; key: ['version', 'client_id']; column: 'last_call_at' }
   | { table: 'quota_uses'; key: ['key', 'period']; column: 'period' }
@@ -30,11 +30,63 @@ type Swept =
   | { table: 'invitations'; key: ['user_id']; column: 'expires_at' }
 
 /** Deletes, in batches, the rows whose column is less than the value; returns the number of deleted rows. */
-export function sweepBelow(db: Database, { table, key, column }: Swept, value: string | number): Promise<number> {
+export function sweepBelow(db: Database, { table, key, column }: SweptTable, value: string | number): Promise<number> {
   const columns = sql.join(key.map((name) => sql.ref(name)))
   const isExpired = sql`${sql.ref(column)} < ${value}`
   const remove = sql`
     delete from ${sql.table(table)} where ${isExpired} and (${columns}) in (
       select ${columns} from ${sql.table(table)} where ${isExpired} limit ${sql.lit(maxSwept)})`
   return inSteps(db, async (tx) => Number((await remove.execute(tx)).numAffectedRows ?? 0))
+}
+
+/** The number of rows that a sweep removed, and how long that took. */
+export interface Swept {
+  what: string
+  count: number
+  ms: number
+}
+
+/** Removes expired rows; resolves to their number. */
+type Sweep = () => Promise<number>
+
+interface Sweeping {
+  onError: (error: unknown, what: string) => void
+  /** Called after each sweep that removed something. */
+  onSwept: (swept: Swept) => void
+  /** Monotonic clock in ms. */
+  monotonic: () => number
+  /** The time of a round, in epoch ms. */
+  time: () => Promise<number>
+}
+
+/**
+ * Runs the sweeps one after another at an interval; `time` gives all sweeps in a round the same time. A failed sweep is
+ * reported and runs again in the next round.
+ */
+export function sweepEvery(
+  ms: number,
+  { onError, onSwept, monotonic, time }: Sweeping,
+  sweepsAt: (now: () => number) => Record<string, Sweep>,
+): () => void {
+  let running = false
+  let at = 0
+  const sweeps = Object.entries(sweepsAt(() => at))
+  const round = async () => {
+    at = await time()
+    for (const [what, sweep] of sweeps) {
+      const startedAt = monotonic()
+      const count = await sweep().catch((error) => {
+        onError(error, `sweep of ${what}`)
+        return 0
+      })
+      if (count > 0) onSwept({ what, count, ms: Math.round(monotonic() - startedAt) })
+    }
+  }
+  const timer = setInterval(async () => {
+    if (running) return
+    running = true
+    await round().catch((error) => onError(error, 'sweeps'))
+    running = false
+  }, ms)
+  return () => clearInterval(timer)
 }

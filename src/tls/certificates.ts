@@ -130,7 +130,7 @@ export async function serverCertificates(config: Config, dataDir: string, now: (
   const { tlsCertFile, tlsKeyFile, baseUrl } = config.http
   if (tlsCertFile && tlsKeyFile) {
     if (config.production) refuseWorldReadable(tlsKeyFile)
-    return { ...providedCertificates(tlsCertFile, tlsKeyFile), authorityFile: null }
+    return { ...providedCertificates(tlsCertFile, tlsKeyFile), authorityFile: null, created: false }
   }
   const hostnames = baseUrl === null ? [] : [new URL(baseUrl).hostname]
   const folder = join(dataDir, 'certificates')

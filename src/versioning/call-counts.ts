@@ -95,8 +95,8 @@ export async function readVersionCalls({ read }: Database, versions: readonly st
 const retentionDays = 400
 const dayMs = 86_400_000
 
-/** Deletes the counts of clients that have not called for a long time. */
-export async function expireVersionCalls(db: Database, now: () => number): Promise<void> {
+/** Deletes the counts of clients that have not called for a long time; returns their number. */
+export function expireVersionCalls(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - retentionDays * dayMs).toISOString()
-  await sweepBelow(db, { table: 'version_calls', key: ['version', 'client_id'], column: 'last_call_at' }, before)
+  return sweepBelow(db, { table: 'version_calls', key: ['version', 'client_id'], column: 'last_call_at' }, before)
 }

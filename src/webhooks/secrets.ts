@@ -41,12 +41,22 @@ export const headersAad = (webhookId: string): string => `webhooks:${webhookId}:
 export const accountAad = ({ ownerClient, ownerSubject }: Owner): string =>
   `account_secrets:${JSON.stringify([ownerClient, ownerSubject])}`
 
-/** Reads the Ed25519 key; on the first run, creates it exactly once, even if several processes start together. */
-export async function webhookKeys(db: Database, sealer: Sealer): Promise<WebhookKeys> {
-  const sealed = (await sealedKey(db.read)) ?? (await addKey(db, sealer.seal(newPrivateKey(), keyAad)))
+/**
+ * Reads the Ed25519 key; on the first run, creates it exactly once, even if several processes start together, and passes
+ * its `kid` to `onCreated`.
+ */
+export async function webhookKeys(
+  db: Database,
+  sealer: Sealer,
+  onCreated: (kid: string) => void = () => {},
+): Promise<WebhookKeys> {
+  const found = await sealedKey(db.read)
+  const added = found === undefined ? sealer.seal(newPrivateKey(), keyAad) : undefined
+  const sealed = found ?? (await addKey(db, added as string))
   const privateKey = createPrivateKey(sealer.open(sealed, keyAad))
   const { kty = '', crv = '', x = '' } = createPublicKey(privateKey).export({ format: 'jwk' })
   const kid = await calculateJwkThumbprint({ kty, crv, x })
+  if (sealed === added) onCreated(kid)
   return { privateKey, jwks: { keys: [{ kty, crv, x, kid, alg: 'EdDSA', use: 'sig' }] } }
 }
 

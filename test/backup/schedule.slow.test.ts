@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       await nodes.at('2026-03-02T03:00:04Z', ...schedules)
       await nodes.at('2026-03-02T03:00:19Z', ...schedules)
       assert.deepEqual(nodes.files(), ['plinth-20260302T030004Z.backup'])
-      assert.deepEqual(nodes.texts(), ['a backup started', 'a backup was made'])
+      assert.deepEqual(nodes.texts(), ['backup started', 'backup made'])
       const { startedAt: _, leaseUntil: __, node, ...run } = { ...(await lastRun(nodes.db)) }
       assert.ok(['one', 'two', 'three'].includes(node as string))
       assert.deepEqual(run, {
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
             'plinth-20260303T030000Z.backup',
             'plinth-20260304T030000Z.backup',
           ])
-          assert.equal(nodes.texts().at(-1), 'a backup failed')
+          assert.equal(nodes.texts().at(-1), 'backup failed')
         }
       }
       const names = ['plinth-20260304T030000Z.backup', 'plinth-20260306T030000Z.backup', 'plinth-before-upgrade.backup']
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
       await nodes.at('2026-03-01T12:00:00Z', stopped, other)
       nodes.clock.at = '2026-03-02T03:59:30Z'
       const checking = stopped.check()
-      while (!nodes.texts().includes('a backup started')) await new Promise(setImmediate)
+      while (!nodes.texts().includes('backup started')) await new Promise(setImmediate)
       await nodes.at('2026-03-02T04:00:01Z', other)
       assert.deepEqual(nodes.files(), [])
       await stopped.stop()
@@ -221,7 +221,7 @@ onSqlite((engine) => {
       await nodes.at('2026-03-02T03:00:00Z', schedule)
       await nodes.at('2026-03-03T03:00:00Z', schedule)
       assert.deepEqual(await store.keys(), ['plinth-20260303T030000Z.backup'])
-      assert.deepEqual(nodes.texts().slice(-2), ['a backup was made', 'an old backup was removed'])
+      assert.deepEqual(nodes.texts().slice(-2), ['backup made', 'old backup removed'])
     })
   })
 

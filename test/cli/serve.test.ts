@@ -103,7 +103,9 @@ describe('plinth serve', () => {
       const service = await serving(dataDir, port, production)
       await stop(service)
       const lines = service.stdout().trimEnd().split('\n')
-      return lines.map((line) => JSON.parse(line)).find(({ msg }) => msg === 'plinth is serving')
+      const all = lines.map((line) => JSON.parse(line))
+      const migrations = all.filter(({ msg }) => msg === 'migration applied').map(({ name }) => name)
+      return { ...all.find(({ msg }) => msg === 'service started'), migrations }
     }
     const { version, address, listening, engine, roles, migrations, next } = await start()
     assert.match(String(version), /^\d+\.\d+\.\d+$/)

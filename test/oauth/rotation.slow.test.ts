@@ -41,6 +41,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await byTime(), { published: undefined, retired: [] })
       time.pass(1)
       const { published } = await byTime()
+      assert.deepEqual(Object.keys(published ?? {}), ['kid', 'activeFrom'], 'the result is logged, so it has no key')
       assert.deepEqual(await kids(), [first, published?.kid], 'published, not signing')
       assert.equal(Date.parse(published?.activeFrom ?? ''), time.now() + day * 1_000)
       assert.deepEqual(await byTime(), { published: undefined, retired: [] }, 'one successor is enough')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
 import type { Database } from '../../src/storage/database.ts'
-import { migrate } from '../../src/storage/migrate.ts'
+import { type Migrated, migrate } from '../../src/storage/migrate.ts'
 import { openDatabase } from '../../src/storage/open.ts'
 import { forEachEngine, type Place } from '../support/engines.ts'
 
@@ -51,6 +51,22 @@ forEachEngine((engine) => {
       const all = runs.flat()
       assert.equal(runs.filter((run) => run.length > 0).length, 1)
       assert.deepEqual(await names(nodes[0] as Database), all.toSorted())
+    })
+
+    it('reports each migration and its duration after the commit, but not for a plan', async () => {
+      const db = await open()
+      const reported: Migrated[] = []
+      const onMigrated = (migration: Migrated) => reported.push(migration)
+      await migrate(db, { plan: true, onMigrated })
+      assert.deepEqual(reported, [])
+      const all = await migrate(db, { onMigrated })
+      assert.deepEqual(
+        reported.map(({ name }) => name),
+        all,
+      )
+      assert.ok(reported.every(({ ms }) => Number.isInteger(ms) && ms >= 0))
+      await migrate(db, { onMigrated })
+      assert.equal(reported.length, all.length)
     })
 
     it('runs only pending migrations', async () => {

@@ -19,6 +19,7 @@ import { rowAccess } from '../../src/row-access.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { migrate } from '../../src/storage/migrate.ts'
+import type { Swept } from '../../src/storage/sweep.ts'
 import { sender } from '../../src/webhooks/dispatch/http-client.ts'
 import { defaultEndpointLimits } from '../../src/webhooks/queue/endpoint-queue.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
@@ -56,6 +57,8 @@ export interface Hooks extends TestApp {
   receiver: () => Promise<Receiver>
   /** The offset of the delivery clock from real time. */
   ahead: { ms: number }
+  /** What the sweeps have removed. */
+  swept: Swept[]
 }
 
 /** Builds the app with a background worker that makes real calls; both are ready before the suite's first test. */
@@ -64,7 +67,7 @@ export function hooksOn(
   schedule: readonly number[] = [0, 0.01],
   definition: Definition = builtIn,
 ): Hooks {
-  const service = { ahead: { ms: 0 } } as Hooks
+  const service = { ahead: { ms: 0 }, swept: [] as Swept[] } as Hooks
   const closers: (() => unknown)[] = []
   const faults: unknown[] = []
   service.receiver = () => receiver((close) => closers.push(close))
@@ -94,7 +97,9 @@ export function hooksOn(
         taskSeconds: 60,
         version: '1.2.3',
         maxWaiting: 100_000,
-        onCalled: () => {},
+        onRecorded: () => {},
+        onDisabled: () => {},
+        onSwept: (swept) => service.swept.push(swept),
         onDropped: () => {},
       },
       ...{ webhookKeys: await webhookKeys(db, seal), random: randomBytes, jitter: () => 0.5 },

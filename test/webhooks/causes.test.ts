@@ -10,7 +10,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { localCertificates } from '../../src/tls/certificates.ts'
 import { type FailureLine, failureLog } from '../../src/webhooks/dispatch/failure-log.ts'
 import { type SenderOptions, sender } from '../../src/webhooks/dispatch/http-client.ts'
-import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
+import type { Outcome, Recorded } from '../../src/webhooks/dispatch/outcome.ts'
 import type { Due } from '../../src/webhooks/queue/claim.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, newOwner, outcomes, policy, steps } from '../support/webhooks.ts'
@@ -94,62 +94,61 @@ describe('the cause of a failed call', () => {
 })
 
 describe('the failed-call log', () => {
-  const url = 'https://user.test:8443/path?secret=1'
-  const due = { id: 'dlv_1', webhookId: 'whk_1', lane: 'whk_1', url } as Due
-  const of = (cause: string): Outcome => ({ ...outcomes.failed, error: 'unreachable', cause })
+  const url = 'https://name:secret@user.test:8443/path?secret=1'
+  const due = { id: 'dlv_1', webhookId: 'whk_1', lane: 'whk_1', url, attempts: 2 } as Due
+  const at = { startedAt: '', due }
+  const next = { state: 'pending', nextAttemptAt: '2026-03-01T12:05:00.000Z' } as const
+  const of = (cause: string, more: Partial<Due> = {}): Recorded => ({
+    tried: { ...at, due: { ...due, ...more }, outcome: { ...outcomes.failed, error: 'unreachable', cause } },
+    ...next,
+  })
 
   function logging() {
-    const clock = { now: 1_000_000_000 }
+    const clock = { now: 1_000_020_000 }
     const lines: FailureLine[] = []
     return { clock, lines, log: failureLog({ now: () => clock.now, warn: (line) => lines.push(line) }) }
   }
 
-  it('contains the webhook, delivery, host, class and cause, and nothing else about the call', () => {
+  it('has the webhook, delivery, origin, attempt, cause and next attempt, and nothing else about the call', () => {
     const { lines, log } = logging()
-    log(due, of('ECONNREFUSED'))
-    const about = { webhookId: 'whk_1', deliveryId: 'dlv_1', host: 'user.test:8443' }
-    assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', unlogged: 0 }])
+    log([of('ECONNREFUSED')])
+    const about = { webhookId: 'whk_1', deliveryId: 'dlv_1', origin: 'https://user.test:8443', attempt: 3 }
+    const why = { class: 'unreachable', cause: 'ECONNREFUSED', status: 500 }
+    assert.deepEqual(lines, [{ ...about, ...why, ...next, unlogged: 0 }])
   })
 
-  it('has one line per minute for an endpoint that keeps failing for the same reason, with the number of calls not logged', () => {
+  it('has a line without an attempt for a delivery that ended before it was sent, and none for a success', () => {
+    const { lines, log } = logging()
+    const unsent = { cause: 'stopped', reason: 'The webhook was paused or disabled' } as const
+    const ended = { state: 'failed', nextAttemptAt: null } as const
+    log([{ tried: { ...at, outcome: null, unsent }, ...ended }])
+    log([{ tried: { ...at, outcome: outcomes.delivered }, state: 'delivered', nextAttemptAt: null }])
+    assert.deepEqual(
+      lines.map(({ attempt, cause, state }) => [attempt, cause, state]),
+      [[undefined, 'stopped', 'failed']],
+    )
+  })
+
+  it('has ten lines per minute for an endpoint, with the number of failures in between', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 121; n++) {
-      log(due, of('ECONNREFUSED'))
+      log([of('ECONNREFUSED')])
       clock.now += 1_000
     }
     assert.deepEqual(
       lines.map(({ unlogged }) => unlogged),
-      [0, 59, 59],
+      [...Array(10).fill(0), 50, ...Array(9).fill(0), 50],
     )
-  })
-
-  it('has a line for a new cause, but not for each change between two alternating causes', () => {
-    const { clock, lines, log } = logging()
-    for (let n = 0; n < 100; n++) {
-      log(due, of(n % 2 === 0 ? 'ECONNREFUSED' : 'ENOTFOUND'))
-      clock.now += 100
-    }
-    assert.deepEqual(
-      lines.map(({ cause }) => cause),
-      ['ECONNREFUSED', 'ENOTFOUND'],
-    )
-  })
-
-  it('starts over after a success', () => {
-    const { lines, log } = logging()
-    log(due, of('ECONNREFUSED'))
-    log(due, outcomes.delivered)
-    log(due, of('ECONNREFUSED'))
-    assert.equal(lines.length, 2)
   })
 
   it('has at most 600 lines per minute, however many endpoints fail', () => {
     const { clock, lines, log } = logging()
-    for (let n = 0; n < 5_000; n++) log({ ...due, lane: `whk_${n}` }, of('ECONNREFUSED'))
+    for (let n = 0; n < 5_000; n++) log([of('ECONNREFUSED', { lane: `whk_${n}` })])
     assert.equal(lines.length, 600)
     clock.now += 60_000
-    log(due, of('ECONNREFUSED'))
+    log([of('ECONNREFUSED', { lane: 'whk_4000' })])
     assert.equal(lines.length, 601)
+    assert.equal(lines.at(-1)?.unlogged, 1)
   })
 })
 
@@ -157,7 +156,7 @@ forEachEngine((engine) => {
   describe('a failed call', () => {
     let db: Database
     const clock = { now: Date.parse('2026-03-01T12:00:00.000Z') }
-    const { start, fan, queue } = dispatching(engine, clock, (opened) => {
+    const { start, one, fan, queue } = dispatching(engine, clock, (opened) => {
       db = opened
     })
 
@@ -168,22 +167,47 @@ forEachEngine((engine) => {
       const client = sender({ policy, timeoutMs: 2_000, now: Date.now })
       t.after(() => client.close())
       const lines: FailureLine[] = []
-      const onCalled = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
+      const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
       const the = steps(db, queue)
       const owner = newOwner()
       const { id: webhookId } = await the.subscribe(owner, `http://127.0.0.1:${port}/hook`)
       const event = await the.emit(owner)
       await fan(batch([{ eventId: event.id }]))
-      const node = await start(client.post, { schedule: [0], onCalled })
+      const node = await start(client.post, { schedule: [0, 60], onRecorded })
       await node.settled()
       const [delivery] = await the.deliveries(event.id)
       const deliveryId = delivery?.id ?? ''
-      const about = { webhookId, deliveryId, host: `127.0.0.1:${port}` }
-      assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', unlogged: 0 }])
+      const about = { webhookId, deliveryId, origin: `http://127.0.0.1:${port}`, attempt: 1, status: undefined }
+      const next = { state: 'pending', nextAttemptAt: delivery?.nextAttemptAt }
+      assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', ...next, unlogged: 0 }])
       assert.deepEqual(
         (await the.attempts(deliveryId)).map(({ error }) => error),
         ['unreachable'],
       )
+    })
+
+    it('is none if the webhook was stopped: the delivery ends with a reason for its owner, and a line in the log', async () => {
+      const lines: FailureLine[] = []
+      const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
+      const the = await one(outcomes.delivered, { onRecorded })
+      await db.write((tx) =>
+        tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),
+      )
+      await the.run()
+      const { status, reason, attempts } = await the.row()
+      assert.deepEqual([status, reason, attempts], ['failed', 'The webhook was paused or disabled', 0])
+      assert.deepEqual(
+        lines.map(({ deliveryId, cause, attempt, state }) => [deliveryId, cause, attempt, state]),
+        [[the.id, 'stopped', undefined, 'failed']],
+      )
+      assert.deepEqual(the.sent, [])
+    })
+
+    it('reports a webhook that it disabled, after the commit', async () => {
+      const disabled: unknown[] = []
+      const the = await one(outcomes.gone, { onDisabled: (webhook) => disabled.push(webhook) })
+      await the.run()
+      assert.deepEqual(disabled, [{ webhookId: the.webhookId, reason: 'The endpoint responded with 410 Gone' }])
     })
   })
 })

@@ -1,5 +1,5 @@
 import { CronExpressionParser } from 'cron-parser'
-import type { Logger } from 'pino'
+import type { Log } from '../../logging/entries.ts'
 import type { ResultStore } from '../../reports/files/store.ts'
 import type { Database } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
@@ -26,7 +26,7 @@ export interface ScheduleOptions {
   /** The name of this node. */
   node: string
   now: () => number
-  log: Pick<Logger, 'info' | 'warn' | 'error'>
+  log: Log
 }
 
 export interface Schedule {
@@ -97,18 +97,19 @@ async function run(options: ScheduleOptions, claim: Claim, stopping: AbortSignal
   const beat = setInterval(() => {
     setLease(db, claim, now() + leaseSeconds * 1_000).then(
       (isHeld) => isHeld || lost.abort(),
-      (error) => log.warn({ err: error }, 'the lease of a backup could not be extended'),
+      (err) => log.warn({ err }, 'backup lease not extended'),
     )
   }, heartbeatMs)
   const [name, startedMs] = [nameAt(now()), now()]
-  log.info({ name, scheduledFor: claim.scheduledFor, attempt: claim.attempt }, 'a backup started')
+  log.info({ name, scheduledFor: claim.scheduledFor, attempt: claim.attempt }, 'backup started')
   try {
     const produced = await produce(name, AbortSignal.any([stopping, lost.signal]))
     await finishRun(db, claim, { name, sizeBytes: produced.sizeBytes }, now())
-    log.info({ name, ...produced, ms: now() - startedMs }, 'a backup was made')
+    const { sizeBytes, takenAt } = produced
+    log.info({ name, sizeBytes, takenAt, ms: now() - startedMs }, 'backup made')
   } catch (error) {
     if (stopping.aborted) return void (await setLease(db, claim, now()))
-    log.error({ err: error, name }, 'a backup failed')
+    log.error({ name, err: error }, 'backup failed')
     return finishRun(db, claim, { error: error instanceof Error ? error.message : String(error) }, now())
   } finally {
     clearInterval(beat)
@@ -122,10 +123,10 @@ async function removeOld({ store, keep, now, log }: ScheduleOptions): Promise<vo
     const names = (await store.keys()).filter((name) => nameForm.test(name)).sort()
     for (const name of names.slice(0, -keep)) {
       await store.remove(name)
-      log.info({ name }, 'an old backup was removed')
+      log.info({ name }, 'old backup removed')
     }
     await store.sweepTemporary(now() - unfinishedMs)
   } catch (error) {
-    log.error({ err: error }, 'old backups could not be removed')
+    log.error({ err: error }, 'old backups not removed')
   }
 }

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
-import type { Logger } from 'pino'
 import { backupsUrlOf } from '../../config/backup.ts'
 import type { Config } from '../../config/config.ts'
+import type { Log } from '../../logging/entries.ts'
 import { openResults } from '../../reports/files/open.ts'
 import { ConfigError } from '../../startup-errors.ts'
 import type { Database } from '../../storage/database.ts'
@@ -13,7 +13,7 @@ export interface BackupsOptions {
   db: Database
   dataDir: string
   version: string
-  log: Logger
+  log: Log
   now: () => number
 }
 
@@ -34,7 +34,7 @@ export async function startBackups(config: Config, options: BackupsOptions): Pro
   const configured = configuredPassphrase(config.backup)
   const passphrase = configured === null ? null : strongPassphrase(configured)
   if (passphrase === null) {
-    log.warn('scheduled backups contain the keys in plain form: set PLINTH_BACKUP_PASSPHRASE to encrypt them')
+    log.warn({}, 'backups not encrypted')
   }
   const backupsUrl = backupsUrlOf(config.backup, config.storage)
   const produce = inThread({ place: placeOf(config, dataDir), version, passphrase, backupsUrl })
@@ -42,7 +42,7 @@ export async function startBackups(config: Config, options: BackupsOptions): Pro
   const node = `${hostname()} ${process.pid}`
   const schedule = backupSchedule({ db, cron, keep, store, produce, node, now, log })
   const check = () => {
-    schedule.check().catch((error) => log.error({ err: error }, 'the schedule of backups could not be checked'))
+    schedule.check().catch((err) => log.error({ err }, 'backup schedule not checked'))
   }
   check()
   const timer = setInterval(check, checkEveryMs)

@@ -3,7 +3,7 @@ import { theService } from '../../audit/chain.ts'
 import type { AuthorizationServerOptions } from '../provider/configuration.ts'
 import { authorizationServer } from '../provider/provider.ts'
 import type { PublicKeys } from './key-algorithms.ts'
-import { rotateOnSchedule } from './rotation.ts'
+import { type Rotated, rotateOnSchedule } from './rotation.ts'
 import { type KeySources, type SigningKeys, signingKeys } from './signing-keys.ts'
 
 /** A running service's signing keys. */
@@ -57,11 +57,12 @@ export function maintainKeys(
   ring: KeyRing,
   sources: Omit<KeySources, 'now'>,
   time: () => Promise<number>,
-  onError: (error: unknown) => void,
+  { onError, onRotated }: { onError: (error: unknown) => void; onRotated: (rotated: Rotated) => void },
 ): () => void {
   const maintain = async () => {
     const at = await time()
-    await rotateOnSchedule({ ...sources, now: () => at, actor: theService })
+    const rotated = await rotateOnSchedule({ ...sources, now: () => at, actor: theService })
+    if (rotated.published || rotated.retired.length > 0) onRotated(rotated)
     await ring.reload()
   }
   const timer = setInterval(() => maintain().catch(onError), maintenanceMs)

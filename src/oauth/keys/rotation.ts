@@ -128,7 +128,7 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
     if (key) await tx.insertInto('signingKeys').values(key).execute()
     await rotateCookieKeys(tx, sources, keys, kids, key)
     await auditRotation(tx, sources, key, kids)
-    return { published: key, retired: kids }
+    return { published: key && { kid: key.kid, activeFrom: key.activeFrom }, retired: kids }
   })
 }
 

@@ -29,6 +29,8 @@ export interface KeySources {
   /** Milliseconds since the epoch. */
   now: () => number
   random?: (size: number) => Uint8Array
+  /** Called with the `kid` of the first key after its creation. */
+  onCreated?: ((kid: string) => void) | undefined
 }
 
 /**
@@ -54,15 +56,17 @@ const stored = async (db: Database): Promise<Stored> => ({
 
 const isComplete = ({ keys, cookieKeys }: Stored) => keys.length > 0 && cookieKeys !== undefined
 
-async function createMissing({ db, sealer, now, random = randomBytes }: KeySources): Promise<void> {
+async function createMissing({ db, sealer, now, random = randomBytes, onCreated }: KeySources): Promise<void> {
   const at = new Date(now()).toISOString()
   const key = await createKey(sealer, at, at)
   const cookieKeys = sealer.seal(JSON.stringify([newCookieKey(random)]), cookieKeysContext)
-  await db.write(async (tx) => {
+  const isCreated = await db.write(async (tx) => {
     await lockKeys(tx, cookieKeys)
     const existing = await tx.selectFrom('signingKeys').select('kid').executeTakeFirst()
     if (!existing) await tx.insertInto('signingKeys').values(key).execute()
+    return existing === undefined
   })
+  if (isCreated) onCreated?.(key.kid)
 }
 
 function opened({ keys, cookieKeys }: Stored, { sealer, now }: KeySources): SigningKeys {

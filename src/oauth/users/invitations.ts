@@ -121,7 +121,7 @@ async function use(tx: Queryable, token: string, passwordHash: string, nowMs: nu
   return used?.userId
 }
 
-/** Removes expired invitations. */
-export async function sweepInvitations(db: Database, now: () => number): Promise<void> {
-  await sweepBelow(db, { table: 'invitations', key: ['user_id'], column: 'expires_at' }, iso(now()))
+/** Removes expired invitations; returns their number. */
+export function sweepInvitations(db: Database, now: () => number): Promise<number> {
+  return sweepBelow(db, { table: 'invitations', key: ['user_id'], column: 'expires_at' }, iso(now()))
 }

@@ -67,9 +67,9 @@ export function loginTries(db: Database, sealer: Sealer, now: () => number, limi
   }
 }
 
-/** Removes expired counters. */
-export async function sweepLoginTries(db: Database, now: () => number): Promise<void> {
-  await sweepBelow(db, { table: 'login_tries', key: ['key'], column: 'ends_at' }, iso(now()))
+/** Removes expired counters; returns their number. */
+export function sweepLoginTries(db: Database, now: () => number): Promise<number> {
+  return sweepBelow(db, { table: 'login_tries', key: ['key'], column: 'ends_at' }, iso(now()))
 }
 
 /**

@@ -87,9 +87,9 @@ export function quotaUses(db: Database): QuotaUses {
 const usedIn = (rows: Row[]) => Number(rows[0]?.used ?? 0)
 const nameOf = ([key, period]: QuotaUse) => `${key} ${period}`
 
-/** Deletes usage older than the month before last. */
-export async function expireQuotaUses(db: Database, now: () => number): Promise<void> {
+/** Deletes usage older than the month before last; returns the number of deleted rows. */
+export function expireQuotaUses(db: Database, now: () => number): Promise<number> {
   const date = new Date(now())
   const oldest = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 2)).toISOString().slice(0, 7)
-  await sweepBelow(db, { table: 'quota_uses', key: ['key', 'period'], column: 'period' }, oldest)
+  return sweepBelow(db, { table: 'quota_uses', key: ['key', 'period'], column: 'period' }, oldest)
 }

@@ -108,7 +108,7 @@ function rowLimiter(db: Database, now: () => number): WindowCounter {
   }
 }
 
-/** Deletes windows that have ended. */
-export async function expireLimitWindows(db: Database, now: () => number): Promise<void> {
-  await sweepBelow(db, { table: 'limit_windows', key: ['key'], column: 'expire' }, now())
+/** Deletes windows that have ended; returns their number. */
+export function expireLimitWindows(db: Database, now: () => number): Promise<number> {
+  return sweepBelow(db, { table: 'limit_windows', key: ['key'], column: 'expire' }, now())
 }

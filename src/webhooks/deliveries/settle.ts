@@ -23,7 +23,7 @@ interface Position {
  * Applies a webhook's change or deletion to its waiting deliveries, in the same transaction. Deliveries move to the
  * webhook's new address if its scopes cover their events. They end when the webhook is paused, disabled or deleted, so
  * that the log promises no further attempt. A job settles the deliveries beyond the first `settledAtOnce`; until then,
- * each claim checks the webhook (`isStopped`). Calls in flight continue and may still succeed, but are not retried.
+ * each claim checks the webhook (`whyStopped`). Calls in flight continue and may still succeed, but are not retried.
  */
 export async function settle(tx: Queryable, { db, queue }: SettleOptions, webhookId: string, instant: string) {
   const webhook = await lockWebhook(tx, db, webhookId)
@@ -101,19 +101,20 @@ async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: str
     .where('id', 'in', ids)
     .where('leaseUntil', 'is', null)
     .where((row) => row.not(row('status', '<>', 'pending')))
-  const ending = waiting.set({ ...ended, completedAt })
-  if (webhook === undefined) return void (await ending.execute())
-  await ending.where('stops', '<', webhook.stops).execute()
+  const ending = (reason: string) => waiting.set({ ...ended, completedAt, reason })
+  if (webhook === undefined) return void (await ending('The webhook was deleted').execute())
+  await ending('The webhook was paused or disabled').where('stops', '<', webhook.stops).execute()
   const moved = waiting.where('url', '<>', webhook.callbackUrl)
   const isCovered = coveredBy(await effectiveScopes(tx, webhook))
   await moved
-    .set({ ...ended, completedAt })
+    .set({ ...uncovered, completedAt })
     .where((row) => row.not(isCovered(row as never)))
     .execute()
   await moved.set({ url: webhook.callbackUrl }).execute()
 }
 
 const ended = { status: 'failed', nextAttemptAt: null } as const
+const uncovered = { ...ended, reason: 'The scopes of the webhook no longer cover the event' }
 
 /**
  * Sends the retries of calls in flight to the new address, or prevents them if the webhook's new scopes do not cover the
@@ -128,7 +129,7 @@ async function settleInFlight(tx: Queryable, webhook: Webhook, completedAt: stri
     .where((row) => row.not(row('status', '<>', 'pending')))
   const isCovered = coveredBy(await effectiveScopes(tx, webhook))
   await moved
-    .set({ ...ended, completedAt })
+    .set({ ...uncovered, completedAt })
     .where((row) => row.not(isCovered(row as never)))
     .execute()
   await moved.set({ url: webhook.callbackUrl }).execute()

@@ -1,11 +1,11 @@
-import { claimDue, type Due, isStopped } from '../queue/claim.ts'
+import { claimDue, type Due } from '../queue/claim.ts'
 import { nextDue } from '../queue/owners.ts'
 import { postpone, reclaimExpired, release } from '../queue/release.ts'
 import { ranks, roomFor, slotsOf } from '../queue/shares.ts'
 import { callReceiver, signedCalls } from './build-request.ts'
 import type { Dispatch, DispatchOptions } from './dispatch-options.ts'
 import type { Tried } from './outcome.ts'
-import { isReadable } from './readers.ts'
+import { isReadable, unreadable, whyStopped } from './readers.ts'
 import { recordTogether } from './record-attempts.ts'
 
 const idlePollMs = 1_000
@@ -127,9 +127,9 @@ const keyOf = ({ id, fence }: Due) => `${id}/${fence}`
 async function send(state: State, due: Due): Promise<void> {
   const startedAt = new Date(state.now()).toISOString()
   try {
-    const isSent = !isStopped(due) && (await isReadable(state, due))
-    const outcome = isSent ? await callReceiver(state, due) : null
-    state.ended.push({ due, startedAt, outcome })
+    const unsent = whyStopped(due) ?? ((await isReadable(state, due)) ? null : unreadable)
+    const at = { due, startedAt }
+    state.ended.push(unsent ? { ...at, outcome: null, unsent } : { ...at, outcome: await callReceiver(state, due) })
   } catch (error) {
     return postponeUnsent(state, due, error)
   } finally {

@@ -24,6 +24,12 @@ const disabledAfterMs = 5 * dayMs
 const minFailures = 10
 const healthy = { failingSince: null, failingTold: null }
 
+/** A webhook that was disabled, and the reason that its owner reads. */
+export interface Disabled {
+  webhookId: string
+  reason: string
+}
+
 /** An endpoint queue's consecutive failures before and after a batch was recorded. */
 export interface FailureStreak {
   before: number
@@ -50,7 +56,7 @@ export async function lockWebhooks(tx: Queryable, { engine }: Database, batch: r
 
 /**
  * Records when webhooks began to fail, notifies their owners after a day, and disables webhooks that returned 410 or
- * have failed for five days and at least ten attempts. Writes audit entries last.
+ * have failed for five days and at least ten attempts. Writes audit entries last. Returns the disabled webhooks.
  */
 export async function recordHealth(
   tx: Queryable,
@@ -58,7 +64,7 @@ export async function recordHealth(
   batch: readonly Tried[],
   webhooks: ReadonlyMap<string, Webhook>,
   failures: ReadonlyMap<string, FailureStreak>,
-): Promise<void> {
+): Promise<Disabled[]> {
   const nowMs = options.now()
   await endFailingPeriods(tx, options.db, batch, webhooks, failures)
   const changed: Webhook[] = []
@@ -78,6 +84,7 @@ export async function recordHealth(
   }
   await storeFailing(tx, options.db, changed)
   for (const { webhook, reason } of ending) await disable(tx, options, webhook, reason)
+  return ending.map(({ webhook: { id: webhookId }, reason }) => ({ webhookId, reason }))
 }
 
 /**

@@ -1,20 +1,26 @@
-import type { Due } from '../queue/claim.ts'
-import { hostOf } from '../registrations.ts'
-import type { Outcome } from './outcome.ts'
+import type { Recorded } from './outcome.ts'
 
 /**
- * A log line about a failed call, for the operator. Contains no headers, no body, and no path, which may include a
- * secret.
+ * A log line about a failed attempt, for the operator. Contains no headers, no body, and no path or query of the URL,
+ * which may include a secret.
  */
 export interface FailureLine {
+  /** Null for the callback URL of a request. */
   webhookId: string | null
   deliveryId: string
-  host: string
+  origin: string
+  /** The attempt's number; undefined if the delivery ended without being sent. */
+  attempt: number | undefined
   /** The error class shown to the owner. */
-  class: string | null
-  /** The error code, such as ENOTFOUND or CERT_HAS_EXPIRED. */
+  class: string | undefined
+  /** The error code, such as ENOTFOUND or CERT_HAS_EXPIRED, or why nothing was sent. */
   cause: string | null
-  /** Failed calls to this endpoint that were not logged since the endpoint's previous log line. */
+  /** The status of the response, if there was one. */
+  status: number | undefined
+  /** Whether the delivery waits for another attempt or has failed. */
+  state: Recorded['state']
+  nextAttemptAt: string | undefined
+  /** Failed attempts at this endpoint that were not logged since the endpoint's previous log line. */
   unlogged: number
 }
 
@@ -24,46 +30,59 @@ interface FailureLogOptions {
 }
 
 interface Logged {
-  cause: string | null
-  atMs: number
+  minute: number
+  lines: number
   unlogged: number
 }
 
-const repeatMs = 60_000
-const changeMs = 5_000
+const minuteMs = 60_000
 const maxEndpoints = 10_000
 const maxLinesPerMinute = 600
+const maxLinesPerEndpoint = 10
 
 /**
- * Logs why calls fail: an endpoint's first failure, a different cause after at least five seconds, and the same cause
- * once a minute, with at most 600 lines a minute in total. After a success, an endpoint's next failure counts as its
- * first.
+ * Logs each failed attempt: up to 10 lines a minute for an endpoint, and 600 in total. An endpoint's next line has the
+ * number of attempts in between.
  */
-export function failureLog({ now, warn }: FailureLogOptions): (due: Due, outcome: Outcome) => void {
-  const logged = new Map<string, Logged>()
+export function failureLog({ now, warn }: FailureLogOptions): (recorded: readonly Recorded[]) => void {
+  const endpoints = new Map<string, Logged>()
   let minute = 0
   let lines = 0
-  const isBeyond = (nowMs: number): boolean => {
-    const current = Math.floor(nowMs / repeatMs)
+  const endpointOf = (lane: string): Logged => {
+    const known = endpoints.get(lane)
+    // Evict the endpoint whose last failure is longest ago.
+    endpoints.delete(lane)
+    if (endpoints.size >= maxEndpoints) endpoints.delete(endpoints.keys().next().value as string)
+    const one = known?.minute === minute ? known : { minute, lines: 0, unlogged: known?.unlogged ?? 0 }
+    endpoints.set(lane, one)
+    return one
+  }
+  const log = (recorded: Recorded) => {
+    if (recorded.tried.outcome?.delivered) return
+    const current = Math.floor(now() / minuteMs)
     if (current !== minute) lines = 0
     minute = current
-    return lines >= maxLinesPerMinute
-  }
-  return ({ id, webhookId, lane, url }, { delivered, error, cause }) => {
-    if (delivered) return void logged.delete(lane)
-    const nowMs = now()
-    const last = logged.get(lane)
-    const pauseMs = last?.cause === cause ? repeatMs : changeMs
-    const isSoon = last !== undefined && Math.abs(nowMs - last.atMs) < pauseMs
-    if (isSoon || isBeyond(nowMs)) {
-      if (last !== undefined) last.unlogged += 1
+    const endpoint = endpointOf(recorded.tried.due.lane)
+    if (lines >= maxLinesPerMinute || endpoint.lines >= maxLinesPerEndpoint) {
+      endpoint.unlogged += 1
       return
     }
     lines += 1
-    // Evict the endpoint that was logged longest ago.
-    logged.delete(lane)
-    if (logged.size >= maxEndpoints) logged.delete(logged.keys().next().value as string)
-    logged.set(lane, { cause, atMs: nowMs, unlogged: 0 })
-    warn({ webhookId, deliveryId: id, host: hostOf(url), class: error, cause, unlogged: last?.unlogged ?? 0 })
+    endpoint.lines += 1
+    warn({ ...lineOf(recorded), unlogged: endpoint.unlogged })
+    endpoint.unlogged = 0
+  }
+  return (recorded) => recorded.forEach(log)
+}
+
+function lineOf({ tried: { due, outcome, unsent }, state, nextAttemptAt }: Recorded): Omit<FailureLine, 'unlogged'> {
+  const { id: deliveryId, webhookId, url, attempts } = due
+  return {
+    ...{ webhookId, deliveryId, origin: URL.parse(url)?.origin ?? '' },
+    attempt: outcome ? attempts + 1 : undefined,
+    class: outcome?.error ?? undefined,
+    cause: unsent ? unsent.cause : outcome.cause,
+    status: outcome?.status ?? undefined,
+    ...{ state, nextAttemptAt: nextAttemptAt ?? undefined },
   }
 }

@@ -102,9 +102,21 @@ const errorClass = (failure: unknown): string => {
   return errorClasses.find(([pattern]) => pattern.test(code))?.[1] ?? 'failed'
 }
 
-/** A claim and its outcome; `outcome` is null if nothing was sent: the webhook was stopped, or its owner may not read the row. */
-export interface Tried {
-  due: Due
-  startedAt: string
-  outcome: Outcome | null
+/** Why a delivery ends without being sent: a text for the owner, and a word for the log. */
+export interface Unsent {
+  reason: string
+  cause: 'stopped' | 'not covered' | 'not readable'
+}
+
+/** A claim and its outcome; `outcome` is null if nothing was sent, for the reason in `unsent`. */
+export type Tried = { due: Due; startedAt: string } & (
+  | { outcome: Outcome; unsent?: undefined }
+  | { outcome: null; unsent: Unsent }
+)
+
+/** A try after it was recorded: the delivery's state, and when the next attempt is due. */
+export interface Recorded {
+  tried: Tried
+  state: 'pending' | 'delivered' | 'failed'
+  nextAttemptAt: string | null
 }

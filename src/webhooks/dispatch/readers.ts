@@ -3,6 +3,7 @@ import type { EventAccess } from '../../queue/events.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Due } from '../queue/claim.ts'
+import type { Unsent } from './outcome.ts'
 import type { Event, Target } from './targets.ts'
 
 /** A job to fan out an event: to every target, or once more to the webhooks for which the access rules failed. */
@@ -70,6 +71,26 @@ export function readersIn(
     }
   }
   return { readers, retry }
+}
+
+const stopped: Unsent = { cause: 'stopped', reason: 'The webhook was paused or disabled' }
+const uncovered: Unsent = {
+  cause: 'not covered',
+  reason: 'The webhook or its owner was deleted, or the scopes of the webhook no longer cover the event',
+}
+export const unreadable: Unsent = {
+  cause: 'not readable',
+  reason: 'The owner of the webhook may not read the resource of the event',
+}
+
+/**
+ * Returns why a delivery must not be sent: the webhook was paused or disabled after the delivery was made due, the webhook
+ * or its owner was deleted, or its scopes no longer cover the event. A test may be sent while the webhook is paused.
+ */
+export function whyStopped({ webhookId, webhook, isTest, stops }: Due): Unsent | null {
+  if (webhookId === null) return null
+  if (webhook === null) return uncovered
+  return stops < webhook.stops || (isTest !== 1 && webhook.status !== 'active') ? stopped : null
 }
 
 /**

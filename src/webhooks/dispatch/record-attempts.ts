@@ -11,8 +11,8 @@ import {
 } from '../queue/endpoint-queue.ts'
 import { armOwners, type OwnerDue } from '../queue/owners.ts'
 import type { Rank } from '../queue/shares.ts'
-import { type FailureStreak, type HealthOptions, lockWebhooks, recordHealth } from './endpoint-health.ts'
-import type { Tried } from './outcome.ts'
+import { type Disabled, type FailureStreak, type HealthOptions, lockWebhooks, recordHealth } from './endpoint-health.ts'
+import type { Recorded, Tried } from './outcome.ts'
 
 export interface RecordOptions extends HealthOptions {
   limits: EndpointLimits
@@ -20,14 +20,17 @@ export interface RecordOptions extends HealthOptions {
   schedule: readonly number[]
   /** In [0, 1). */
   jitter: () => number
+  /** Called with each batch after the commit; `onDisabled`, with each webhook that the batch disabled. */
+  onRecorded?: ((recorded: readonly Recorded[]) => void) | undefined
+  onDisabled?: ((webhook: Disabled) => void) | undefined
 }
 
 /**
  * Records a batch of outcomes: the attempts, each delivery's next attempt or end, and the endpoints' health. Ignores
- * claims that were lost before recording. Locks rows in the same order as deleting a webhook does: webhooks,
+ * claims that were lost before recording. Returns what was recorded, and the webhooks that were disabled. Locks rows in the same order as deleting a webhook does: webhooks,
  * deliveries, endpoint queues, audit log.
  */
-export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]): Promise<void> {
+export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]) {
   const nowMs = options.now()
   const webhooks = await lockWebhooks(tx, options.db, batch)
   const held = await endClaims(tx, options, batch, webhooks, nowMs)
@@ -35,7 +38,9 @@ export async function record(tx: Queryable, options: RecordOptions, batch: reado
   await addAttempts(tx, options, ours)
   const relevant = ours.filter(({ due }) => isCurrentAddress(due, webhooks))
   const failures = await updateQueues(tx, options, ours, new Set(relevant), nowMs)
-  await recordHealth(tx, options, relevant, webhooks, failures)
+  const disabled = await recordHealth(tx, options, relevant, webhooks, failures)
+  const recorded = ours.map((tried) => ({ tried, ...(held.get(tried.due.id) as Omit<Recorded, 'tried'>) }))
+  return { recorded, disabled }
 }
 
 /**
@@ -46,13 +51,18 @@ export async function recordTogether(
   options: RecordOptions & { onError: (error: unknown) => void },
   batch: readonly Tried[],
 ): Promise<void> {
-  const { db, onError } = options
+  const { db, onError, onRecorded, onDisabled } = options
+  const attempt = async (some: readonly Tried[]) => {
+    const { recorded, disabled } = await db.write((tx) => record(tx, options, some))
+    onRecorded?.(recorded)
+    if (onDisabled) disabled.forEach(onDisabled)
+  }
   try {
-    await db.write((tx) => record(tx, options, batch))
+    await attempt(batch)
   } catch (error) {
     if (batch.length === 1) throw error
     onError(error)
-    for (const tried of batch) await db.write((tx) => record(tx, options, [tried])).catch(onError)
+    for (const tried of batch) await attempt([tried]).catch(onError)
   }
 }
 
@@ -63,21 +73,22 @@ export async function recordTogether(
 const isCurrentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
   url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
 
-/** Ends the claims that are still valid and updates their deliveries. Returns the ids of the updated deliveries. */
+/** Ends the claims that are still valid and updates their deliveries. Returns the updated deliveries by id. */
 async function endClaims(
   tx: Queryable,
   options: RecordOptions,
   batch: readonly Tried[],
   webhooks: ReadonlyMap<string, Webhook>,
   nowMs: number,
-): Promise<Set<string>> {
+): Promise<Map<string, Omit<Recorded, 'tried'>>> {
   const rows = batch.map((tried) => {
     const { id, fence, attempts, round } = tried.due
     const delayMs = delayOf(options, tried, webhooks)
     const ended = delayMs === null ? new Date(nowMs).toISOString() : null
     const next = delayMs === null ? null : new Date(nowMs + delayMs).toISOString()
     const status = tried.outcome?.delivered ? 'delivered' : delayMs === null ? 'failed' : 'pending'
-    return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended]
+    const reason = tried.unsent?.reason ?? null
+    return [id, fence, tried.outcome === null ? attempts : attempts + 1, round, status, next, ended, reason]
   })
   const { engine } = options.db
   // If the webhook ended the delivery while the call was in flight, a success still counts, but a failure is not
@@ -86,16 +97,19 @@ async function endClaims(
     sql`${sql.ref(column)} = case when deliveries.round = a.round
       and (deliveries.status = 'pending' or a.status = 'delivered') then ${sql.ref(`a.${column}`)}
       else ${sql.ref(`deliveries.${column}`)} end`
-  const { rows: held } = await sql<{ id: string }>`
+  const { rows: held } = await sql<Omit<Recorded, 'tried'> & { id: string }>`
     update deliveries set lease_until = null, attempts = a.attempts,
-      ${unlessRedelivered('status')}, ${unlessRedelivered('next_attempt_at')}, ${unlessRedelivered('completed_at')}
+      ${unlessRedelivered('status')}, ${unlessRedelivered('next_attempt_at')}, ${unlessRedelivered('completed_at')},
+      ${unlessRedelivered('reason')}
     from (select value ->> 0 as id, cast(value ->> 1 as integer) as fence, cast(value ->> 2 as integer) as attempts,
       cast(value ->> 3 as integer) as round, value ->> 4 as status, value ->> 5 as next_attempt_at,
-      value ->> 6 as completed_at
+      value ->> 6 as completed_at, value ->> 7 as reason
       from ${engine.jsonRows(JSON.stringify(rows))}) as a
     where deliveries.id = a.id and deliveries.fence = a.fence and lease_until is not null
-    returning deliveries.id`.execute(tx.withoutPlugins())
-  return new Set(held.map(({ id }) => id))
+    returning deliveries.id, deliveries.status as state, deliveries.next_attempt_at as "nextAttemptAt"`.execute(
+    tx.withoutPlugins(),
+  )
+  return new Map(held.map(({ id, ...state }) => [id, state]))
 }
 
 /** Returns the delay before the next attempt in ms, or null if there is no further attempt. */

@@ -50,16 +50,6 @@ export interface ClaimOptions {
 }
 
 /**
- * True if the webhook was paused or disabled after the delivery was made due, or if the webhook or its owner was
- * deleted. A test may be sent while the webhook is paused.
- */
-export const isStopped = ({ webhookId, webhook, isTest, stops }: Due): boolean => {
-  if (webhookId === null) return false
-  if (webhook === null || stops < webhook.stops) return true
-  return isTest !== 1 && webhook.status !== 'active'
-}
-
-/**
  * Claims as many due deliveries as there are free slots, a few per endpoint. Responsive endpoints come first, and no
  * owner gets more than its share. Skips the waiting deliveries of slow or dead endpoints, and of owners that have used
  * up their share, without reading them.

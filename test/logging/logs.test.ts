@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Logs, openLogs } from '../src/logging/logs.ts'
+import { type Logs, openLogs } from '../../src/logging/logs.ts'
 
 const esc = '\u001b'
 const request = {
@@ -27,7 +27,7 @@ function written(
 describe('the log written to a pipe', () => {
   it('is JSON with an ISO timestamp and a message, both for requests and for all other entries', () => {
     const lines = written(({ log, access }) => {
-      log.warn({ refused: 3 }, 'connections were refused')
+      log.warn({ refused: 3 }, 'connections refused')
       access(request)
     })
       .trimEnd()
@@ -36,7 +36,7 @@ describe('the log written to a pipe', () => {
     assert.deepEqual(
       lines.map(({ level, time, msg }) => [level, time, msg]),
       [
-        [40, '2023-11-14T22:13:20.123Z', 'connections were refused'],
+        [40, '2023-11-14T22:13:20.123Z', 'connections refused'],
         [30, '2023-11-14T22:13:20.123Z', 'request completed'],
       ],
     )
@@ -68,13 +68,10 @@ describe('the log on a terminal', () => {
 
   it('has an error’s message, fields and stack trace', () => {
     const text = written(
-      ({ log }) => log.error({ err: new Error('no such file'), queue: 'report' }, 'a job failed'),
+      ({ log }) => log.error({ err: new Error('no such file'), queue: 'report' }, 'job failed'),
       plain,
     )
-    assert.match(
-      text,
-      /^\d\d:\d\d:\d\d\.123 {2}ERROR {2}a job failed {2}queue=report\n {4}Error: no such file\n {8}at /,
-    )
+    assert.match(text, /^\d\d:\d\d:\d\d\.123 {2}ERROR {2}job failed {2}queue=report\n {4}Error: no such file\n {8}at /)
   })
 
   it('is colored, unless NO_COLOR is set or the terminal is dumb', () => {
@@ -88,7 +85,7 @@ describe('the log on a terminal', () => {
   it('replaces control characters sent by a client', () => {
     const text = written(({ access, log }) => {
       access({ ...request, client: `a${esc}[2Jb`, path: '/a\u009bb' })
-      log.warn({ host: `a${esc}b\r` }, `m${esc}`)
+      log.warn({ network: `a${esc}b\r` }, 'connections refused')
     }, plain)
     assert.doesNotMatch(text, /[^\P{Cc}\n]/u)
   })

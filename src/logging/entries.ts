@@ -1,0 +1,99 @@
+/** Severity of a log line. */
+type Level = 'info' | 'warn' | 'error'
+
+interface Entry {
+  level: Level
+  fields: readonly string[]
+  /** When the line is written: a row of the table in docs/operations.md. */
+  when: string
+}
+
+const info = <const F extends readonly string[]>(fields: F, when: string) => ({ level: 'info', fields, when }) as const
+const warn = <const F extends readonly string[]>(fields: F, when: string) => ({ level: 'warn', fields, when }) as const
+const error = <const F extends readonly string[]>(fields: F, when: string) =>
+  ({ level: 'error', fields, when }) as const
+
+/**
+ * Every message of the log, except those of the access log, with its level and its fields. Lines contain no other
+ * fields, so that no header, body or query can reach the log. `err` is an error: see `errorFields`.
+ */
+export const entries = {
+  'service started': info(
+    ['version', 'node', 'engine', 'roles', 'address', 'listening', 'definition', 'resources', 'next'],
+    'The service accepts requests. `next` is set while no client is registered',
+  ),
+  'service stopping': info(
+    ['reason', 'uptimeSeconds'],
+    'A signal, the end of the parent process or an error stops the service',
+  ),
+  'service stopped': info(['ms'], 'The last line: everything is closed'),
+  'migration applied': info(['name', 'ms'], 'Startup changed the schema to that of a newer release'),
+  'resource table changed': info(['statement'], 'Startup changed a table to match its declaration'),
+  'master key created': info(['file'], 'First start without `PLINTH_MASTER_KEY`'),
+  'signing key created': info(['kid'], 'First start: the key that signs tokens, and the key that signs cookies'),
+  'signing keys rotated': info(
+    ['published', 'activeFrom', 'retired'],
+    'The schedule published a new key, which signs from `activeFrom` on, or removed keys; `plinth keys rotate` is in the audit log',
+  ),
+  'webhook key created': info(['kid'], 'First start: the key for `v1a` signatures'),
+  'certificate created': info(['authority'], 'Startup created or renewed the certificate of the local authority'),
+  'expired rows removed': info(['what', 'count', 'ms'], 'A sweep removed something; each runs once a minute'),
+  'clock in step again': info(['aheadMs'], 'The clock differs from that of the database by less than 5 seconds again'),
+  'rate-limit store available again': info(['store'], 'The counts are shared again'),
+  'backup started': info(['name', 'scheduledFor', 'attempt'], 'A scheduled backup begins'),
+  'backup made': info(['name', 'sizeBytes', 'takenAt', 'ms'], 'A scheduled backup is complete'),
+  'old backup removed': info(['name'], 'More backups than `PLINTH_BACKUP_KEEP` existed'),
+  'connections refused': warn(
+    ['network', 'bound', 'refused'],
+    'Connections above a limit were reset; at most one line in ten seconds',
+  ),
+  'webhook call failed': warn(
+    [
+      ...(['webhookId', 'deliveryId', 'origin', 'attempt', 'class', 'cause', 'status'] as const),
+      ...(['state', 'nextAttemptAt', 'unlogged', 'traceId'] as const),
+    ],
+    'An attempt failed, or the delivery ended before it was sent; [webhook deliveries](#webhook-deliveries)',
+  ),
+  'webhook disabled': warn(['webhookId', 'reason'], 'An endpoint responded with 410, or failed for five days'),
+  'webhook deliveries dropped': warn(
+    ['owner', 'dropped', 'maxWaiting'],
+    'An owner had too many waiting deliveries; at most one line an hour for each owner',
+  ),
+  'clock not comparable': warn(['err'], 'The clock of the database could not be read; one line until it can'),
+  'clock out of step': warn(
+    ['aheadMs', 'ready'],
+    'The clock differs from that of the database by more than 5 seconds; above 30 the node is not ready',
+  ),
+  'rate-limit store unavailable': warn(['store', 'err'], 'Until it responds, this process counts by itself'),
+  'quotas not saved': warn(['err'], 'Quota usage in Redis could not be written to the database'),
+  'backups not encrypted': warn(
+    [],
+    'Startup: scheduled backups contain the keys in plain form; set `PLINTH_BACKUP_PASSPHRASE`',
+  ),
+  'backup lease not extended': warn(['err'], 'Another process may take over a scheduled backup'),
+  'metrics not read': warn(['err'], 'Some or all metrics could not be read for a scrape'),
+  'backup failed': error(['name', 'err'], 'A scheduled backup failed'),
+  'old backups not removed': error(['err'], 'After a scheduled backup'),
+  'backup schedule not checked': error(['err'], 'The last backup could not be read from the database'),
+  'request failed': error(['requestId', 'traceId', 'err'], 'A response with a status of 500 or above'),
+  'service failed': error(['err'], 'An uncaught error stops the service'),
+  'job failed': error(
+    ['queue', 'jobId', 'attempt', 'traceId', 'err'],
+    'A job failed and will run again, or the queue itself failed',
+  ),
+  'report failed': error(['taskId', 'err'], 'A report failed permanently, or its result could not be removed'),
+  'background work failed': error(
+    ['what', 'err'],
+    'Other work that no request waits for, such as `webhooks`, `authorization`, `database` and `sweep of …`',
+  ),
+  'audit log delayed': error(['err'], 'Tallied refusals could not be written to the audit log yet'),
+} as const satisfies Record<string, Entry>
+
+export type Message = keyof typeof entries
+type MessageAt<L extends Level> = { [M in Message]: (typeof entries)[M]['level'] extends L ? M : never }[Message]
+type FieldsOf<M extends Message> = { readonly [Field in (typeof entries)[M]['fields'][number]]?: unknown }
+
+/** Writes one line of the given message at each level. Only messages and fields of `entries` are accepted. */
+export type Log = {
+  [L in Level]: <M extends MessageAt<L>>(fields: FieldsOf<M>, message: M) => void
+}

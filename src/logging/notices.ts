@@ -1,0 +1,67 @@
+import { type Config, confidentialTexts } from '../config/config.ts'
+import type { Rotated } from '../oauth/keys/rotation.ts'
+import type { CounterNotice } from '../rate-limits/open.ts'
+import type { Migrated } from '../storage/migrate.ts'
+import type { Swept } from '../storage/sweep.ts'
+import type { Disabled } from '../webhooks/dispatch/endpoint-health.ts'
+import { failureLog } from '../webhooks/dispatch/failure-log.ts'
+import type { Log } from './entries.ts'
+import { type Logs, type LogsOptions, openLogs } from './logs.ts'
+
+/** Opens the logs at the configured level; they contain no secret of the settings and of the environment. */
+export const openServiceLogs = (config: Config, options: Omit<LogsOptions, 'secrets'>): Logs =>
+  openLogs(config.service.logLevel, { ...options, secrets: secretsIn(config, options.env) })
+
+/** Returns every secret that must not be logged: those of the settings, and those of the standard `AWS_…` variables. */
+const secretsIn = (config: Config, { AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN }: NodeJS.ProcessEnv): string[] =>
+  [...confidentialTexts(config), AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN].filter((text) => text !== undefined)
+
+/** Logs what opening the stores creates and changes, and errors of the database's background work. */
+export const logStores = (log: Log) => ({
+  onMigrated: (migration: Migrated) => log.info(migration, 'migration applied'),
+  onKeyCreated: (file: string) => log.info({ file }, 'master key created'),
+  onError: (err: unknown) => log.error({ what: 'database', err }, 'background work failed'),
+})
+
+const isMigration = /^\d{4}-/
+
+/** Returns the statements among the changes of a migration. */
+export const statementsIn = (changes: readonly string[]): string[] => changes.filter((line) => !isMigration.test(line))
+
+/** Logs errors of the authorization server, and new and retired signing keys by their `kid`. */
+export const logAuthorization = (log: Log) => ({
+  report: (err: unknown) => log.error({ what: 'authorization', err }, 'background work failed'),
+  keyNotices: {
+    onCreated: (kid: string) => log.info({ kid }, 'signing key created'),
+    onRotated: ({ published, retired }: Rotated) =>
+      log.info({ published: published?.kid, activeFrom: published?.activeFrom, retired }, 'signing keys rotated'),
+  },
+})
+
+/** Logs that entries of the audit log could not be written yet. */
+export const logAudit = (log: Log) => ({
+  onError: (err: unknown) => log.error({ err }, 'audit log delayed'),
+})
+
+/** Logs failed jobs, failed background work, and what the sweeps removed. */
+export const logWork = (log: Log) => ({
+  onError: (err: unknown, what: string) => log.error({ what, err }, 'background work failed'),
+  onJobFailed: (err: unknown, queue?: string) => log.error({ queue, err }, 'job failed'),
+  onReportFailed: (err: unknown, taskId: string) => log.error({ taskId, err }, 'report failed'),
+  onSwept: (swept: Swept) => log.info(swept, 'expired rows removed'),
+})
+
+/** Logs failed attempts, disabled webhooks and dropped deliveries. */
+export const logWebhooks = (log: Log, { now, maxWaiting }: { now: () => number; maxWaiting: number }) => ({
+  onRecorded: failureLog({ now, warn: (line) => log.warn(line, 'webhook call failed') }),
+  onDisabled: (webhook: Disabled) => log.warn(webhook, 'webhook disabled'),
+  onDropped: (owner: string, dropped: number) => log.warn({ owner, dropped, maxWaiting }, 'webhook deliveries dropped'),
+})
+
+/** Logs whether the store of the rate limits is available; an outage is a warning, not an error. */
+export const logCounters = (log: Log) => (notice: CounterNotice) => {
+  if (notice.what === 'unsaved') return log.warn({ err: notice.error }, 'quotas not saved')
+  const { store } = notice
+  if (notice.what === 'up') log.info({ store }, 'rate-limit store available again')
+  else log.warn({ store, err: notice.error }, 'rate-limit store unavailable')
+}

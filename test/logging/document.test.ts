@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { entries } from '../../src/logging/entries.ts'
+
+const path = new URL('../../docs/operations.md', import.meta.url)
+const head = '| Message | Level | Members | When |\n|---|---|---|---|\n'
+
+const rows = Object.entries(entries).map(([message, { level, fields, when }]) => {
+  const members = fields.map((field) => `\`${field}\``).join(', ')
+  return `| \`${message}\` | ${level} | ${members} | ${when} |\n`
+})
+
+describe('the table of log messages in docs/operations.md', () => {
+  it('lists every message with its level and members (UPDATE=1 writes it)', () => {
+    const text = readFileSync(path, 'utf8')
+    const start = text.indexOf(head) + head.length
+    const end = text.indexOf('\n\n', start - 1) + 1
+    const written = text.slice(0, start) + rows.join('') + text.slice(end)
+    if (process.env.UPDATE === '1') writeFileSync(path, written)
+    assert.equal(readFileSync(path, 'utf8'), written)
+  })
+
+  it('lists only messages that the code writes', () => {
+    const cwd = new URL('../../src', import.meta.url).pathname
+    const files = globSync('**/*.ts', { cwd }).filter((file) => file !== 'logging/entries.ts')
+    const code = files.map((file) => readFileSync(`${cwd}/${file}`, 'utf8')).join('\n')
+    assert.deepEqual(
+      Object.keys(entries).filter((message) => !code.includes(`'${message}')`)),
+      [],
+    )
+  })
+})
