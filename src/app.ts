@@ -90,7 +90,7 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   /** The Plinth version, shown in the OpenAPI document. */
   version?: string
   metrics: Pick<Metrics, 'read' | 'onResponse' | 'onLimited' | 'onDelayed'>
-  log: { access: WriteAccessLine; fault: (error: unknown, requestId: string) => void }
+  log: { access: WriteAccessLine; fault: (error: unknown, requestId: string, traceId?: string) => void }
   /** Called for every response to an authenticated client. */
   count: (clientId: string) => void
   /** Called for every response from a deprecated version; `clientId` is null for an anonymous client. */

@@ -173,7 +173,7 @@ async function openApp(
     countDeprecated: parts.versionCounter.count,
     log: {
       access,
-      fault: (err, requestId) => log.error({ requestId, err }, 'request failed'),
+      fault: (err, requestId, traceId) => log.error({ requestId, traceId, err }, 'request failed'),
     },
   })
 }

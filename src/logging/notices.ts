@@ -1,5 +1,8 @@
 import { type Config, confidentialTexts } from '../config/config.ts'
+import { traceIdOf } from '../http/headers/trace-context.ts'
 import type { Rotated } from '../oauth/keys/rotation.ts'
+import type { Lease } from '../queue/queue.ts'
+import { traceOf } from '../queue/worker-loop.ts'
 import type { CounterNotice } from '../rate-limits/open.ts'
 import type { Migrated } from '../storage/migrate.ts'
 import type { Swept } from '../storage/sweep.ts'
@@ -46,7 +49,11 @@ export const logAudit = (log: Log) => ({
 /** Logs failed jobs, failed background work, and what the sweeps removed. */
 export const logWork = (log: Log) => ({
   onError: (err: unknown, what: string) => log.error({ what, err }, 'background work failed'),
-  onJobFailed: (err: unknown, queue?: string) => log.error({ queue, err }, 'job failed'),
+  onJobFailed: (err: unknown, queue?: string, job?: Pick<Lease, 'id' | 'attempt' | 'payload'>) => {
+    const trace = job && traceOf(job)
+    const about = { jobId: job?.id, attempt: job?.attempt, traceId: trace ? traceIdOf(trace) : undefined }
+    log.error({ queue, ...about, err }, 'job failed')
+  },
   onReportFailed: (err: unknown, taskId: string) => log.error({ taskId, err }, 'report failed'),
   onSwept: (swept: Swept) => log.info(swept, 'expired rows removed'),
 })

@@ -41,6 +41,14 @@ const webhookHeaders: Parameter[] = [
   ),
   header('webhook-event', 'report.completed', 'The event type'),
   header('webhook-attempt', 1, 'The number of this attempt, from 1', { type: 'integer', minimum: 1 }),
+  {
+    ...header(
+      'traceparent',
+      '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      'The trace (W3C Trace Context)',
+    ),
+    required: false,
+  },
 ]
 
 /** The requests that webhooks receive, one per event type. */

@@ -38,6 +38,8 @@ export interface NewEvent {
   facts?: object | undefined
   /** A callback URL from the request that caused the event. */
   callbackUrl: string | null
+  /** The trace context of the request or job that caused the event. */
+  trace?: string | null | undefined
   createdAt: string
 }
 
@@ -71,7 +73,7 @@ export async function recordEvent(tx: Queryable, queue: Queue, event: NewEvent):
     .insertInto('events')
     .values({ ...event, body: JSON.stringify(event.body), facts: event.facts ? JSON.stringify(event.facts) : null })
     .execute()
-  await queue.enqueue(tx, 'event.fan-out', { eventId: event.id })
+  await queue.enqueue(tx, 'event.fan-out', { eventId: event.id }, { trace: event.trace })
 }
 
 /** Returns the noun of an event type, such as `report`. */

@@ -1,13 +1,13 @@
 import type { Database } from '../storage/database.ts'
 import { embeddedStore } from './embedded.ts'
 import { type Backlog, type JobStore, type MeasuredQueue, type QueueName, queues, type Run } from './queue.ts'
-import { oneByOne, startLoop, together } from './worker-loop.ts'
+import { type OnQueueError, oneByOne, startLoop, together } from './worker-loop.ts'
 
 export interface OpenQueueOptions {
   db: Database
   now: () => number
   random: () => number
-  onError: (error: unknown, queue?: QueueName) => void
+  onError: (error: unknown, queue?: QueueName, job?: Parameters<OnQueueError>[2]) => void
   /** Called after each run of jobs. */
   onRun?: (run: Run) => void
 }
@@ -29,8 +29,8 @@ function makeQueue({ store, now, random, onError, onRun = () => {} }: QueueOptio
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())
   return {
-    enqueue: (tx, queue, payload, { delayMs = 0, position } = {}) =>
-      store.add(tx, queue, payload, now() + delayMs, position),
+    enqueue: (tx, queue, payload, { delayMs = 0, trace, position } = {}) =>
+      store.add(tx, queue, trace ? { ...payload, trace } : payload, now() + delayMs, position),
     work: (queue, work) => {
       const { concurrency } = queues[queue]
       const run = 'together' in work ? together(work.together) : oneByOne(work)

@@ -81,6 +81,8 @@ export const heartbeatSeconds = 10
 export interface Job {
   payload: unknown
   attempt: number
+  /** The trace context of the request that added the job, or of the job's own span, if there is one. */
+  trace?: string | null
   /** Aborted when the lease is lost or the service stops. */
   signal: AbortSignal
   /** Finishes the job inside the transaction that records its outcome. Throws `LeaseLost` to roll back a stale claim. */
@@ -109,6 +111,8 @@ export class Stopping extends Error {
 
 export interface EnqueueOptions {
   delayMs?: number
+  /** The trace context of the request or job that adds the job; kept in the payload as `trace`. */
+  trace?: string | null | undefined
   position?: QueuePosition
 }
 

@@ -16,7 +16,7 @@ import {
 export type Run = {
   /** Number of jobs per call to `work`. */
   atOnce: number
-  work: (payloads: Lease[], job: Pick<Job, 'signal' | 'finish'>) => Promise<void>
+  work: (payloads: Lease[], job: Pick<Job, 'signal' | 'finish' | 'trace'>) => Promise<void>
 }
 
 /** Runs each job alone. */
@@ -31,6 +31,9 @@ export const together = (work: WorkTogether): Run => ({
   work: (leases, job) => work({ ...job, payloads: leases.map(({ payload }) => payload) }),
 })
 
+/** Receives the error of a job, or of the queue itself if no job is given. */
+export type OnQueueError = (error: unknown, queue: QueueName, job?: Pick<Lease, 'id' | 'attempt' | 'payload'>) => void
+
 export interface LoopOptions {
   store: JobStore
   queue: QueueName
@@ -38,7 +41,7 @@ export interface LoopOptions {
   concurrency: number
   now: () => number
   random: () => number
-  onError: (error: unknown, queue: QueueName) => void
+  onError: OnQueueError
   /** Called after each run. */
   onRun: (run: RunReport) => void
 }
@@ -136,7 +139,7 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
     if (!(await store.finish(tx, leases))) throw new LeaseLost()
   }
   try {
-    await run.work(leases, { signal, finish })
+    await run.work(leases, { signal, finish, trace: leases.length === 1 ? traceOf(leases[0] as Lease) : null })
     report('done')
   } catch (error) {
     report(isReturned(error) ? 'returned' : 'failed')
@@ -153,10 +156,13 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
 /** Whether the job ended without an outcome of its own. */
 const isReturned = (error: unknown) => error instanceof LeaseLost || error instanceof Stopping
 
+/** The trace context that `enqueue` stored in the payload. */
+export const traceOf = ({ payload }: Pick<Lease, 'payload'>) => (payload as { trace?: string } | null)?.trace ?? null
+
 async function giveUp({ store, queue, random, onError }: LoopOptions, lease: Lease, error: unknown): Promise<void> {
   if (error instanceof LeaseLost) return
   const stopping = error instanceof Stopping
-  if (!stopping) onError(error, queue)
+  if (!stopping) onError(error, queue, lease)
   const delayMs = stopping ? 0 : Math.min(2 ** lease.attempt * 500, backoffLimitMs) * (0.8 + 0.4 * random())
   await store.release(lease, delayMs).catch((failure) => onError(failure, queue))
 }

@@ -1,11 +1,11 @@
 import { Problem } from '../http/problems/problem.ts'
 import type { Queryable } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
-import { type RowPrecondition, wherePrecondition } from '../storage/rows/precondition.ts'
+import { wherePrecondition } from '../storage/rows/precondition.ts'
 import { nextRevision } from '../storage/rows/revision.ts'
 import type { Task } from '../storage/tables/tables.ts'
 import type { ResultStore } from './files/store.ts'
-import { type Ending, finishIn, type Transitions } from './task-states.ts'
+import { type Ending, type EndingOptions, finishIn, type Transitions } from './task-states.ts'
 import { isFinished } from './tasks.ts'
 
 const cancelled: Ending = {
@@ -24,9 +24,9 @@ export async function cancel(
   transitions: Transitions,
   tx: Queryable,
   { id }: Pick<Task, 'id'>,
-  precondition: RowPrecondition = {},
+  options: EndingOptions = {},
 ): Promise<Task> {
-  const task = await finishIn(transitions, tx, id, cancelled, precondition)
+  const task = await finishIn(transitions, tx, id, cancelled, options)
   if (task) return task
   const found = await tx.selectFrom('tasks').select('status').where('id', '=', id).executeTakeFirst()
   if (found && !isFinished(found)) throw outdated()
@@ -40,7 +40,7 @@ export async function cancel(
 export async function deleteTask(
   transitions: Transitions & { results: ResultStore },
   { id }: Pick<Task, 'id'>,
-  precondition: RowPrecondition,
+  { precondition = {}, trace }: EndingOptions,
 ): Promise<void> {
   const { db, results, now } = transitions
   const at = iso(now())
@@ -49,7 +49,7 @@ export async function deleteTask(
     const marked = await wherePrecondition(marking.where('id', '=', id), precondition)
       .returningAll()
       .executeTakeFirst()
-    if (marked && !isFinished(marked)) await finishIn(transitions, tx, id, cancelled)
+    if (marked && !isFinished(marked)) await finishIn(transitions, tx, id, cancelled, { trace })
     return marked
   })
   if (!task) throw outdated()

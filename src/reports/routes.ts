@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { addLink } from '../http/headers/vary.ts'
-import { callerOf } from '../http/policies/authenticate.ts'
+import { authorOf, callerOf } from '../http/policies/authenticate.ts'
 import { checkPostPreconditions, preconditionOf } from '../http/policies/conditional.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { requesterOf } from '../http/requester.ts'
@@ -71,7 +71,7 @@ async function accept(
   checkPostPreconditions(request)
   const at = iso(now())
   return idempotentWrite(request, reply, db.write, async (tx: Queryable) => {
-    const task = await createTask(tx, queue, wanted, owner, at)
+    const task = await createTask(tx, queue, wanted, authorOf(request), at)
     const headers = { location: statusPath(task), 'retry-after': '1' }
     return { status: 202, headers, body: taskView(task) }
   })
@@ -120,12 +120,13 @@ function endRoutes(app: App, options: ReportsOptions): void {
     const precondition = preconditionOf(request, false)
     return idempotentWrite(request, reply, options.db.write, async (tx: Queryable) => ({
       ...{ status: 200, headers: {} },
-      body: taskView(await cancel(options, tx, task, precondition)),
+      body: taskView(await cancel(options, tx, task, { precondition, trace: request.trace })),
     }))
   })
   const deletion = about('deleteReport', 'Delete a report', { params: TaskParams, response: { 204: {} } })
   app.delete('/api/reports/:taskId', { schema: deletion, config: writing }, async (request, reply) => {
-    await deleteTask(options, await ownTask(options, request), preconditionOf(request, false))
+    const how = { precondition: preconditionOf(request, false), trace: request.trace }
+    await deleteTask(options, await ownTask(options, request), how)
     return reply.code(204).send()
   })
 }

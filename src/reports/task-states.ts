@@ -103,10 +103,16 @@ export type Ending =
  */
 export function finish(transitions: Transitions, job: Job, taskId: string, ending: Ending): Promise<boolean> {
   return transitions.db.write(async (tx) => {
-    const task = await finishIn(transitions, tx, taskId, ending)
+    const task = await finishIn(transitions, tx, taskId, ending, { trace: job.trace })
     await job.finish(tx)
     return task !== undefined
   })
+}
+
+export interface EndingOptions {
+  precondition?: RowPrecondition
+  /** The trace context of the request or job that ends the task. */
+  trace?: string | null | undefined
 }
 
 /**
@@ -118,7 +124,7 @@ export async function finishIn(
   tx: Queryable,
   taskId: string,
   ending: Ending,
-  precondition: RowPrecondition = {},
+  { precondition = {}, trace }: EndingOptions = {},
 ) {
   const { queue, now, random } = transitions
   const at = iso(now())
@@ -128,7 +134,7 @@ export async function finishIn(
     .where('status', 'in', unfinished)
     .returningAll()
     .executeTakeFirst()
-  if (task) await recordEvent(tx, queue, eventOf(task, newOrderedId('msg', random, at), at))
+  if (task) await recordEvent(tx, queue, { ...eventOf(task, newOrderedId('msg', random, at), at), trace })
   return task
 }
 

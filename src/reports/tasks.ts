@@ -25,7 +25,7 @@ export interface NewTask {
 
 /** Adds a pending task and its job in the caller's transaction. Throws the same errors as `nextPosition`. */
 export async function createTask(tx: Queryable, queue: Queue, task: NewTask, owner: Caller, at: string): Promise<Task> {
-  const { clientId, subject, scopes } = owner
+  const { clientId, subject, scopes, trace } = owner
   const turn = await nextPosition(tx, clientId)
   const created = await tx
     .insertInto('tasks')
@@ -37,7 +37,7 @@ export async function createTask(tx: Queryable, queue: Queue, task: NewTask, own
     })
     .returningAll()
     .executeTakeFirstOrThrow()
-  await queue.enqueue(tx, 'report.generate', { taskId: task.id }, { position: { group: clientId, turn } })
+  await queue.enqueue(tx, 'report.generate', { taskId: task.id }, { trace, position: { group: clientId, turn } })
   return created
 }
 

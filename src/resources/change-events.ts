@@ -38,10 +38,10 @@ export function eventPublisher(
   const audience = audienceOf(declaration)
   const presented = (row: Row, now: string) =>
     presenter(declaration, { zone, now: () => Date.parse(now) })?.present(row) ?? row
-  return async (tx, change, row, { clientId, subject }, now) =>
+  return async (tx, change, row, { clientId, subject, trace }, now) =>
     recordEvent(tx, queue, {
       ...{ id: newOrderedId('msg', random, now), type: `${declaration.noun}.${change}`, audience, createdAt: now },
-      ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null },
+      ...{ ownerClient: clientId, ownerSubject: subject, callbackUrl: null, trace },
       body: change === 'deleted' ? { id: row.id } : publicFields(presented(row as Row, now), declaration),
       facts: declaration.access && (await factsOf(tx, { ...row })),
     })

@@ -29,6 +29,7 @@ import { webhookVersions } from './migrations/0025-webhook-versions.ts'
 import { webhookStates } from './migrations/0026-webhook-states.ts'
 import { backups } from './migrations/0027-backups.ts'
 import { adoptedTables } from './migrations/0028-adopted-tables.ts'
+import { traces } from './migrations/0029-traces.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
@@ -66,6 +67,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0026-webhook-states', webhookStates],
   ['0027-backups', backups],
   ['0028-adopted-tables', adoptedTables],
+  ['0029-traces', traces],
 ]
 
 /** The names of all migrations that this release knows. */

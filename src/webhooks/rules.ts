@@ -28,9 +28,9 @@ export interface RegistrationPatch {
 
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/
 const printable = /^[\t\x20-\x7e]*$/
-// Headers of the call itself: signature, body, framing, routing.
+// Headers of the call itself: signature, body, framing, routing, trace.
 const reserved =
-  /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect)$/i
+  /^(webhook-.*|content-.*|host|user-agent|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|traceparent|tracestate)$/i
 
 /** The event types, and the policy that decides which addresses may be called. */
 export interface Rules {

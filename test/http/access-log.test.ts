@@ -32,6 +32,7 @@ describe('the access log', () => {
       client: 'cli_reader',
       subject: 'usr_1',
       errorCode: undefined,
+      traceId: undefined,
     })
     assert.ok(ms >= 0)
   })

@@ -168,6 +168,7 @@ forEachEngine((engine) => {
             audience: null,
             exceptWebhook: null,
             facts: null,
+            trace: null,
             createdAt: iso(clock),
           },
         },

@@ -111,10 +111,11 @@ describe('the failed-call log', () => {
 
   it('has the webhook, delivery, origin, attempt, cause and next attempt, and nothing else about the call', () => {
     const { lines, log } = logging()
-    log([of('ECONNREFUSED')])
+    const traceId = '0af7651916cd43dd8448eb211c80319c'
+    log([of('ECONNREFUSED', { trace: `00-${traceId}-b7ad6b7169203331-01` })])
     const about = { webhookId: 'whk_1', deliveryId: 'dlv_1', origin: 'https://user.test:8443', attempt: 3 }
     const why = { class: 'unreachable', cause: 'ECONNREFUSED', status: 500 }
-    assert.deepEqual(lines, [{ ...about, ...why, ...next, unlogged: 0 }])
+    assert.deepEqual(lines, [{ ...about, ...why, ...next, unlogged: 0, traceId }])
   })
 
   it('has a line without an attempt for a delivery that ended before it was sent, and none for a success', () => {
@@ -177,7 +178,14 @@ forEachEngine((engine) => {
       await node.settled()
       const [delivery] = await the.deliveries(event.id)
       const deliveryId = delivery?.id ?? ''
-      const about = { webhookId, deliveryId, origin: `http://127.0.0.1:${port}`, attempt: 1, status: undefined }
+      const about = {
+        webhookId,
+        deliveryId,
+        origin: `http://127.0.0.1:${port}`,
+        attempt: 1,
+        status: undefined,
+        traceId: undefined,
+      }
       const next = { state: 'pending', nextAttemptAt: delivery?.nextAttemptAt }
       assert.deepEqual(lines, [{ ...about, class: 'unreachable', cause: 'ECONNREFUSED', ...next, unlogged: 0 }])
       assert.deepEqual(

@@ -8,6 +8,8 @@ export interface Caller {
   clientId: string
   subject: string
   scopes: ReadonlySet<string>
+  /** The trace context of the caller's request, which its events and jobs keep; set by `authorOf`. */
+  trace?: string
 }
 
 /** Returns whether a subject is a user id; other subjects are machine clients or belong to another issuer. */
@@ -97,6 +99,12 @@ export function callerOf(request: FastifyRequest): Caller {
   const { caller } = request
   if (caller && 'caller' in caller) return caller.caller
   throw new Error('The route reads its caller but does not require one')
+}
+
+/** Returns the caller of a request that writes, with the trace context of the request. */
+export function authorOf(request: FastifyRequest): Caller {
+  const { trace } = request
+  return trace === null ? callerOf(request) : { ...callerOf(request), trace }
 }
 
 /** Identifies the sender of a request for the audit log; client and subject are null unless a token was accepted. */

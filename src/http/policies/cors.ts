@@ -14,6 +14,7 @@ const exposed = [...apiHeaderNames, 'Date']
 const requestHeaders = [
   ...['Accept', 'Authorization', 'Content-Type', 'If-Match', 'If-Modified-Since', 'If-None-Match', 'If-Range'],
   ...['If-Unmodified-Since', 'Idempotency-Key', 'Last-Event-ID', 'Prefer', 'Range', 'X-API-Key', 'X-Request-Id'],
+  ...['traceparent', 'tracestate'],
 ]
 
 const always = { 'access-control-allow-credentials': 'true' }

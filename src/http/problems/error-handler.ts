@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { acceptsExactly, quality } from '../headers/accept.ts'
+import { traceIdOf } from '../headers/trace-context.ts'
 import { addVary } from '../headers/vary.ts'
 import { setRawHeaderLines } from '../server/raw-headers.ts'
 import { fromFramework } from './framework-errors.ts'
@@ -12,7 +13,7 @@ export interface ErrorsOptions {
   /** Returns true if the store is temporarily unavailable, in which case the response is 503 instead of 500. */
   isUnavailable: (error: unknown) => boolean
   /** Called with each error that must not be exposed to clients. */
-  onFault: (error: unknown, requestId: string) => void
+  onFault: (error: unknown, requestId: string, traceId?: string) => void
   /** Called for each request whose caller is authenticated but not authorized. */
   onDenied?: (request: FastifyRequest, problem: Problem) => void
   now: () => number
@@ -29,13 +30,15 @@ export const errorHandler = fastifyPlugin<ErrorsOptions>(
   async (app, options) => {
     app.setErrorHandler((error, request, reply) => {
       const problem = toProblem(error, options)
-      if (problem.status >= 500) options.onFault(problem.cause ?? error, request.id)
+      if (problem.status >= 500) options.onFault(problem.cause ?? error, request.id, tracedBy(request))
       if (denials.includes(problem.code)) options.onDenied?.(request, problem)
       return render(problem, request, reply, options)
     })
   },
   { name: 'errorHandler' },
 )
+
+const tracedBy = ({ trace }: FastifyRequest) => (trace ? traceIdOf(trace) : undefined)
 
 /** Converts any thrown value to a problem that is safe to send. */
 export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions, 'isUnavailable'>): Problem {

@@ -1,11 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { traceIdOf, traceOf } from '../headers/trace-context.ts'
 import { routeConfig } from '../route-config.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** When all request headers had been received, in ms on the monotonic clock. */
     arrivedAt: number
+    /** The trace context of the request; null without a valid `traceparent`, unless traces are exported. */
+    trace: string | null
   }
 }
 
@@ -29,6 +32,8 @@ export interface AccessLine {
   /** The subject of the token: a user id, or the client id if the client acts for itself. */
   subject: string | undefined
   errorCode: string | undefined
+  /** The id of the request's trace, if it has one. */
+  traceId?: string | undefined
 }
 
 /** Response properties that Fastify does not record. */
@@ -55,7 +60,7 @@ export function accessTexts(): (line: AccessLine, timeMs: number) => string {
   let end = '}\n'
   let endsFor: Sender = { address: undefined, client: undefined, subject: undefined }
   return (line, timeMs) => {
-    const { requestId, method, path, route, status, ms, bytes, errorCode } = line
+    const { requestId, method, path, route, status, ms, bytes, errorCode, traceId } = line
     if (timeMs !== startsMs) {
       start = [
         '{"level":30,"time":"',
@@ -70,7 +75,7 @@ export function accessTexts(): (line: AccessLine, timeMs: number) => string {
     }
     const sized = bytes === undefined ? '' : `,"bytes":${bytes}`
     const target = `"method":"${method}","path":${quoted(path)}${member('route', route)}`
-    const result = `"status":${status},"ms":${ms}${sized}${member('errorCode', errorCode)}`
+    const result = `"status":${status},"ms":${ms}${sized}${member('errorCode', errorCode)}${member('traceId', traceId)}`
     return `${start}${requestId}",${target},${result}${end}`
   }
 }
@@ -86,12 +91,15 @@ const endOf = ({ address, client, subject }: Sender) =>
 
 const member = (name: string, text: string | undefined) => (text === undefined ? '' : `,"${name}":${quoted(text)}`)
 
-/** The first policy: records when a request arrived. */
+/** The first policy: records when a request arrived, and its trace context. */
 export const arrival = fastifyPlugin(
   async (app) => {
     app.decorateRequest('arrivedAt', 0)
+    app.decorateRequest('trace', null)
     app.addHook('onRequest', (request, _reply, done) => {
       request.arrivedAt = performance.now()
+      const { headers } = request
+      if (headers.traceparent !== undefined) request.trace = traceOf(headers)
       done()
     })
   },
@@ -126,7 +134,7 @@ export const lengthOf = (header: unknown): number | undefined => (header === und
 
 /** Builds the access log line for a request. */
 export function accessLine(request: FastifyRequest, { status, bytes, errorCode }: ResponseInfo): AccessLine {
-  const { id, method, caller, url, arrivedAt, ip } = request
+  const { id, method, caller, url, arrivedAt, ip, trace } = request
   const query = url.indexOf('?')
   const known = caller && 'caller' in caller ? caller.caller : undefined
   return {
@@ -141,5 +149,6 @@ export function accessLine(request: FastifyRequest, { status, bytes, errorCode }
     client: known?.clientId,
     subject: known?.subject,
     errorCode,
+    traceId: trace === null ? undefined : traceIdOf(trace),
   }
 }

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { Type } from 'typebox'
 import { documentedRules } from '../../http/partial-schema.ts'
-import { auditActor, type Caller, callerOf } from '../../http/policies/authenticate.ts'
+import { auditActor, authorOf, type Caller } from '../../http/policies/authenticate.ts'
 import { idempotentWrite } from '../../idempotency/idempotent-write.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Role } from './accounts.ts'
@@ -73,7 +73,7 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
         const { id } = request.params
         const { role } = request.body
         const isDeclared = role !== undefined && !accountRoles.includes(role)
-        if (isDeclared) await roles?.give(tx, id, role, callerOf(request))
+        if (isDeclared) await roles?.give(tx, id, role, authorOf(request))
         const actor = auditActor(request)
         const invitation = await invitations.inviteIn(tx, id, isDeclared ? undefined : (role as Role), actor, role)
         created.push(invitation)

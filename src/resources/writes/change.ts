@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { callerOf } from '../../http/policies/authenticate.ts'
+import { authorOf, callerOf } from '../../http/policies/authenticate.ts'
 import { meets, type preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
@@ -70,7 +70,7 @@ export const rowPrecondition = ({ precondition, access }: ChangeTerms) =>
 export async function change(served: Served, request: RowRequest, values: Values, terms: ChangeTerms): Promise<Row> {
   const { id } = request.params
   const now = new Date(served.now()).toISOString()
-  const caller = callerOf(request)
+  const caller = authorOf(request)
   const { access, recorded = [] } = terms
   const precondition = rowPrecondition(terms)
   const reaching = served.references?.reachOf(caller)

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { applyMergePatch } from '../../http/merge-patch.ts'
-import { callerOf } from '../../http/policies/authenticate.ts'
+import { authorOf, callerOf } from '../../http/policies/authenticate.ts'
 import { checkPostPreconditions, preconditionOf } from '../../http/policies/conditional.ts'
 import { idempotentWrite, type WriteResponse } from '../../idempotency/idempotent-write.ts'
 import type { Queryable } from '../../storage/database.ts'
@@ -77,7 +77,7 @@ interface NewRow {
 
 function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, newRow: NewRow) {
   const { values: valuesIn, now, access, reach, recorded } = newRow
-  const caller = callerOf(request)
+  const caller = authorOf(request)
   let attempted: Values | undefined
   const write = writeUnit(served, access, async () => attempted)
   return idempotentWrite(request, reply, write, async (tx) => {
@@ -145,7 +145,7 @@ export async function removeRow(served: Served, request: RowRequest): Promise<vo
   const { id } = request.params
   const sent = preconditionOf(request, served.requireIfMatch)
   const now = new Date(served.now()).toISOString()
-  const caller = callerOf(request)
+  const caller = authorOf(request)
   const access = served.accessOf && (await served.accessOf(caller))
   const precondition = rowPrecondition({ precondition: sent, access })
   const reach = served.referrers && (await served.referrers(caller))

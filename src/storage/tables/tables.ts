@@ -65,6 +65,8 @@ export interface EventsTable extends Owned {
    * the deletion. A JSON object, never sent.
    */
   facts: ColumnType<string | null, string | null | undefined, never>
+  /** The trace context of the request or job that caused the event; see `trace-context.ts`. */
+  trace: ColumnType<string | null, string | null | undefined, never>
   createdAt: string
 }
 

@@ -25,6 +25,8 @@ export async function makeDue(
 interface Test {
   type: string
   body: object
+  /** The trace context of the request. */
+  trace: string | null
 }
 
 /**
@@ -34,7 +36,7 @@ export async function addTest(
   tx: Queryable,
   { queue, random }: { queue: Queue; random: RandomBytes },
   { id: webhookId, callbackUrl: url, payloadStyle, ownerClient, ownerSubject, stops }: Webhook,
-  { type, body }: Test,
+  { type, body, trace }: Test,
   createdAt: string,
 ): Promise<string> {
   const event = {
@@ -43,6 +45,7 @@ export async function addTest(
     ownerClient,
     ownerSubject,
     body: JSON.stringify(body),
+    trace,
     createdAt,
   }
   // Stored without a fan-out job, so that no other webhook receives the event.
@@ -66,7 +69,7 @@ export async function addTest(
       createdAt,
     })
     .execute()
-  await queue.enqueue(tx, 'delivery.send', { deliveryId })
+  await queue.enqueue(tx, 'delivery.send', { deliveryId }, { trace })
   return deliveryId
 }
 

@@ -42,7 +42,7 @@ export async function redeliver(
     }
   }
   await makeDue(tx, webhook, [deliveryId], new Date(now()).toISOString())
-  await queue.enqueue(tx, 'delivery.send', { deliveryId })
+  await queue.enqueue(tx, 'delivery.send', { deliveryId }, { trace: caller.trace })
   const details = { deliveryId }
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
   return findDelivery(tx, id, deliveryId)

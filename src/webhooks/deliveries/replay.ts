@@ -59,7 +59,8 @@ export async function replay(
   refuseInactive(webhook)
   const { selected, nextSince } = await selectDeliveries(tx, { db, access }, webhook, range)
   const deliveries = selected.map((one) => ({ id: one.id, round: one.round }))
-  if (deliveries.length > 0) await queue.enqueue(tx, 'webhook.replay', { webhookId: id, deliveries })
+  const { trace } = caller
+  if (deliveries.length > 0) await queue.enqueue(tx, 'webhook.replay', { webhookId: id, deliveries }, { trace })
   const details = { count: selected.length, ...range }
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
   return { count: selected.length, ...(nextSince && { nextSince }) }

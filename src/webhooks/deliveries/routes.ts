@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { instantOf } from '../../http/headers/instant.ts'
 import { addLink } from '../../http/headers/vary.ts'
 import { linkHeader } from '../../http/pagination.ts'
-import { auditActor, callerOf } from '../../http/policies/authenticate.ts'
+import { auditActor, authorOf, callerOf } from '../../http/policies/authenticate.ts'
 import { preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import { requesterOf } from '../../http/requester.ts'
@@ -70,7 +70,7 @@ const testing: Plugin = async (app, options) => {
     const precondition = preconditionOf(request, false)
     return idempotentWrite(request, reply, db.write, async (tx: typeof db.read) => {
       const webhook = await hold(tx, callerOf(request), id, precondition)
-      const test = testOf(events, webhook, request.body.event)
+      const test = { ...testOf(events, webhook, request.body.event), trace: request.trace }
       const deliveryId = await addTest(tx, { queue, random }, webhook, test, new Date(now()).toISOString())
       const headers = acceptedHeaders(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`)
       return { status: 202, headers, body: await findDelivery(tx, id, deliveryId) }
@@ -93,7 +93,7 @@ const redelivering: Plugin = async (app, options) => {
     const wanted = { id, deliveryId, precondition: preconditionOf(request, false) }
     return idempotentWrite(request, reply, options.db.write, async (tx: typeof options.db.read) => ({
       status: 202,
-      body: await redeliver(tx, options, callerOf(request), wanted, auditActor(request)),
+      body: await redeliver(tx, options, authorOf(request), wanted, auditActor(request)),
       headers: acceptedHeaders(`${app.prefix}/api/webhooks/${id}/deliveries/${deliveryId}`),
     }))
   })
@@ -111,7 +111,7 @@ const replaying: Plugin = async (app, options) => {
     const wanted = { id: request.params.id, precondition, ...rangeOf(since, until, now()), ...chosen }
     return idempotentWrite(request, reply, db.write, async (tx: typeof db.read) => ({
       status: 202,
-      body: await replay(tx, options, callerOf(request), wanted, auditActor(request)),
+      body: await replay(tx, options, authorOf(request), wanted, auditActor(request)),
       headers: acceptedHeaders(`${app.prefix}/api/webhooks/${wanted.id}/deliveries`),
     }))
   })

@@ -1,3 +1,4 @@
+import { childTrace, traceHeaders } from '../../http/headers/trace-context.ts'
 import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import type { RandomBytes } from '../../storage/ids.ts'
@@ -65,13 +66,15 @@ export function signedCalls({ db, sealer, keys, version, now, random }: SigningO
 interface Calling {
   sender: Pick<Sender, 'post'>
   signed: SignedCall
+  random: RandomBytes
   /** Called with each call's outcome. */
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 
-/** Sends a delivery to its receiver within the delivery's time limit. Rejects in the same cases as `SignedCall`. */
-export async function callReceiver({ sender, signed, onCalled }: Calling, due: Due): Promise<Outcome> {
+/** Sends a delivery, with its trace context, to its receiver within the delivery's time limit. Rejects in the same cases as `SignedCall`. */
+export async function callReceiver({ sender, signed, random, onCalled }: Calling, due: Due): Promise<Outcome> {
   const request = await signed(due)
+  if (due.trace !== null) Object.assign(request.headers, traceHeaders(childTrace(due.trace, random)))
   const outcome = await sender.post(due.limitMs === null ? request : { ...request, timeoutMs: due.limitMs })
   onCalled?.(due, outcome)
   return outcome

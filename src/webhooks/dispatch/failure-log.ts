@@ -1,3 +1,4 @@
+import { traceIdOf } from '../../http/headers/trace-context.ts'
 import type { Recorded } from './outcome.ts'
 
 /**
@@ -22,6 +23,7 @@ export interface FailureLine {
   nextAttemptAt: string | undefined
   /** Failed attempts at this endpoint that were not logged since the endpoint's previous log line. */
   unlogged: number
+  traceId: string | undefined
 }
 
 interface FailureLogOptions {
@@ -76,7 +78,7 @@ export function failureLog({ now, warn }: FailureLogOptions): (recorded: readonl
 }
 
 function lineOf({ tried: { due, outcome, unsent }, state, nextAttemptAt }: Recorded): Omit<FailureLine, 'unlogged'> {
-  const { id: deliveryId, webhookId, url, attempts } = due
+  const { id: deliveryId, webhookId, url, attempts, trace } = due
   return {
     ...{ webhookId, deliveryId, origin: URL.parse(url)?.origin ?? '' },
     attempt: outcome ? attempts + 1 : undefined,
@@ -84,5 +86,6 @@ function lineOf({ tried: { due, outcome, unsent }, state, nextAttemptAt }: Recor
     cause: unsent ? unsent.cause : outcome.cause,
     status: outcome?.status ?? undefined,
     ...{ state, nextAttemptAt: nextAttemptAt ?? undefined },
+    traceId: trace ? traceIdOf(trace) : undefined,
   }
 }

@@ -28,6 +28,8 @@ export interface Due extends Held {
   /** How often the webhook had been paused or disabled when the delivery was made due. */
   stops: number
   type: string
+  /** The trace context of the event; without `tracestate`, which is for the client that sent it, if the owner differs. */
+  trace: string | null
   /** The webhook's owner; for one-off callback URLs, the event's owner. */
   ownerClient: string
   ownerSubject: string
@@ -112,7 +114,9 @@ async function lease(
       ${engine.lockFreeRows})
     returning id, fence, lane, event_id as "eventId", webhook_id as "webhookId", url, body, attempts, round,
       tries_before as "triesBefore", is_test as "isTest", stops, owner_client as "ownerClient", owner_subject as "ownerSubject",
-      (select type from events where events.id = deliveries.event_id) as type`.execute(tx.withoutPlugins())
+      (select type from events where events.id = deliveries.event_id) as type,
+      (select case when events.owner_client = deliveries.owner_client then trace else substr(trace, 1, 55) end
+        from events where events.id = deliveries.event_id) as trace`.execute(tx.withoutPlugins())
   const webhooks = await webhooksToCall(tx, { engine }, rows)
   const lanes = new Map(chosen.map((lane) => [lane.lane, lane]))
   return rows.map((row) => {
