@@ -1,5 +1,5 @@
 import type { ServerOptions } from 'node:https'
-import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import { type Audit, refusals } from './audit/buffer.ts'
 import { ownFields } from './catalog/own-fields.ts'
 import { userinfoReader } from './catalog/user-rows.ts'
@@ -24,7 +24,13 @@ import { requestIntegrity } from './http/policies/request-integrity.ts'
 import { serialize } from './http/policies/serialize.ts'
 import { errorHandler } from './http/problems/error-handler.ts'
 import { problemPages } from './http/problems/problem-pages.ts'
-import { accessLine, accessLog, arrival, type ResponseInfo, type WriteAccessLine } from './http/server/access-log.ts'
+import {
+  accessLog,
+  arrival,
+  responseLog,
+  type StartRequestSpan,
+  type WriteAccessLine,
+} from './http/server/access-log.ts'
 import { health } from './http/server/health.ts'
 import { handleUnrouted } from './http/server/parser-errors.ts'
 import { type ServerSettings, serverOptions } from './http/server/server-options.ts'
@@ -91,6 +97,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   version?: string
   metrics: Pick<Metrics, 'read' | 'onResponse' | 'onLimited' | 'onDelayed'>
   log: { access: WriteAccessLine; fault: (error: unknown, requestId: string, traceId?: string) => void }
+  /** Begins the span of each request, if traces are exported. */
+  startRequestSpan?: StartRequestSpan | undefined
   /** Called for every response to an authenticated client. */
   count: (clientId: string) => void
   /** Called for every response from a deprecated version; `clientId` is null for an anonymous client. */
@@ -110,7 +118,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const access = counting(options)
   const counted = limiting(options)
 
-  await app.register(arrival)
+  await app.register(arrival, options.startRequestSpan ? { startSpan: options.startRequestSpan } : {})
   await app.register(errorHandler, failures)
   await app.register(serialize)
   await app.register(https, { baseUrl, trustedProxies, ...(onPlaintext && { onPlaintext }) })
@@ -164,9 +172,8 @@ async function serveAuthorization(app: FastifyInstance, options: AppOptions, acc
   const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
   if (!provider) return
   const { scopes } = definition
-  const onResponse = (request: FastifyRequest, response: ResponseInfo) => access(accessLine(request, response))
   const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
-  await app.register(mountProvider, { provider, issuer: baseUrl, scopes, answered: onResponse })
+  await app.register(mountProvider, { provider, issuer: baseUrl, scopes, answered: responseLog(access) })
   await app.register(userinfo, { db, ...(definition.users && { readAdded: userinfoReader(db, definition.users) }) })
   const about = { provider, scopes, db, sealer, now }
   await app.register(interactions, { ...pages, ...about, ...(audit && { audit }) })

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Config } from './config/config.ts'
+import { type Config, tracesUrlOf } from './config/config.ts'
 import { limitRules } from './config/rate-limits.ts'
 import { resultsUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
@@ -18,6 +18,7 @@ import { rowAccess } from './row-access.ts'
 import { pooledRandom } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
 import type { Stores } from './stores.ts'
+import type { Tracing } from './tracing/open.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
 import { sender } from './webhooks/dispatch/http-client.ts'
@@ -59,6 +60,7 @@ export async function openParts(config: Config, definition: Definition, opening:
   const keys = await webhookKeys(db, sealer, (kid) => log.info({ kid }, 'webhook key created'))
   const sending = webhookSending(config.webhooks, opening, now)
   const rules = limitRules(config.rateLimits)
+  const tracing = await openTraces(config, opening)
   const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
   return {
     limits: rules && { rules, monotonic, counters: closeLater(await openLimits(config, now, opening)) },
@@ -69,7 +71,9 @@ export async function openParts(config: Config, definition: Definition, opening:
     shapes: eventShapes(definition, lives),
     policy,
     results,
-    queue: await openQueue({ db, now, random: Math.random, onError: onJobFailed, onRun: metrics.onRun }),
+    queue: await openQueue({
+      ...{ db, now, random: Math.random, onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
+    }),
     kinds: reportKinds(definition),
     ...{ eventAccess, reportAccess },
     produce: reporting(inThread({ databaseUrl: db.url, resultsUrl }), metrics.onReport),
@@ -77,11 +81,25 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...sending,
     webhookKeys: keys,
     ...config.reports,
-    ...{ onError, ...work },
+    ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
     ...{ version, now, monotonic, clock, revocations },
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }
+}
+
+/** Starts exporting traces if a collector is configured; only then is the SDK of OpenTelemetry loaded. */
+async function openTraces(
+  config: Config,
+  { version, log, onClose, monotonic, later }: Opening,
+): Promise<Tracing | undefined> {
+  const url = tracesUrlOf(config)
+  if (url === null) return undefined
+  const { openTracing } = await import('./tracing/open.ts')
+  const onLost = (err: unknown, spans: number) => log.warn({ spans, err }, 'traces not exported')
+  const tracing = openTracing({ settings: config.tracing, url, version, monotonic, later, onLost })
+  onClose(tracing.close)
+  return tracing
 }
 
 /** Opens the rate-limit counters; logs an unavailable store as a warning, not an error. */

@@ -59,6 +59,7 @@ export interface WorkerOptions {
   maxWaiting: number
   /** Called with each call's outcome. */
   onCalled?: DispatchOptions['onCalled']
+  startCallSpan?: DispatchOptions['startSpan']
   /** Logs failed attempts; `onDisabled` and `onDropped` log disabled webhooks and dropped deliveries. */
   onRecorded: DispatchOptions['onRecorded']
   onDisabled: DispatchOptions['onDisabled']
@@ -101,7 +102,7 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
   const jobs = { db, queue, now, random, onError }
   const rendering = { results, kinds, access: reportAccess, produce, pdfFont, resultSeconds }
   const signing = { db, sealer, keys, version, now, random }
-  const recording = { queue, limits: lanes, schedule, jitter, onRecorded, onDisabled }
+  const recording = { queue, limits: lanes, schedule, jitter, onRecorded, onDisabled, startSpan: options.startCallSpan }
   const load = { concurrency, leaseMs: callMs + leaseMarginMs }
   const deliveries = startDispatch({
     ...signing,

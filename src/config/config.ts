@@ -11,6 +11,7 @@ import { reportSettings } from './reports.ts'
 import { serviceSettings } from './service.ts'
 import { choice, Expected, type Named, named, type Profile, type SettingValues } from './setting.ts'
 import { storageSettings } from './storage.ts'
+import { tracingSettings } from './tracing.ts'
 import { userSettings } from './users.ts'
 import { versionSettings } from './versions.ts'
 import { webhookSettings } from './webhooks.ts'
@@ -28,6 +29,7 @@ const groupsOf = (profile: Profile) => ({
   versions: versionSettings,
   metrics: metricsSettings,
   backup: backupSettings,
+  tracing: tracingSettings,
 })
 
 type Groups = ReturnType<typeof groupsOf>
@@ -80,7 +82,7 @@ const profileSetting = (env: Environment) =>
     ),
   )
 
-const isSecret = (name: string) => /(SECRET|KEY|PASSPHRASE)$/.test(name)
+const isSecret = (name: string) => /(SECRET|KEY|PASSPHRASE|HEADERS)$/.test(name)
 
 /** Returns a printable value, without secrets and without passwords in URLs. */
 const printable = (name: string, value: string) =>
@@ -151,6 +153,12 @@ function transportErrors({ http, production, plain }: Settings & Profile) {
 export const baseUrlOf = ({ http: { baseUrl, authUrl, port }, plain }: Config): string =>
   baseUrl ?? authUrl ?? `${plain ? 'http' : 'https'}://localhost:${port}`
 
+/** Returns the URL that receives traces; null if none are exported. */
+export const tracesUrlOf = ({ tracing: { endpoint, tracesEndpoint, isDisabled } }: Pick<Config, 'tracing'>) => {
+  if (isDisabled) return null
+  return tracesEndpoint ?? (endpoint && `${endpoint.replace(/\/+$/, '')}/v1/traces`)
+}
+
 /** Returns a warning for each unknown variable that looks like a setting. */
 export function unknownSettings(config: Config): string[] {
   const names = namesOf(groupsOf(config))
@@ -184,5 +192,6 @@ export function confidentialTexts(config: Config): string[] {
     const password = typeof value === 'string' ? URL.parse(value)?.password : undefined
     return password ? [password, decodeURIComponent(password)] : []
   })
-  return [...secretsOf(config).map(([, value]) => value), ...passwords]
+  const { headers } = config.tracing
+  return [...secretsOf(config).map(([, value]) => value), ...passwords, ...Object.values(headers ?? {})]
 }

@@ -72,6 +72,10 @@ export const entries = {
   ),
   'backup lease not extended': warn(['err'], 'Another process may take over a scheduled backup'),
   'metrics not read': warn(['err'], 'Some or all metrics could not be read for a scrape'),
+  'traces not exported': warn(
+    ['spans', 'err'],
+    'The collector did not accept spans, which are lost; at most one line a minute, with the number since the last one',
+  ),
   'backup failed': error(['name', 'err'], 'A scheduled backup failed'),
   'old backups not removed': error(['err'], 'After a scheduled backup'),
   'backup schedule not checked': error(['err'], 'The last backup could not be read from the database'),

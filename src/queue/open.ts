@@ -1,7 +1,16 @@
 import type { Database } from '../storage/database.ts'
 import { embeddedStore } from './embedded.ts'
-import { type Backlog, type JobStore, type MeasuredQueue, type QueueName, queues, type Run } from './queue.ts'
-import { type OnQueueError, oneByOne, startLoop, together } from './worker-loop.ts'
+import {
+  type Backlog,
+  type JobStore,
+  type MeasuredQueue,
+  type OnQueueError,
+  type QueueName,
+  queues,
+  type Run,
+  type StartJobSpan,
+} from './queue.ts'
+import { oneByOne, startLoop, together } from './worker-loop.ts'
 
 export interface OpenQueueOptions {
   db: Database
@@ -10,6 +19,8 @@ export interface OpenQueueOptions {
   onError: (error: unknown, queue?: QueueName, job?: Parameters<OnQueueError>[2]) => void
   /** Called after each run of jobs. */
   onRun?: (run: Run) => void
+  /** Begins the span of each run of jobs, if traces are exported. */
+  startSpan?: StartJobSpan | undefined
 }
 
 /** Opens the queue for the database's engine. */
@@ -25,7 +36,7 @@ export async function openQueue({ db, ...options }: OpenQueueOptions): Promise<M
 type QueueOptions = Omit<OpenQueueOptions, 'db'> & { store: JobStore }
 
 /** Builds the queue on top of an engine's store. */
-function makeQueue({ store, now, random, onError, onRun = () => {} }: QueueOptions): MeasuredQueue {
+function makeQueue({ store, now, random, onError, onRun = () => {}, startSpan }: QueueOptions): MeasuredQueue {
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())
   return {
@@ -34,7 +45,7 @@ function makeQueue({ store, now, random, onError, onRun = () => {} }: QueueOptio
     work: (queue, work) => {
       const { concurrency } = queues[queue]
       const run = 'together' in work ? together(work.together) : oneByOne(work)
-      loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError, onRun }))
+      loops.set(queue, startLoop({ store, queue, run, concurrency, now, random, onError, onRun, startSpan }))
     },
     backlog: async () => {
       const backlogs: Backlog[] = []

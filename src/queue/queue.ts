@@ -133,3 +133,18 @@ export interface MeasuredQueue extends Queue {
   /** Returns the backlog of every queue. */
   backlog: () => Promise<Backlog[]>
 }
+
+/** Receives the error of a job, or of the queue itself if no job is given. */
+export type OnQueueError = (error: unknown, queue: QueueName, job?: Pick<Lease, 'id' | 'attempt' | 'payload'>) => void
+
+/** The span of a run: the trace context for what its jobs cause, and a function that ends the span. */
+export interface JobSpan {
+  trace: string
+  end: (error?: unknown) => void
+}
+
+/** Begins the span of a run of one or more jobs; `traces` has the trace contexts of those that have one. */
+export type StartJobSpan = (run: { queue: QueueName; traces: string[]; count: number; attempt: number }) => JobSpan
+
+/** The trace context that `enqueue` stored in the payload. */
+export const traceOf = ({ payload }: Pick<Lease, 'payload'>) => (payload as { trace?: string } | null)?.trace ?? null

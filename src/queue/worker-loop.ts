@@ -1,13 +1,17 @@
 import {
   heartbeatSeconds,
   type Job,
+  type JobSpan,
   type JobStore,
   type Lease,
   LeaseLost,
+  type OnQueueError,
   type QueueName,
   queues,
   type Run as RunReport,
+  type StartJobSpan,
   Stopping,
+  traceOf,
   type Work,
   type WorkTogether,
 } from './queue.ts'
@@ -31,9 +35,6 @@ export const together = (work: WorkTogether): Run => ({
   work: (leases, job) => work({ ...job, payloads: leases.map(({ payload }) => payload) }),
 })
 
-/** Receives the error of a job, or of the queue itself if no job is given. */
-export type OnQueueError = (error: unknown, queue: QueueName, job?: Pick<Lease, 'id' | 'attempt' | 'payload'>) => void
-
 export interface LoopOptions {
   store: JobStore
   queue: QueueName
@@ -44,6 +45,7 @@ export interface LoopOptions {
   onError: OnQueueError
   /** Called after each run. */
   onRun: (run: RunReport) => void
+  startSpan?: StartJobSpan | undefined
 }
 
 interface Loop extends LoopOptions {
@@ -138,10 +140,14 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
   const finish = async (tx: Parameters<JobStore['finish']>[0]) => {
     if (!(await store.finish(tx, leases))) throw new LeaseLost()
   }
+  const span = spanOf(loop, leases)
   try {
-    await run.work(leases, { signal, finish, trace: leases.length === 1 ? traceOf(leases[0] as Lease) : null })
+    const [own = null] = leases.length === 1 ? leases.map(traceOf) : []
+    await run.work(leases, { signal, finish, trace: span?.trace ?? own })
+    span?.end()
     report('done')
   } catch (error) {
+    span?.end(isReturned(error) ? undefined : error)
     report(isReturned(error) ? 'returned' : 'failed')
     // A single job may have failed the whole batch.
     if (leases.length > 1) {
@@ -156,8 +162,10 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
 /** Whether the job ended without an outcome of its own. */
 const isReturned = (error: unknown) => error instanceof LeaseLost || error instanceof Stopping
 
-/** The trace context that `enqueue` stored in the payload. */
-export const traceOf = ({ payload }: Pick<Lease, 'payload'>) => (payload as { trace?: string } | null)?.trace ?? null
+function spanOf({ startSpan, queue }: LoopOptions, leases: Lease[]): JobSpan | undefined {
+  const traces = startSpan ? leases.map(traceOf).filter((trace) => trace !== null) : []
+  return startSpan?.({ queue, traces, count: leases.length, attempt: leases[0]?.attempt ?? 1 })
+}
 
 async function giveUp({ store, queue, random, onError }: LoopOptions, lease: Lease, error: unknown): Promise<void> {
   if (error instanceof LeaseLost) return

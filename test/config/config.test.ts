@@ -54,6 +54,18 @@ const integer = (least: number, most: number): Pick<Row, 'valid' | 'invalid'> =>
   ]),
 })
 
+const collector: Omit<Row, 'key'> = {
+  development: null,
+  valid: ['http://localhost:4318', 'https://collector.example/v1/traces'].map((text) => [text, text]),
+  invalid: ['localhost:4318', 'grpc://x:4317', 'http://'].map((text) => [text, /http:\/\/… or https:\/\/…$/]),
+}
+
+const namesAndValues: Omit<Row, 'key'> = {
+  development: null,
+  valid: [['a=1, b = x%20y=z,', { a: '1', b: 'x y=z' }]],
+  invalid: ['a', '=1', 'a=1, =2', 'a=%zz'].map((text) => [text, /name=value pairs, comma-separated, with percent-/]),
+}
+
 const cidrs: Pick<Row, 'valid' | 'invalid'> = {
   valid: [
     ['10.0.0.0/8, 192.0.2.7,fd00::/8', ['10.0.0.0/8', '192.0.2.7', 'fd00::/8']],
@@ -248,6 +260,22 @@ const rows: Record<string, Row> = {
   },
   PLINTH_BACKUP_PASSPHRASE: { key: 'backup.passphrase', development: null, ...anyText('correct horse battery') },
   PLINTH_BACKUP_PASSPHRASE_FILE: { key: 'backup.passphraseFile', development: null, ...anyText('/run/secrets/backup') },
+  OTEL_EXPORTER_OTLP_ENDPOINT: { key: 'tracing.endpoint', ...collector },
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: { key: 'tracing.tracesEndpoint', ...collector },
+  OTEL_EXPORTER_OTLP_HEADERS: { key: 'tracing.headers', ...namesAndValues },
+  OTEL_RESOURCE_ATTRIBUTES: { key: 'tracing.resourceAttributes', ...namesAndValues },
+  OTEL_EXPORTER_OTLP_TIMEOUT: { key: 'tracing.timeoutMs', development: 10_000, ...integer(1, 60_000) },
+  OTEL_SERVICE_NAME: { key: 'tracing.serviceName', development: null, ...anyText('shop') },
+  OTEL_TRACES_SAMPLER: {
+    ...{ key: 'tracing.sampler', development: 'parentbased_always_on', valid: [['traceidratio', 'traceidratio']] },
+    invalid: [['jaeger_remote', /one of always_on, always_off, traceidratio, parentbased_always_on, /]],
+  },
+  OTEL_TRACES_SAMPLER_ARG: {
+    ...{ key: 'tracing.samplerRatio', development: 1 },
+    valid: ['0', '0.25', '.5', '1'].map((text) => [text, Number(text)]),
+    invalid: ['1.1', '-1', 'x', '1e-3', '0x1'].map((text) => [text, /a number from 0 to 1$/]),
+  },
+  OTEL_SDK_DISABLED: { key: 'tracing.isDisabled', development: false, ...flag },
   PLINTH_LOG_LEVEL: {
     key: 'service.logLevel',
     development: 'info',
@@ -360,7 +388,7 @@ describe('readConfig', () => {
       for (const [text, expected] of invalid) {
         const said = message({ [name]: text })
         assert.match(said, expected)
-        const shown = /KEY$|SECRET$/.test(name) ? '…' : text
+        const shown = /KEY$|SECRET$|HEADERS$/.test(name) ? '…' : text
         assert.ok(said.startsWith(`${name}=${shown} is not valid: expected `), said)
         assert.equal(said.split('\n').length, 1)
       }

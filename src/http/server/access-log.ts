@@ -9,6 +9,8 @@ declare module 'fastify' {
     arrivedAt: number
     /** The trace context of the request; null without a valid `traceparent`, unless traces are exported. */
     trace: string | null
+    /** The span of the request; null unless traces are exported. */
+    span: RequestSpan | null
   }
 }
 
@@ -44,6 +46,15 @@ export interface ResponseInfo {
 }
 
 export type WriteAccessLine = (line: AccessLine) => void
+
+/** The span of a request: the trace context for what the request causes, and a function that ends the span. */
+export interface RequestSpan {
+  trace: string
+  end: (line: AccessLine) => void
+}
+
+/** Begins the span of a request; `parent` is the trace context that the client sent. */
+export type StartRequestSpan = (method: string, parent: string | null) => RequestSpan
 
 /** Matches text that needs no escaping in JSON (RFC 8259 §7). */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
@@ -92,14 +103,19 @@ const endOf = ({ address, client, subject }: Sender) =>
 const member = (name: string, text: string | undefined) => (text === undefined ? '' : `,"${name}":${quoted(text)}`)
 
 /** The first policy: records when a request arrived, and its trace context. */
-export const arrival = fastifyPlugin(
-  async (app) => {
+export const arrival = fastifyPlugin<{ startSpan?: StartRequestSpan }>(
+  async (app, { startSpan }) => {
     app.decorateRequest('arrivedAt', 0)
     app.decorateRequest('trace', null)
+    app.decorateRequest('span', null)
     app.addHook('onRequest', (request, _reply, done) => {
       request.arrivedAt = performance.now()
       const { headers } = request
       if (headers.traceparent !== undefined) request.trace = traceOf(headers)
+      if (startSpan) {
+        request.span = startSpan(request.method, request.trace)
+        request.trace = request.span.trace
+      }
       done()
     })
   },
@@ -112,10 +128,11 @@ export const arrival = fastifyPlugin(
  */
 export const accessLog = fastifyPlugin<{ write: WriteAccessLine }>(
   async (app, { write }) => {
+    const log = responseLog(write)
     app.addHook('onSend', (request, reply, payload, done) => {
       const status = reply.statusCode
       const errorCode = status < 400 ? undefined : (reply.getHeader('x-error-code') as string | undefined)
-      write(accessLine(request, { status, bytes: bytesOf(payload, reply), errorCode }))
+      log(request, { status, bytes: bytesOf(payload, reply), errorCode })
       done(null, payload)
     })
   },
@@ -132,8 +149,15 @@ function bytesOf(payload: unknown, reply: FastifyReply): number | undefined {
 
 export const lengthOf = (header: unknown): number | undefined => (header === undefined ? undefined : Number(header))
 
+/** Returns a function that writes the access log line of a response and ends the span of its request. */
+export const responseLog = (write: WriteAccessLine) => (request: FastifyRequest, response: ResponseInfo) => {
+  const line = accessLine(request, response)
+  request.span?.end(line)
+  write(line)
+}
+
 /** Builds the access log line for a request. */
-export function accessLine(request: FastifyRequest, { status, bytes, errorCode }: ResponseInfo): AccessLine {
+function accessLine(request: FastifyRequest, { status, bytes, errorCode }: ResponseInfo): AccessLine {
   const { id, method, caller, url, arrivedAt, ip, trace } = request
   const query = url.indexOf('?')
   const known = caller && 'caller' in caller ? caller.caller : undefined

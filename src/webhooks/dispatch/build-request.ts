@@ -63,19 +63,38 @@ export function signedCalls({ db, sealer, keys, version, now, random }: SigningO
   }
 }
 
+/** The span of an attempt: the trace context of its request, and a function that ends the span. */
+export interface CallSpan {
+  trace: string
+  /** Null if the request could not be built. */
+  end: (outcome: Outcome | null) => void
+}
+
+export type StartCallSpan = (due: Due) => CallSpan
+
 interface Calling {
   sender: Pick<Sender, 'post'>
   signed: SignedCall
   random: RandomBytes
+  /** Begins the span of each attempt, if traces are exported. */
+  startSpan?: StartCallSpan | undefined
   /** Called with each call's outcome. */
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 
 /** Sends a delivery, with its trace context, to its receiver within the delivery's time limit. Rejects in the same cases as `SignedCall`. */
-export async function callReceiver({ sender, signed, random, onCalled }: Calling, due: Due): Promise<Outcome> {
-  const request = await signed(due)
-  if (due.trace !== null) Object.assign(request.headers, traceHeaders(childTrace(due.trace, random)))
-  const outcome = await sender.post(due.limitMs === null ? request : { ...request, timeoutMs: due.limitMs })
-  onCalled?.(due, outcome)
-  return outcome
+export async function callReceiver(calling: Calling, due: Due): Promise<Outcome> {
+  const { sender, signed, random, startSpan, onCalled } = calling
+  const span = startSpan?.(due)
+  let outcome: Outcome | null = null
+  try {
+    const request = await signed(due)
+    const trace = span?.trace ?? (due.trace === null ? null : childTrace(due.trace, random))
+    if (trace !== null) Object.assign(request.headers, traceHeaders(trace))
+    outcome = await sender.post(due.limitMs === null ? request : { ...request, timeoutMs: due.limitMs })
+    onCalled?.(due, outcome)
+    return outcome
+  } finally {
+    span?.end(outcome)
+  }
 }

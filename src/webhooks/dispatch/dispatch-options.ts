@@ -1,6 +1,6 @@
 import type { EventAccess } from '../../queue/events.ts'
 import type { Due } from '../queue/claim.ts'
-import type { SigningOptions } from './build-request.ts'
+import type { SigningOptions, StartCallSpan } from './build-request.ts'
 import type { Sender } from './http-client.ts'
 import type { Outcome } from './outcome.ts'
 import type { RecordOptions } from './record-attempts.ts'
@@ -14,6 +14,8 @@ export interface DispatchOptions extends RecordOptions, SigningOptions {
   /** How long a claim's lease lasts, in ms; longer than any call takes. */
   leaseMs: number
   onError: (error: unknown) => void
+  /** Begins the span of each attempt, if traces are exported. */
+  startSpan?: StartCallSpan | undefined
   /** Called with each call's outcome. */
   onCalled?: (due: Due, outcome: Outcome) => void
 }

@@ -1,0 +1,96 @@
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type Sampler,
+  type SpanExporter,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace'
+import type { Config } from '../config/config.ts'
+import { callSpans, jobSpans, requestSpans } from './spans.ts'
+
+export interface TracingOptions {
+  settings: Config['tracing']
+  /** The URL that receives traces. */
+  url: string
+  version: string
+  /** Monotonic clock in ms. */
+  monotonic: () => number
+  later: (ms: number, run: () => void) => () => void
+  /** Called at most once a minute with the number of spans that were lost since the previous call. */
+  onLost: (error: unknown, spans: number) => void
+}
+
+const flushMs = 2_000
+const reportEveryMs = 60_000
+
+/**
+ * Starts exporting traces to a collector by OTLP over HTTP, in JSON and in batches. Returns the functions that begin spans,
+ * and `close`, which exports the remaining spans within two seconds. Spans beyond 2,048 that wait for the collector are
+ * dropped.
+ */
+export function openTracing(options: TracingOptions) {
+  const { settings, url, version, later } = options
+  const { headers, timeoutMs, serviceName, resourceAttributes } = settings
+  const exporter = new OTLPTraceExporter({ url, timeoutMillis: timeoutMs, ...(headers && { headers }) })
+  const provider = new TracerProvider({
+    sampler: samplerOf(settings),
+    resource: resourceFromAttributes({
+      ...{ 'service.name': 'plinth', 'service.version': version, ...resourceAttributes },
+      ...(serviceName !== null && { 'service.name': serviceName }),
+    }),
+    spanProcessors: [
+      new BatchSpanProcessor({ exporter: reporting(exporter, options), exportTimeoutMillis: timeoutMs }),
+    ],
+  })
+  const tracer = provider.getTracer('plinth', version)
+  return {
+    startRequestSpan: requestSpans(tracer),
+    startJobSpan: jobSpans(tracer),
+    startCallSpan: callSpans(tracer),
+    close: () => {
+      const { promise: late, resolve } = Promise.withResolvers<void>()
+      const cancel = later(flushMs, resolve)
+      // The exporter has already reported a failure.
+      const flushed = provider.shutdown().catch(() => {})
+      return Promise.race([flushed, late]).finally(cancel)
+    },
+  }
+}
+
+export type Tracing = ReturnType<typeof openTracing>
+
+function samplerOf({ sampler: name, samplerRatio }: Config['tracing']): Sampler {
+  const root = rootSampler(name.replace('parentbased_', ''), samplerRatio)
+  return name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root
+}
+
+function rootSampler(name: string, ratio: number): Sampler {
+  if (name === 'always_on') return new AlwaysOnSampler()
+  return name === 'always_off' ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio)
+}
+
+/** Adds the report of failed exports to an exporter. */
+function reporting(exporter: SpanExporter, { monotonic, onLost }: TracingOptions): SpanExporter {
+  let lost = 0
+  let reportedAt = Number.NEGATIVE_INFINITY
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        if (result.error) {
+          lost += spans.length
+          if (monotonic() - reportedAt >= reportEveryMs) {
+            reportedAt = monotonic()
+            onLost(result.error, lost)
+            lost = 0
+          }
+        }
+        done(result)
+      }),
+    shutdown: () => exporter.shutdown(),
+  }
+}
