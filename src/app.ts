@@ -40,11 +40,7 @@ import { storedResponses } from './idempotency/store.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { metricsRoute } from './metrics/route.ts'
 import { enclosingPrefixes, firstCallsOf, resourcePaths, serveVersions, type VersionOptions } from './mount-versions.ts'
-import type { CurrentServer } from './oauth/keys/key-ring.ts'
-import { interactions } from './oauth/pages/interactions.ts'
-import { invitationPage } from './oauth/pages/invitation-page.ts'
-import { mountProvider } from './oauth/provider/http/fastify.ts'
-import { userinfo } from './oauth/provider/userinfo.ts'
+import type { CurrentServer } from './oauth/provider/current-server.ts'
 import { type RevocationEpoch, trackRevocations } from './oauth/tokens/revocation-epoch.ts'
 import type { UserParts } from './oauth/users/users.ts'
 import { docs } from './openapi/reference-page.ts'
@@ -171,6 +167,12 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
 async function serveAuthorization(app: FastifyInstance, options: AppOptions, access: WriteAccessLine): Promise<void> {
   const { provider, definition, db, sealer, now, audit, baseUrl, log } = options
   if (!provider) return
+  const [{ interactions }, { invitationPage }, { mountProvider }, { userinfo }] = await Promise.all([
+    import('./oauth/pages/interactions.ts'),
+    import('./oauth/pages/invitation-page.ts'),
+    import('./oauth/provider/http/fastify.ts'),
+    import('./oauth/provider/userinfo.ts'),
+  ])
   const { scopes } = definition
   const pages = { ...options.people, isUnavailable: db.engine.isUnavailable, report: log.fault }
   await app.register(mountProvider, { provider, issuer: baseUrl, scopes, answered: responseLog(access) })

@@ -6,7 +6,7 @@ import { clientAddress } from './http/headers/client-address.ts'
 import { apiKeyReader } from './oauth/api-keys/lookup.ts'
 import { ensureBootstrapClient } from './oauth/clients/bootstrap-client.ts'
 import { syncDocsClient } from './oauth/clients/docs-client.ts'
-import { currentServer, keyRing, maintainKeys } from './oauth/keys/key-ring.ts'
+import { keyRing, maintainKeys } from './oauth/keys/key-ring.ts'
 import type { Rotated } from './oauth/keys/rotation.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { apiScopes, unknownScopes } from './oauth/tokens/scopes.ts'
@@ -55,13 +55,16 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const about = { userinfo, accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
   const trusted = trustedIssuer(options)
   const apiKeys = apiKeyReader({ db, now, onError: report })
+  const provider = async () => {
+    if (!config.service.roles.includes('auth')) return null
+    const { currentServer } = await import('./oauth/provider/current-server.ts')
+    return currentServer(keys, { ...tokens, ...users, ...about, sealer })
+  }
   const notices = { onError: report, onRotated: keyNotices.onRotated }
   const stopMaintenance = maintainKeys(keys, { db, sealer }, sweepClock(db, monotonic, report), notices)
   return {
     people: users,
-    provider: config.service.roles.includes('auth')
-      ? currentServer(keys, { ...tokens, ...users, ...about, sealer })
-      : null,
+    provider: await provider(),
     verify: tokenVerifier({ ...tokens, trusted }),
     revocations,
     readApiKey: apiKeys.read,

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from './config/config.ts'
 import { type ConnectionLimits, connectionLimits } from './http/server/connections.ts'
@@ -120,3 +121,16 @@ const refuseListening =
     if (explain === undefined) throw error
     throw new Error(`Cannot listen on ${address.host} port ${address.port}: ${explain(address)}`, { cause: error })
   }
+
+/**
+ * Returns a free port chosen by the operating system. Tokens and links contain the port, so it must be known before
+ * listening.
+ */
+export async function freePort(host = '127.0.0.1'): Promise<number> {
+  const server = createServer().listen(0, host)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}

@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import { type Audit, auditPlaintextCredential, openAudit } from './audit/buffer.ts'
@@ -8,7 +6,7 @@ import { startBackups } from './backup/schedule/start.ts'
 import { baseUrlOf, type Config } from './config/config.ts'
 import type { Definition } from './definition/service.ts'
 import type { Refusals } from './http/server/connections.ts'
-import { listenersOf } from './listeners.ts'
+import { freePort, listenersOf } from './listeners.ts'
 import type { Log } from './logging/entries.ts'
 import type { Logs } from './logging/logs.ts'
 import { logAudit, logAuthorization, logStores, openServiceLogs, statementsIn } from './logging/notices.ts'
@@ -176,17 +174,4 @@ async function openApp(
       fault: (err, requestId, traceId) => log.error({ requestId, traceId, err }, 'request failed'),
     },
   })
-}
-
-/**
- * Returns a free port chosen by the operating system. Tokens and links contain the port, so it must be known before
- * listening.
- */
-export async function freePort(host = '127.0.0.1'): Promise<number> {
-  const server = createServer().listen(0, host)
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

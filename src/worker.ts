@@ -1,5 +1,5 @@
 import { deleteExpiredResponses } from './idempotency/store.ts'
-import { sweepExpired } from './oauth/provider/adapter.ts'
+import { sweepExpired } from './oauth/tokens/auth-records.ts'
 import { sweepInvitations } from './oauth/users/invitations.ts'
 import { sweepLoginTries } from './oauth/users/login-throttle.ts'
 import { freeJobs } from './queue/embedded.ts'

@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from 'commander'
+import { Command } from 'commander'
 import { operator } from '../audit/chain.ts'
 import type { Config } from '../config/config.ts'
 import type { Definition } from '../definition/service.ts'
@@ -174,16 +174,3 @@ const explain =
   (error: unknown): never => {
     throw error instanceof Problem && error.code === 'RESOURCE_NOT_FOUND' ? noClient(id, error) : error
   }
-
-/** Adds the options of commands that call a service as a client. */
-export const asClient = (command: Command): Command =>
-  command
-    .option('--base-url <url>', 'URL of the service (default: the one in these settings)', address)
-    .option('--client-id <id>', 'the client to authenticate as (default: PLINTH_CLIENT_ID)')
-    .option('--client-secret <secret>', 'its secret; prefer PLINTH_CLIENT_SECRET, which other users cannot see')
-
-function address(text: string): string {
-  const url = URL.parse(text)
-  if (url && /^https?:$/.test(url.protocol)) return text
-  throw new InvalidArgumentError('It must be a URL such as https://api.example.com.')
-}

@@ -1,7 +1,8 @@
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
+import { type Command, InvalidArgumentError } from 'commander'
 import { type Config, describeSettings } from '../config/config.ts'
-import { openStores, type Stores } from '../stores.ts'
+import type { Stores } from '../stores.ts'
 
 /** Prints a line to standard output. */
 export const print = (text: string): void => void process.stdout.write(`${text}\n`)
@@ -15,6 +16,8 @@ export const printJson = (value: unknown): void => print(JSON.stringify(value, n
 export const withStores =
   (configuration: () => Config) =>
   async (work: (stores: Stores) => Promise<void>): Promise<void> => {
+    // Loaded on demand, because help and the client commands need no database.
+    const { openStores } = await import('../stores.ts')
     const stores = await openStores(configuration())
     await work(stores).finally(() => stores.db.close())
   }
@@ -54,4 +57,17 @@ export async function readSecret(prompt: string): Promise<string> {
     lines.close()
     if (stdin.isTTY) stderr.write('\n')
   }
+}
+
+/** Adds the options of commands that call a service as a client. */
+export const asClient = (command: Command): Command =>
+  command
+    .option('--base-url <url>', 'URL of the service (default: the one in these settings)', address)
+    .option('--client-id <id>', 'the client to authenticate as (default: PLINTH_CLIENT_ID)')
+    .option('--client-secret <secret>', 'its secret; prefer PLINTH_CLIENT_SECRET, which other users cannot see')
+
+function address(text: string): string {
+  const url = URL.parse(text)
+  if (url && /^https?:$/.test(url.protocol)) return text
+  throw new InvalidArgumentError('It must be a URL such as https://api.example.com.')
 }

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { Config } from '../config/config.ts'
 import { formatNames } from '../reports/formats/format.ts'
-import { asClient } from './clients.ts'
+import { asClient } from './print.ts'
 import type { ReportFilters } from './report-actions.ts'
 
 const statuses = ['pending', 'in_progress', 'completed', 'failed']

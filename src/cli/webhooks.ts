@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import type { Config } from '../config/config.ts'
-import { asClient } from './clients.ts'
+import { asClient } from './print.ts'
 
 const listenHelp = `
 The endpoint is on this machine's loopback address, so the service must run here and allow such addresses, as it does in

@@ -1,9 +1,6 @@
 import { lookup as systemLookup } from 'node:dns/promises'
-import { isIP, type LookupFunction } from 'node:net'
-import { createSecureContext, getCACertificates } from 'node:tls'
-import { callbackify } from 'node:util'
+import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { buildConnector } from 'undici'
 
 /**
  * Allowed targets: `allowCidrs` permits ranges outside the public internet; if `ports` is omitted, every port is allowed.
@@ -19,17 +16,6 @@ export type Verdict = { ok: true; url: URL } | { ok: false; reason: string }
 
 /** Resolves a host name to all its addresses, in one lookup. */
 export type LookupAll = (hostname: string) => Promise<readonly { address: string }[]>
-
-/**
- * Connection options: `connectTimeoutMs` (5 s by default) covers DNS, TCP and TLS; `ca` adds trusted certificate
- * authorities.
- */
-export interface ConnectOptions {
-  policy: AddressPolicy
-  connectTimeoutMs?: number
-  lookup?: LookupAll
-  ca?: string | string[]
-}
 
 /** The operating system's resolver, which also reads the hosts file. */
 export const lookupAll: LookupAll = (hostname) => systemLookup(hostname, { all: true })
@@ -84,45 +70,6 @@ export async function checkTarget(policy: AddressPolicy, text: string, lookup = 
   if (!verdict.ok || knownAddresses(verdict.url.hostname).length > 0) return verdict
   const found = await resolved(lookup, verdict.url.hostname)
   return found.every(({ address }) => addressAllowed(policy, address)) ? verdict : { ok: false, reason: NOT_PUBLIC }
-}
-
-/**
- * Creates a connector for an undici Agent: it resolves the name once, connects only to allowed addresses, and also checks
- * the peer address.
- */
-export function ssrfSafeConnect(options: ConnectOptions): buildConnector.connector {
-  const { policy, lookup = lookupAll, connectTimeoutMs = 5000, ca } = options
-  const connect = buildConnector({
-    allowH2: false,
-    timeout: connectTimeoutMs,
-    lookup: vettedLookup(policy, lookup),
-    autoSelectFamily: true,
-    autoSelectFamilyAttemptTimeout: 1000,
-    rejectUnauthorized: true,
-    ...(ca && { secureContext: createSecureContext({ ca: [...getCACertificates(), ...[ca].flat()] }) }),
-  })
-  return (target, done) => {
-    // Connections to literal addresses skip the lookup.
-    if (isIP(target.hostname) !== 0 && !addressAllowed(policy, target.hostname)) return done(blocked(), null)
-    connect(target, (...[error, socket]) => {
-      if (error !== null) return done(error, null)
-      // If the peer has already disconnected, its address is unknown, and nothing can be sent.
-      if (socket.remoteAddress === undefined || addressAllowed(policy, socket.remoteAddress)) return done(null, socket)
-      socket.destroy()
-      done(blocked(), null)
-    })
-  }
-}
-
-function vettedLookup(policy: AddressPolicy, lookup: LookupAll): LookupFunction {
-  const vetted = callbackify(async (hostname: string) => {
-    const found = await lookup(hostname)
-    if (found.length === 0) throw Object.assign(new Error('no address'), { code: 'ENOTFOUND' })
-    if (!found.every(({ address }) => addressAllowed(policy, address))) throw blocked()
-    return found.map(({ address }) => ({ address, family: isIP(address) }))
-  })
-  // Always returns all addresses, as autoSelectFamily expects.
-  return (hostname, _, done) => vetted(hostname, done)
 }
 
 function syntaxError(text: string): string | null {

@@ -4,7 +4,7 @@ import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, sta
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { Config } from '../../src/config/config.ts'
-import { freePort } from '../../src/start.ts'
+import { freePort } from '../../src/listeners.ts'
 import { type EngineUnderTest, onPostgres, onSqlite, type Place as TestPlace } from '../support/engines.ts'
 import { s3Missing, s3Server } from '../support/s3.ts'
 import { eventually } from '../support/service.ts'

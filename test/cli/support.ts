@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
-import { freePort } from '../../src/start.ts'
+import { freePort } from '../../src/listeners.ts'
 import { eventually } from '../support/service.ts'
 
 export { eventually }

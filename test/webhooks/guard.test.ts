@@ -3,7 +3,8 @@ import { BlockList } from 'node:net'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { Agent, request } from 'undici'
-import { addressAllowed, checkTarget, ssrfSafeConnect, validateUrl } from '../../src/http/ssrf-guard.ts'
+import { ssrfSafeConnect } from '../../src/http/ssrf-connector.ts'
+import { addressAllowed, checkTarget, validateUrl } from '../../src/http/ssrf-guard.ts'
 
 const production = { allowHttp: false, allowCidrs: [] }
 const plain = { allowHttp: true, allowCidrs: [] }

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyRequest, FastifySchemaValidationError } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import type { TSchema } from 'typebox'
-import { Compile, type Validator } from 'typebox/compile'
+import { Compile, type Validator } from 'typebox/schema'
 import { decimalReader } from '../decimal.ts'
 import { type FieldError, Problem } from '../problems/problem.ts'
 import { readJson } from '../strict-json.ts'
@@ -116,7 +116,7 @@ export function inputValidator(schema: TSchema, part: string) {
       readDecimals?.(data)
     }
     check ??= Compile(schema)
-    return check.Check(data) ? { value: data } : { error: check.Errors(data) as FastifySchemaValidationError[] }
+    return check.Check(data) ? { value: data } : { error: check.Errors(data)[1] as FastifySchemaValidationError[] }
   }
 }
 

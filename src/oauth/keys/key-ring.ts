@@ -1,7 +1,4 @@
-import type Provider from 'oidc-provider'
 import { theService } from '../../audit/chain.ts'
-import type { AuthorizationServerOptions } from '../provider/configuration.ts'
-import { authorizationServer } from '../provider/provider.ts'
 import type { PublicKeys } from './key-algorithms.ts'
 import { type Rotated, rotateOnSchedule } from './rotation.ts'
 import { type KeySources, type SigningKeys, signingKeys } from './signing-keys.ts'
@@ -67,30 +64,4 @@ export function maintainKeys(
   }
   const timer = setInterval(() => maintain().catch(onError), maintenanceMs)
   return () => clearInterval(timer)
-}
-
-/**
- * The authorization server with the current keys. oidc-provider fixes its keys at construction, so new keys require a new
- * instance.
- */
-export interface CurrentServer {
-  readonly current: Provider
-}
-
-/** Creates the server, and replaces it whenever the keys change. */
-export function currentServer(
-  ring: Pick<KeyRing, 'current'>,
-  options: Omit<AuthorizationServerOptions, 'keys'>,
-): CurrentServer {
-  let keys = ring.current
-  let provider = authorizationServer({ ...options, keys })
-  return {
-    get current() {
-      if (keys !== ring.current) {
-        keys = ring.current
-        provider = authorizationServer({ ...options, keys })
-      }
-      return provider
-    },
-  }
 }

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from 'oidc-provider'
-import type { Database, Queryable } from '../../storage/database.ts'
+import type { Database } from '../../storage/database.ts'
 import { iso, maxId } from '../../storage/ids.ts'
 import type { AuthRecordsTable } from '../../storage/tables/auth.ts'
+import { accessTokenKinds } from '../tokens/auth-records.ts'
 import type { RevocationEpoch } from '../tokens/revocation-epoch.ts'
 import { clientRecords } from './client-adapter.ts'
 
@@ -14,22 +15,12 @@ export interface RecordSources {
   revocations?: RevocationEpoch
 }
 
-/** Access tokens are verified by signature. Revoking one marks its record, which is kept until the token expires. */
-export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
-
 /** Record kinds with an id that is itself a credential; only the SHA-256 hash of the id is stored. */
 const secretKinds = ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']
 
 const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
 /** How long a client that lost a refresh response may repeat the request and get the same new refresh token. */
 const refreshGraceMs = 10_000
-const sweepBatch = 1_000
-/**
- * Expired records are kept this long, because a revocation must outlast its token on every node: a token is accepted for
- * 30 s after it expires, a ready node's clock may be 30 s behind, and a node stays ready for up to 5 s after its clock
- * changes.
- */
-const sweepDelayMs = 5 * 60_000
 /** Sorts after every ISO timestamp. */
 const never = '9999'
 
@@ -39,24 +30,6 @@ const never = '9999'
  */
 export function records(sources: RecordSources): AdapterFactory {
   return (kind) => (kind === 'Client' ? clientRecords(sources.db) : recordsOf(kind, sources))
-}
-
-/**
- * Deletes expired records after a delay of five minutes, in short transactions. Returns the number of deleted records.
- */
-export async function sweepExpired(db: Database, now: () => number): Promise<number> {
-  const before = iso(now() - sweepDelayMs)
-  for (let swept = 0; ; ) {
-    const batch = await db.write(async (tx) => {
-      const due = tx.selectFrom('authRecords').select(['kind', 'id']).where('expiresAt', '<', before).limit(sweepBatch)
-      const sweep = tx
-        .deleteFrom('authRecords')
-        .where((eb) => eb(eb.refTuple('kind', 'id'), 'in', due.$asTuple('kind', 'id')))
-      return Number((await sweep.executeTakeFirstOrThrow()).numDeletedRows)
-    })
-    swept += batch
-    if (batch < sweepBatch) return swept
-  }
 }
 
 function recordsOf(kind: string, { db, now, revocations = { count: 0 } }: RecordSources): Adapter {
@@ -183,15 +156,4 @@ async function revokeByGrantId(db: Database, grantId: string, consumedAt: string
     const tokens = tx.updateTable('authRecords').set({ consumedAt }).where('grantId', '=', grantId)
     await tokens.where('kind', 'in', accessTokenKinds).where('consumedAt', 'is', null).execute()
   })
-}
-
-/** Ends all of a user's logins and revokes all access that the user has granted. */
-export async function endAccess(tx: Queryable, userId: number, nowMs: number): Promise<void> {
-  const own = tx.deleteFrom('authRecords').where('userId', '=', userId)
-  await own.where('kind', 'not in', accessTokenKinds).execute()
-  const tokens = tx
-    .updateTable('authRecords')
-    .set({ consumedAt: iso(nowMs) })
-    .where('userId', '=', userId)
-  await tokens.where('consumedAt', 'is', null).execute()
 }

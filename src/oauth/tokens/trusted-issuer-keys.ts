@@ -1,7 +1,8 @@
 import type { KeyObject } from 'node:crypto'
 import { Agent, request } from 'undici'
 import { Problem } from '../../http/problems/problem.ts'
-import { type AddressPolicy, type LookupAll, ssrfSafeConnect, validateUrl } from '../../http/ssrf-guard.ts'
+import { ssrfSafeConnect } from '../../http/ssrf-connector.ts'
+import { type AddressPolicy, type LookupAll, validateUrl } from '../../http/ssrf-guard.ts'
 import { type PublicKeys, usableKeys } from '../keys/key-algorithms.ts'
 
 export interface TrustedIssuerKeysOptions {

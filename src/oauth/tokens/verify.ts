@@ -1,7 +1,6 @@
 import { errors } from 'jose'
 import { isUserId, type Verification, type Verify } from '../../http/policies/authenticate.ts'
 import type { Database } from '../../storage/database.ts'
-import { accessTokenKinds } from '../provider/adapter.ts'
 import {
   type AccessTokenClaims,
   accessTokenReader,
@@ -9,6 +8,7 @@ import {
   KeysUnavailable,
   type TokenRules,
 } from './access-tokens.ts'
+import { accessTokenKinds } from './auth-records.ts'
 import type { RevocationEpoch } from './revocation-epoch.ts'
 import { intersectScopes } from './scopes.ts'
 import { claimedIssuer, type TrustedIssuer, trustedIssuerTokenReader } from './trusted-issuer.ts'

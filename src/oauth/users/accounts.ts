@@ -8,7 +8,7 @@ import type { Engine } from '../../storage/engine.ts'
 import { idOrNone } from '../../storage/ids.ts'
 import { caseFold } from '../../storage/rows/page-query.ts'
 import { firstRevision } from '../../storage/rows/revision.ts'
-import { endAccess } from '../provider/adapter.ts'
+import { endAccess } from '../tokens/auth-records.ts'
 import type { Passwords } from './passwords.ts'
 
 export type Role = 'user' | 'admin'

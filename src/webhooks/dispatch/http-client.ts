@@ -1,5 +1,6 @@
 import { Agent, type Dispatcher } from 'undici'
-import { BLOCKED, type ConnectOptions, ssrfSafeConnect, type Verdict, validateUrl } from '../../http/ssrf-guard.ts'
+import { type ConnectOptions, ssrfSafeConnect } from '../../http/ssrf-connector.ts'
+import { BLOCKED, type Verdict, validateUrl } from '../../http/ssrf-guard.ts'
 import { memoize } from '../secrets.ts'
 import { type Outcome, outcomeOf } from './outcome.ts'
 import { exchange } from './read-response.ts'

@@ -8,8 +8,8 @@ import {
 import { rejectInvalidToken } from '../../../http/policies/authorize.ts'
 import { cacheDocument } from '../../../http/policies/caching.ts'
 import { lengthOf, type ResponseInfo } from '../../../http/server/access-log.ts'
-import type { CurrentServer } from '../../keys/key-ring.ts'
 import { apiScopes, type Scopes } from '../../tokens/scopes.ts'
+import type { CurrentServer } from '../current-server.ts'
 import { endpoints } from './endpoints.ts'
 import { acceptRawBodies, bodyLimit, isForm, renderBodyErrors, storeRequestId, withBody } from './http-bodies.ts'
 

@@ -1,0 +1,42 @@
+import type { Database, Queryable } from '../../storage/database.ts'
+import { iso } from '../../storage/ids.ts'
+
+/** Access tokens are verified by signature. Revoking one marks its record, which is kept until the token expires. */
+export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
+
+const sweepBatch = 1_000
+/**
+ * Expired records are kept this long, because a revocation must outlast its token on every node: a token is accepted for
+ * 30 s after it expires, a ready node's clock may be 30 s behind, and a node stays ready for up to 5 s after its clock
+ * changes.
+ */
+const sweepDelayMs = 5 * 60_000
+
+/**
+ * Deletes expired records after a delay of five minutes, in short transactions. Returns the number of deleted records.
+ */
+export async function sweepExpired(db: Database, now: () => number): Promise<number> {
+  const before = iso(now() - sweepDelayMs)
+  for (let swept = 0; ; ) {
+    const batch = await db.write(async (tx) => {
+      const due = tx.selectFrom('authRecords').select(['kind', 'id']).where('expiresAt', '<', before).limit(sweepBatch)
+      const sweep = tx
+        .deleteFrom('authRecords')
+        .where((eb) => eb(eb.refTuple('kind', 'id'), 'in', due.$asTuple('kind', 'id')))
+      return Number((await sweep.executeTakeFirstOrThrow()).numDeletedRows)
+    })
+    swept += batch
+    if (batch < sweepBatch) return swept
+  }
+}
+
+/** Ends all of a user's logins and revokes all access that the user has granted. */
+export async function endAccess(tx: Queryable, userId: number, nowMs: number): Promise<void> {
+  const own = tx.deleteFrom('authRecords').where('userId', '=', userId)
+  await own.where('kind', 'not in', accessTokenKinds).execute()
+  const tokens = tx
+    .updateTable('authRecords')
+    .set({ consumedAt: iso(nowMs) })
+    .where('userId', '=', userId)
+  await tokens.where('consumedAt', 'is', null).execute()
+}
