@@ -1,3 +1,4 @@
+// Runs in its own process: measures the response times of a busy service.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { openSandbox } from '../bench/sandbox.ts'

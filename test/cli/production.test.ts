@@ -3,7 +3,18 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { answering, ended, killAll, newPlace, plinth, project, type Running, requestToken, visit } from './support.ts'
+import {
+  answering,
+  cleanEnvironment,
+  ended,
+  killAll,
+  newPlace,
+  plinth,
+  project,
+  type Running,
+  requestToken,
+  visit,
+} from './support.ts'
 
 const page = readFileSync(join(project, 'docs', 'operations.md'), 'utf8')
 const section = /^## Production from nothing\n(.*?)^## /ms.exec(page)?.[1] ?? ''
@@ -20,7 +31,7 @@ describe('the production setup in docs/operations.md', () => {
     const env = { ...place.env, ...base, PLINTH_HOST: '127.0.0.1' }
     for (const words of commands) {
       const run = spawnSync('sh', ['-c', `"${process.execPath}" bin/plinth.js ${words}`], {
-        ...{ cwd: project, env: { PATH: process.env.PATH, ...env }, encoding: 'utf8' },
+        ...{ cwd: project, env: cleanEnvironment(env), encoding: 'utf8' },
         input: 'violet stapler orbit kettle 42',
       })
       assert.deepEqual([run.status, run.stderr], [0, ''], words)

@@ -32,8 +32,10 @@ export interface Running {
 
 export type Environment = Record<string, string>
 
-/** Returns this process's environment without the service's settings, plus the given variables. */
-function clean(env: Environment): NodeJS.ProcessEnv {
+/**
+ * Returns this process's environment, with its compile cache but without the service's settings, plus the given variables.
+ */
+export function cleanEnvironment(env: Environment): NodeJS.ProcessEnv {
   const own = /^(PLINTH_|NODE_ENV|NODE_TEST_CONTEXT|DATABASE_URL|npm_|NO_COLOR|FORCE_COLOR)/
   const inherited = Object.entries(process.env).filter(([name]) => !own.test(name))
   return { ...Object.fromEntries(inherited), ...env }
@@ -43,7 +45,7 @@ const started = new Set<ChildProcess>()
 
 /** Starts a program; after the tests, `killAll` kills the programs that are still running. */
 export function start(command: string, args: string[], env: Environment, cwd = tmpdir()): Running {
-  const child = spawn(command, args, { env: clean(env), cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(command, args, { env: cleanEnvironment(env), cwd, stdio: ['ignore', 'pipe', 'pipe'] })
   started.add(child)
   let stdout = ''
   let stderr = ''

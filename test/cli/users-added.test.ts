@@ -8,7 +8,7 @@ import { request } from 'undici'
 import { client, password, type Real, realServer } from '../oauth/real.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
-import { project } from './support.ts'
+import { cleanEnvironment, project } from './support.ts'
 
 forEachEngine((engine) => {
   let real: Real
@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   }
   /** Runs `plinth users` while the service runs, with this standard input. */
   const users = async (args: string[], input = '') => {
-    const env = { PATH: process.env.PATH, PLINTH_DATA_DIR: real.dataDir, DATABASE_URL: real.db.url }
+    const env = cleanEnvironment({ PLINTH_DATA_DIR: real.dataDir, DATABASE_URL: real.db.url })
     const child = spawn(process.execPath, [join(project, 'bin', 'plinth.js'), 'users', ...args], { env })
     child.stdin.end(input)
     const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'close')])

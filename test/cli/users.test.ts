@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { ended, eventually, killAll, newPlace, plinth, project, serving, visit } from './support.ts'
+import { cleanEnvironment, ended, eventually, killAll, newPlace, plinth, project, serving, visit } from './support.ts'
 
 const { dataDir, port, env, remove } = await newPlace()
 after(() => {
@@ -12,7 +12,7 @@ after(() => {
 
 /** Runs `plinth` with this standard input. */
 function run(args: string[], input = '') {
-  const options = { env: { PATH: process.env.PATH, ...env }, input, encoding: 'utf8' as const, timeout: 20_000 }
+  const options = { env: cleanEnvironment(env), input, encoding: 'utf8' as const, timeout: 20_000 }
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(project, 'bin', 'plinth.js'), ...args], options)
   return { code: status, stdout, stderr }
 }

@@ -1,3 +1,4 @@
+// Runs in its own process: starts a browser, which takes long.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'

@@ -1,3 +1,4 @@
+// Runs in its own process: sets environment variables.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'

@@ -1,3 +1,4 @@
+// Runs in its own process: sets environment variables.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -1,3 +1,4 @@
+// Runs in its own process: sets environment variables.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

@@ -1,0 +1,76 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+const usage = `Runs the tests, several files of a folder in one process, because importing the service takes longer than most files.
+
+  node scripts/suite.ts [--fast] [options of node --test]
+
+  --fast  only the tests without .slow in their name, without test/cli
+
+A file is a suite of its process, so its hooks apply to its own tests only. A file runs in its own process if it is in
+test/cli, or begins with the comment
+  // Runs in its own process: REASON
+`
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const alone = '// Runs in its own process:'
+const maxFilesPerProcess = 8
+const processes = 3
+
+/** Returns whether a test file must not share its process. */
+const isAlone = (file: string) =>
+  file.startsWith('test/cli/') || readFileSync(join(root, file), 'utf8').startsWith(alone)
+
+/** Divides the files of each folder into groups of almost equal size. */
+function groupsOf(files: readonly string[]): Map<string, readonly string[]> {
+  const groups = new Map<string, readonly string[]>()
+  for (const [folder, members] of Map.groupBy(files, dirname)) {
+    const count = Math.ceil(members.length / maxFilesPerProcess)
+    for (let n = 0; n < count; n++) {
+      // Neighbours in the alphabet are often alike, so they are spread over the groups.
+      const group = members.filter((_, index) => index % count === n)
+      groups.set(`${folder.replaceAll('/', '-')}-${n + 1}`, group)
+    }
+  }
+  return groups
+}
+
+/** Returns a module that runs these test files, each as a suite. */
+function entryFor(files: readonly string[]): string {
+  const suites = files.map((file) => {
+    const url = pathToFileURL(join(root, file)).href
+    return `describe(${JSON.stringify(file)}, async () => {\n  await import(${JSON.stringify(url)})\n})\n`
+  })
+  return `import { describe } from 'node:test'\n${suites.join('')}`
+}
+
+const options = process.argv.slice(2)
+if (options.includes('--help')) {
+  process.stdout.write(usage)
+  process.exit()
+}
+const isFast = options.includes('--fast')
+const files = globSync('test/**/*.test.ts', { cwd: root })
+  .filter((file) => !file.startsWith('test/flows/'))
+  .filter((file) => !isFast || !(file.includes('.slow.') || file.startsWith('test/cli/')))
+  .sort()
+const cache = join(root, 'node_modules', '.cache')
+mkdirSync(cache, { recursive: true })
+const folder = mkdtempSync(join(cache, 'suite-'))
+const entries = [...groupsOf(files.filter((file) => !isAlone(file)))].map(([name, group]) => {
+  const entry = join(folder, `${name}.mjs`)
+  writeFileSync(entry, entryFor(group))
+  return entry
+})
+const args = [`--test-concurrency=${processes}`, ...options.filter((option) => option !== '--fast')]
+const env = { ...process.env, NODE_COMPILE_CACHE: join(cache, 'compile') }
+const run = spawn(process.execPath, ['--test', ...args, ...entries, ...files.filter(isAlone)], {
+  ...{ cwd: root, env, stdio: 'inherit' },
+})
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => run.kill(signal))
+const [code] = await once(run, 'close')
+rmSync(folder, { recursive: true })
+process.exitCode = code ?? 1
