@@ -18,16 +18,17 @@ export interface OpenapiOptions {
  */
 export const openapi = fastifyPlugin<OpenapiOptions>(
   async (app, { documents }) => {
-    const routes: Route[] = []
+    const registered: RouteOptions[] = []
     app.addHook('onRoute', (route) => {
-      routes.push(...routesOf(route))
+      registered.push({ ...route })
     })
+    const routes = lazily(() => registered.flatMap(routesOf))
     const about = { operationId: 'readOpenapi', summary: 'This document', tags: ['meta'] }
     const content = { 'application/json': { schema: { type: 'object' } } }
     const schema = { ...about, querystring: Variant, response: { 200: { description: 'OpenAPI 3.1', content } } }
     for (const [path, options] of Object.entries(documents)) {
-      const whole = lazily(() => JSON.stringify(documentOf(routes, options)))
-      const withoutWebhooks = lazily(() => JSON.stringify(documentOf(routes, { ...options, events: {} })))
+      const whole = lazily(() => JSON.stringify(documentOf(routes(), options)))
+      const withoutWebhooks = lazily(() => JSON.stringify(documentOf(routes(), { ...options, events: {} })))
       app.get<{ Querystring: Static<typeof Variant> }>(
         path,
         { config: { scope: 'public', cache: 'public' }, schema },

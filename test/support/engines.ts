@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe } from 'node:test'
@@ -21,16 +21,33 @@ export interface Place {
 export interface EngineUnderTest {
   name: 'sqlite' | 'postgres'
   place: () => Promise<Place>
+  /** Like `place`, but the database has the service's tables. */
+  migratedPlace: () => Promise<Place>
   /** Opens a new, migrated database; `close` also removes it. */
   database: () => Promise<Database>
 }
 
-async function sqlitePlace(): Promise<Place> {
+async function sqlitePlace(content?: Buffer): Promise<Place> {
   const folder = mkdtempSync(join(tmpdir(), 'plinth-db-'))
-  return {
-    url: `file:${join(folder, 'plinth.db')}`,
-    remove: async () => rmSync(folder, { recursive: true, force: true }),
-  }
+  const file = join(folder, 'plinth.db')
+  if (content) writeFileSync(file, content)
+  return { url: `file:${file}`, remove: async () => rmSync(folder, { recursive: true, force: true }) }
+}
+
+let migratedFile: Promise<Buffer> | undefined
+/** Copies a migrated file, which takes a twentieth of the time of migrating. */
+async function migratedSqlitePlace(): Promise<Place> {
+  migratedFile ??= migratedSqliteFile()
+  return sqlitePlace(await migratedFile)
+}
+
+async function migratedSqliteFile(): Promise<Buffer> {
+  const { url, remove } = await sqlitePlace()
+  const db = await openDatabase(url)
+  await migrate(db).finally(db.close)
+  const content = readFileSync(url.replace('file:', ''))
+  await remove()
+  return content
 }
 
 const postgresPlace = () => copyOf('template1')
@@ -42,7 +59,7 @@ async function copyOf(template: string): Promise<Place> {
 }
 
 let template: Promise<string> | undefined
-async function migratedPlace(): Promise<Place> {
+async function migratedPostgresPlace(): Promise<Place> {
   template ??= migratedTemplate()
   return copyOf(await template)
 }
@@ -89,20 +106,17 @@ async function administer(...statements: string[]): Promise<void> {
   }
 }
 
-const withDatabase =
-  (place: () => Promise<Place>, isMigrated = false) =>
-  async (): Promise<Database> => {
-    const { url, remove } = await place()
-    const database = await openDatabase(url, { setTimer: patient })
-    if (!isMigrated) await migrate(database)
-    return {
-      ...database,
-      close: async () => {
-        await database.close()
-        await remove()
-      },
-    }
+const openingIn = (migratedPlace: () => Promise<Place>) => async (): Promise<Database> => {
+  const { url, remove } = await migratedPlace()
+  const database = await openDatabase(url, { setTimer: patient })
+  return {
+    ...database,
+    close: async () => {
+      await database.close()
+      await remove()
+    },
   }
+}
 
 /** Runs a suite once for each engine; skips PostgreSQL unless TEST_DATABASE_URL is set. */
 export function forEachEngine(suite: (engine: EngineUnderTest) => void): void {
@@ -111,12 +125,15 @@ export function forEachEngine(suite: (engine: EngineUnderTest) => void): void {
 }
 
 export function onSqlite(suite: (engine: EngineUnderTest) => void): void {
-  describe('on sqlite', () => suite({ name: 'sqlite', place: sqlitePlace, database: withDatabase(sqlitePlace) }))
+  const database = openingIn(migratedSqlitePlace)
+  describe('on sqlite', () =>
+    suite({ name: 'sqlite', place: () => sqlitePlace(), migratedPlace: migratedSqlitePlace, database }))
 }
 
 export function onPostgres(suite: (engine: EngineUnderTest) => void): void {
   const skip = postgresUrl ? false : 'TEST_DATABASE_URL is not set'
+  const database = openingIn(migratedPostgresPlace)
   describe('on postgres', { skip }, () =>
-    suite({ name: 'postgres', place: postgresPlace, database: withDatabase(migratedPlace, true) }),
+    suite({ name: 'postgres', place: postgresPlace, migratedPlace: migratedPostgresPlace, database }),
   )
 }
