@@ -2,18 +2,37 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { builtIn } from '../../src/catalog/service.ts'
-import { ended, killAll, newPlace, plinth, project, requestToken, serving, succeeding, visit } from './support.ts'
+import {
+  commandRunner,
+  ended,
+  killAll,
+  newPlace,
+  plinth,
+  project,
+  requestToken,
+  serving,
+  succeeding,
+  visit,
+} from './support.ts'
 
 const { dataDir, port, env, remove } = await newPlace()
+const commands = commandRunner(env)
 after(() => {
+  commands.close()
   killAll()
   remove()
 })
 
-const run = succeeding(env)
+/** Runs a command that must succeed; returns its output. */
+async function run(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await commands.run(args)
+  assert.deepEqual([code, stderr], [0, ''])
+  return stdout
+}
 
 describe('plinth migrate', () => {
   it('migrates a new database, then finds nothing to do', async () => {
+    const run = succeeding(env)
     assert.match(await run('migrate'), /^Ran 0001\S*(, \d{4}\S*)+\n$/)
     assert.equal(await run('migrate'), 'The schema is up to date\n')
   })
@@ -22,6 +41,7 @@ describe('plinth migrate', () => {
 describe('plinth clients', () => {
   it('create, list and revoke work while the service runs', async () => {
     const service = await serving(dataDir, port, env)
+    const run = succeeding(env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'reports:read products:write')
     const [, id, secret] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
     const response = await requestToken(dataDir, port, id as string, secret as string)
@@ -61,7 +81,7 @@ describe('plinth clients', () => {
   ]
   for (const [what, args, message] of refusals) {
     it(`exit code 1 and the reason for ${what}`, async () => {
-      const { code, stderr } = await ended(plinth(['clients', ...args], env))
+      const { code, stderr } = await commands.run(['clients', ...args])
       assert.equal(code, 1)
       assert.match(stderr, message)
     })
@@ -76,7 +96,7 @@ describe('plinth clients create', () => {
   ]
   for (const [what, args] of silent) {
     it(`exit code 2 and the available scopes for ${what}`, async () => {
-      const { code, stdout, stderr } = await ended(plinth(['clients', 'create', '--name', 'Silent', ...args], env))
+      const { code, stdout, stderr } = await commands.run(['clients', 'create', '--name', 'Silent', ...args])
       assert.deepEqual([code, stdout], [2, ''])
       const [first, ...lines] = stderr.trimEnd().split('\n')
       assert.equal(first, 'plinth: Pass --scope "<scopes>". The scopes of this service are:')
@@ -129,7 +149,7 @@ describe('plinth clients create', () => {
     await run('clients', 'update', id, '--name', 'Renamed')
     await run('clients', 'update', id, '--label', 'tenant=south', '--remove-label', 'note')
     assert.deepEqual(await labels(), { tenant: 'south' })
-    const refused = async (label: string) => (await ended(plinth([...create, '--label', label], env))).stderr
+    const refused = async (label: string) => (await commands.run([...create, '--label', label])).stderr
     assert.match(await refused('tenant'), /--label must be a name and a value, such as tenant=north, not tenant\n/)
     assert.match(await refused('Tenant=north'), /--label must have keys of 1 to 40 characters/)
   })
@@ -152,8 +172,8 @@ describe('plinth', () => {
     [['users', 'list'], /--json/],
   ]
   it('describes every command with --help, even with invalid settings', async () => {
-    const invalid = { ...env, PLINTH_PORT: 'none' }
-    const runs = await Promise.all(help.map(([args]) => ended(plinth([...args, '--help'], invalid))))
+    const invalid = { PLINTH_PORT: 'none' }
+    const runs = await Promise.all(help.map(([args]) => commands.run([...args, '--help'], '', invalid)))
     for (const [at, { code, stdout, stderr }] of runs.entries()) {
       const [args, expected] = help[at] as (typeof help)[0]
       assert.deepEqual([code, stderr], [0, ''])

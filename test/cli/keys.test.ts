@@ -2,21 +2,28 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { decodeProtectedHeader } from 'jose'
 import { eventually } from '../support/service.ts'
-import { ended, killAll, newPlace, plinth, requestToken, serving, succeeding, visit } from './support.ts'
+import { commandRunner, ended, killAll, newPlace, requestToken, serving, succeeding, visit } from './support.ts'
 
 const { dataDir, port, env: place, remove } = await newPlace()
 // One test requests tokens repeatedly until one of them is signed with the new key.
 const env = { ...place, PLINTH_RATE_LIMIT_TOKEN: 'off' }
+const commands = commandRunner(env)
 after(() => {
+  commands.close()
   killAll()
   remove()
 })
 
-const run = succeeding(env)
+/** Runs a command that must succeed; returns its output. */
+async function run(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await commands.run(args)
+  assert.deepEqual([code, stderr], [0, ''])
+  return stdout
+}
 
 /** Runs a command that must fail; returns its error message. */
 async function fail(...args: string[]): Promise<string> {
-  const { code, stderr } = await ended(plinth(args, env))
+  const { code, stderr } = await commands.run(args)
   assert.equal(code, 1)
   return stderr
 }
@@ -105,6 +112,7 @@ describe('plinth keys, clients and audit', () => {
 
   it('keys rotate --now makes the running service sign with the new key within seconds; old tokens stay valid', async () => {
     const service = await serving(dataDir, port, env)
+    const run = succeeding(env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'users:read')
     const [, id = '', before = ''] = /^client_id {6}(\S+)\nclient_secret {2}(\S+)\n$/.exec(created) ?? []
     const [, secret = ''] = /^client_secret {2}(\S+)\n$/.exec(await run('clients', 'rotate-secret', id)) ?? []
@@ -144,6 +152,7 @@ describe('plinth --help', () => {
     [['clients', 'update'], /--name <name>[\s\S]*--no-trusted/],
   ]
   it('explains the difference between API keys and signing keys', async () => {
+    const run = succeeding(env)
     for (const [args, expected] of help) assert.match(await run(...args, '--help'), expected)
   })
 })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
 import { freePort } from '../../src/listeners.ts'
 import { eventually } from '../support/service.ts'
+import type { Command, CommandResult } from './command-process.ts'
 
 export { eventually }
 
@@ -82,6 +83,32 @@ export const succeeding =
     assert.deepEqual([code, stderr], [0, ''])
     return stdout
   }
+
+/**
+ * Starts one process for many `plinth` commands, which run one after another: for tests of what a command does. Tests of
+ * the process itself, such as its start and its end, use `plinth`.
+ */
+export function commandRunner(env: Environment) {
+  const file = join(project, 'test', 'cli', 'command-process.ts')
+  const child = fork(file, { cwd: tmpdir(), env: cleanEnvironment({}) })
+  let last: Promise<unknown> = Promise.resolve()
+  const perform = async (command: Command): Promise<CommandResult> => {
+    child.send(command)
+    const ending = new AbortController()
+    const ended = once(child, 'exit', ending).then(([code]) => {
+      throw new Error(`${command.args.join(' ')} ended its process with ${code}`)
+    })
+    const [result] = await Promise.race([once(child, 'message', ending), ended]).finally(() => ending.abort())
+    return result
+  }
+  /** Runs a command with this standard input. */
+  const run = (args: string[], input = '', more: Environment = {}): Promise<CommandResult> => {
+    const result = last.then(() => perform({ args, input, env: cleanEnvironment({ ...env, ...more }) }))
+    last = result.catch(() => {})
+    return result
+  }
+  return { run, close: () => child.disconnect() }
+}
 
 export function killAll(): void {
   for (const child of started) child.kill('SIGKILL')

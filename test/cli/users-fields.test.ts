@@ -5,11 +5,13 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { ended, killAll, newPlace, plinth, project } from './support.ts'
+import { commandRunner, ended, killAll, newPlace, plinth, project } from './support.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'plinth-users-'))
 const { dataDir, env, remove } = await newPlace()
+const commands = commandRunner(env)
 after(() => {
+  commands.close()
   killAll()
   remove()
   rmSync(folder, { recursive: true, force: true })
@@ -29,7 +31,7 @@ writeFileSync(
 )
 
 const users = (args: string[], definition: string | null = file) =>
-  ended(plinth(['users', ...args], { ...env, ...(definition && { PLINTH_DEFINITION: definition }) }))
+  commands.run(['users', ...args], '', { ...(definition && { PLINTH_DEFINITION: definition }) })
 const rowOf = (email: string) => {
   const db = new DatabaseSync(join(dataDir, 'plinth.db'), { readOnly: true })
   const fields = 'tenant, tenant_key, level, is_paid, credit, since, role, revision'
@@ -43,7 +45,8 @@ const none = { tenant: null, tenant_key: null, level: null, is_paid: null, credi
 describe('plinth users with a definition that adds fields and roles', () => {
   it('invite --field --role adds a user with them', async () => {
     const values = ['tenant=North', 'level=3', 'isPaid=true', 'credit=12.5', 'since=2026-03-01T12:00:00+01:00']
-    const invited = await users(['invite', 'ada@a.example', '--name', 'Ada', '--role', 'member', '--field', ...values])
+    const args = ['users', 'invite', 'ada@a.example', '--name', 'Ada', '--role', 'member', '--field', ...values]
+    const invited = await ended(plinth(args, { ...env, PLINTH_DEFINITION: file }))
     assert.deepEqual([invited.code, invited.stderr], [0, ''])
     const { row, entries } = rowOf('ada@a.example')
     assert.deepEqual(row, {

@@ -2,10 +2,22 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { cleanEnvironment, ended, eventually, killAll, newPlace, plinth, project, serving, visit } from './support.ts'
+import {
+  cleanEnvironment,
+  commandRunner,
+  ended,
+  eventually,
+  killAll,
+  newPlace,
+  project,
+  serving,
+  visit,
+} from './support.ts'
 
 const { dataDir, port, env, remove } = await newPlace()
+const commands = commandRunner(env)
 after(() => {
+  commands.close()
   killAll()
   remove()
 })
@@ -88,8 +100,8 @@ describe('plinth users', () => {
     ['a missing password', ['set-password', 'ada@example.com'], '', /at least 12 characters/],
   ]
   for (const [what, args, input, message] of refusals) {
-    it(`exit code 1 and the reason for ${what}`, () => {
-      const { code, stdout, stderr } = run(['users', ...args], input)
+    it(`exit code 1 and the reason for ${what}`, async () => {
+      const { code, stdout, stderr } = await commands.run(['users', ...args], input)
       assert.deepEqual([code, stdout], [1, ''])
       assert.match(stderr, message)
     })
@@ -110,10 +122,10 @@ describe('plinth clients create', () => {
       'http://127.0.0.1/cb',
       'com.example:/cb',
     ]
-    const { code, stdout } = await ended(plinth(args, env))
+    const { code, stdout } = await commands.run(args)
     assert.equal(code, 0)
     const [, id] = /^client_id {6}(\S+)\nclient_secret {2}\(none: a public client\)\n$/.exec(stdout) ?? []
-    const listed = JSON.parse(run(['clients', 'list', '--json']).stdout)
+    const listed = JSON.parse((await commands.run(['clients', 'list', '--json'])).stdout)
     const { grants, redirectUris, firstParty, trusted } = listed.find((client: { id: string }) => client.id === id)
     assert.deepEqual(grants, ['authorization_code', 'refresh_token'])
     assert.deepEqual(redirectUris, ['http://127.0.0.1/cb', 'com.example:/cb'])
@@ -121,11 +133,18 @@ describe('plinth clients create', () => {
   })
 
   it('--trusted creates a client that may use the password grant; other clients may not', async () => {
-    const { code } = await ended(plinth(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'], env))
+    const { code } = await commands.run(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'])
     assert.equal(code, 0)
-    const refused = await ended(
-      plinth(['clients', 'create', '--name', 'New', '--scope', 'openid', '--grant', 'password'], env),
-    )
+    const refused = await commands.run([
+      'clients',
+      'create',
+      '--name',
+      'New',
+      '--scope',
+      'openid',
+      '--grant',
+      'password',
+    ])
     assert.deepEqual([refused.code, refused.stdout], [1, ''])
     assert.match(refused.stderr, /may contain password only for a trusted client/)
   })
