@@ -1,13 +1,16 @@
 import { extendedUserReader } from './catalog/user-rows.ts'
 import type { Definition } from './definition/service.ts'
-import type { Caller } from './http/policies/authenticate.ts'
+import { type Caller, isUserId } from './http/policies/authenticate.ts'
+import { isGrantable } from './oauth/tokens/scopes.ts'
+import type { EventReceiver } from './queue/events.ts'
 import type { ReportAccess } from './reports/report-types.ts'
 import { callerFacts } from './resources/access/caller-facts.ts'
 import { accessOf } from './resources/access/enforce.ts'
 import { eventAccess } from './resources/access/event-access.ts'
+import type { CallerFacts } from './resources/access/rules.ts'
 import type { Database } from './storage/database.ts'
 import { passesNone } from './storage/rows/row-test.ts'
-import { storedCallers } from './stored-callers.ts'
+import { effectiveScopes } from './webhooks/dispatch/subscribers.ts'
 
 /** The access rules of a definition, for requests, events and reports; they share what is known about callers. */
 export function rowAccess(definition: Definition, { db, now }: { db: Database; now: () => number }) {
@@ -21,5 +24,21 @@ export function rowAccess(definition: Definition, { db, now }: { db: Database; n
     factsOf,
     eventAccess: eventAccess({ declarations, types: Object.keys(events), factsOf, callerNow, now, zone }),
     reportAccess: { readable, callerNow } satisfies ReportAccess,
+  }
+}
+
+/**
+ * Returns the function that turns somebody stored with the scopes of a past token into the caller that this would be now:
+ * with the scopes that the client still has and the user's role can still grant; without any if the user was deleted.
+ */
+export function storedCallers(db: Database, factsOf: (caller: Caller) => Promise<CallerFacts>) {
+  return async (stored: EventReceiver): Promise<Caller> => {
+    const { ownerClient: clientId, ownerSubject: subject } = stored
+    const scopes = await effectiveScopes(db.read, stored)
+    if (subject === clientId || !isUserId(subject)) return { clientId, subject, scopes: new Set(scopes) }
+    const { user } = await factsOf({ clientId, subject, scopes: new Set() })
+    const role = user?.roles.includes('admin') ? 'admin' : 'user'
+    const granted = user ? scopes.filter((scope) => isGrantable(role, scope)) : []
+    return { clientId, subject, scopes: new Set(granted) }
   }
 }

@@ -1,7 +1,6 @@
 import type { ReportKind } from '../reports/report-types.ts'
 import type { Declaration } from '../resources/declaration.ts'
 import { isReport, type Report } from '../resources/reports/report.ts'
-import { duplicates } from './duplicates.ts'
 
 /** The report types that every service has. */
 const serviceReports = ['activity', 'deliveries']
@@ -29,3 +28,8 @@ function resourceErrors({ name, of }: Report, declarations: readonly Declaration
     ? []
     : [`service: the report '${name}' reads ${of.path}, which resources must include`]
 }
+
+/** Returns the names that occur more than once, each once. */
+export const duplicates = (names: readonly string[]): string[] => [
+  ...new Set(names.filter((name, at) => names.indexOf(name) !== at)),
+]

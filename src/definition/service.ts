@@ -16,8 +16,7 @@ import { tableOf } from '../resources/table.ts'
 import { DefinitionError } from '../startup-errors.ts'
 import type { ResourceColumn, ResourceTable } from '../storage/resource-tables/resource-columns.ts'
 import { type EventKinds, reportEvents, webhookEvents } from '../webhooks/event-types.ts'
-import { duplicates } from './duplicates.ts'
-import { reportErrors } from './report-rules.ts'
+import { duplicates, reportErrors } from './report-rules.ts'
 import { extensionErrors, withUsers, withUsersIn } from './users-rules.ts'
 import {
   type DeclaredVersions,

@@ -4,9 +4,8 @@ import { type ProblemCode, problems as registry } from '../http/problems/problem
 import { type Parameter, parameterReferences, type Reference } from './components.ts'
 import { describeCodes, responseName } from './error-responses.ts'
 import { sampleOf } from './examples.ts'
-import { describedBy } from './operation-description.ts'
 import type { Operation, Route } from './operation-types.ts'
-import { problemsOf, requestHeadersOf, successesOf } from './responses.ts'
+import { describedBy, problemsOf, requestHeadersOf, successesOf } from './responses.ts'
 import { mergePatchOf, namesOf, type Schema, type SchemaNames } from './schemas.ts'
 
 /** Media types of browser pages and their scripts. */

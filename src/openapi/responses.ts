@@ -11,7 +11,6 @@ import {
   type Response,
 } from './components.ts'
 import { exampleOf } from './examples.ts'
-import { isChange } from './operation-description.ts'
 import type { Declared, Route } from './operation-types.ts'
 import { type Schema, wholeOf } from './schemas.ts'
 
@@ -156,4 +155,29 @@ function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (s
   const [bare = ''] = type.split(';')
   const isJsonFile = bare === 'application/json' && schema.format === 'binary'
   return [bare, isJsonFile ? {} : { schema: refer(schema) }]
+}
+
+/** Returns whether the route writes to a single resource; such writes can be conditional (RFC 9110 §13.1). */
+export const isChange = ({ method, schema }: Route): boolean =>
+  schema.params !== undefined && /^(PUT|PATCH|DELETE)$/.test(method)
+
+/** Returns the description of an operation: who may call it, and how to call it safely. */
+export function describedBy(route: Route): string {
+  const { config, schema } = route
+  const query = schema.querystring?.properties ?? {}
+  const sentences: [boolean, string][] = [
+    [true, accessOf(config)],
+    [query.cursor !== undefined, 'Paginated: `Link` has the next and previous page.'],
+    [Boolean(config.fields), '`fields` selects members of the response.'],
+    [isChange(route), 'With `If-Match`, fails with 412 if the resource has changed.'],
+    [acceptsKeys(route), 'Safe to retry with an `Idempotency-Key`.'],
+    [config.bodyOptional === true, 'The body is optional.'],
+  ]
+  return sentences.flatMap(([holds, words]) => (holds ? [words] : [])).join(' ')
+}
+
+function accessOf({ scope, orScope }: Route['config']): string {
+  if (scope === 'public') return 'Public.'
+  if (scope === 'any') return 'Requires a valid access token.'
+  return `Requires the scope \`${scope}\`${orScope === undefined ? '' : ` or \`${orScope}\``}.`
 }

@@ -1,6 +1,6 @@
 import { exampleOf } from '../openapi/examples.ts'
 import { plain, type Schema, wholeOf } from '../openapi/schemas.ts'
-import { type EventKind, isSubscribed, recordEvent } from '../queue/events.ts'
+import { type EventKind, recordEvent } from '../queue/events.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Queryable } from '../storage/database.ts'
 import { newOrderedId, type RandomBytes } from '../storage/ids.ts'
@@ -8,13 +8,6 @@ import type { Row } from '../storage/rows/rows.ts'
 import { presenter } from './computed/present.ts'
 import type { Announce, Declaration, Link } from './declaration.ts'
 import { representation } from './representation.ts'
-
-/** SQL for the statement of each change: whether its event has a subscriber. */
-export const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
-  created: isSubscribed(`${noun}.created`),
-  updated: isSubscribed(`${noun}.updated`),
-  deleted: isSubscribed(`${noun}.deleted`),
-})
 
 interface EventDeps {
   queue: Queue

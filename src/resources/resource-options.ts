@@ -5,9 +5,9 @@ import type { Access } from './access/rules.ts'
 import type { ComputedOptions, DerivedOptions, DerivedSchemas } from './computed/options.ts'
 import type { Condition, FieldsOf } from './conditions/condition.ts'
 import type { DefaultValues, SetValues } from './constraints/creation.ts'
-import type { CollectionOperation, Link } from './declaration.ts'
+import type { Collection, CollectionOperation, Link } from './declaration.ts'
 import type { MigrateOptions } from './migration/options.ts'
-import type { RelatedFields } from './relations/related-fields.ts'
+import type { TRef } from './relations/ref.ts'
 
 /** The names of a body's fields. */
 export type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
@@ -103,3 +103,22 @@ export interface ResourceOptions<
   scopes?: Readonly<Record<`${string}:${string}`, string>>
   links?: (row: Row) => Record<string, Link>
 }
+
+/**
+ * The relations in a body by name, such as `customer` for `customerId: Ref(customers)`, with the fields of the related
+ * rows.
+ */
+export type RelatedFields<B extends TObject> = {
+  [Field in keyof B['properties'] as RelationName<Field, B>]: B['properties'][Field] extends TRef<infer To>
+    ? RowFields<To extends Collection<infer Body> ? Body : B>
+    : never
+}
+
+type RelationName<Field, B extends TObject> = Field extends keyof B['properties'] & `${infer Name}Id`
+  ? B['properties'][Field] extends TRef<Collection | 'self'>
+    ? Name
+    : never
+  : never
+
+/** The fields that access rules can name. */
+type RowFields<B extends TObject> = FieldsOf<B> & { createdBy: string }

@@ -1,10 +1,17 @@
+import { isSubscribed } from '../queue/events.ts'
 import type { Database } from '../storage/database.ts'
 import { type Rows, rowsOf } from '../storage/rows/rows.ts'
-import { hasSubscriber } from './change-events.ts'
 import type { ColumnKind } from './column-types.ts'
 import { isIntegral } from './conditions/fields.ts'
 import type { Declaration } from './declaration.ts'
 import { codecsOf } from './table.ts'
+
+/** SQL for the statement of each change: whether its event has a subscriber. */
+const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
+  created: isSubscribed(`${noun}.created`),
+  updated: isSubscribed(`${noun}.updated`),
+  deleted: isSubscribed(`${noun}.deleted`),
+})
 
 /** The rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {

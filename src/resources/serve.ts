@@ -1,6 +1,6 @@
 import { decimalReader } from '../http/decimal.ts'
 import { inputValidator } from '../http/policies/body-parsing.ts'
-import { reachOf } from './access/reach.ts'
+import { reachOf } from './access/enforce.ts'
 import { columnType } from './column-types.ts'
 import { listConditions } from './computed/list-conditions.ts'
 import { presenter } from './computed/present.ts'

@@ -1,7 +1,8 @@
 import { decimalText } from '../../storage/rows/column-codec.ts'
 import { type ColumnNames, columnOfField, keyColumnOfField } from '../../storage/rows/column-names.ts'
+import type { DeclaredReport } from '../declared-report.ts'
 import type { ReportColumn } from '../formats/format.ts'
-import type { ReportFilter, ReportKind } from '../report-types.ts'
+import type { ReportFilter, ReportKind, ServedReport } from '../report-types.ts'
 
 /** Options for a report on all rows of a table with an integer `id` and `createdAt`. */
 export interface TableReport {
@@ -80,3 +81,13 @@ const boundsOf = (
 
 const quoted = (name: string) => `"${name}"`
 const capital = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
+
+/** Returns a declared report as a report type. */
+export function typedReport(declared: DeclaredReport): ServedReport {
+  const { name, title, scope, table, storedAs, columns, grouped = [] } = declared
+  const { from, key, columns: own, ...plain } = tableReport({ name, scope, table, storedAs, columns: columns ?? [] })
+  return {
+    ...{ name, title: title ?? plain.title ?? name, scope, from, typed: declared },
+    ...(columns ? { columns: own, key } : { columns: grouped, key: [] }),
+  }
+}

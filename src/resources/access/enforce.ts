@@ -8,8 +8,8 @@ import { type ColumnTest, hasRelation, passesAll, type RowTest } from '../../sto
 import type { Row } from '../../storage/rows/rows.ts'
 import { rowPasses } from '../conditions/conditions.ts'
 import { todayIn } from '../conditions/today.ts'
-import type { Declaration, Served } from '../declaration.ts'
-import { type AccessOf, accessFor, allOf, type CallerFacts, type RowAccess } from './rules.ts'
+import type { CollectionOptions, Declaration, Served } from '../declaration.ts'
+import { type AccessOf, accessFor, allOf, type CallerFacts, type Reach, type RowAccess } from './rules.ts'
 
 /** The result of rules, and what it depends on besides the facts about the caller. */
 interface Evaluated {
@@ -132,4 +132,25 @@ export function readable(query: ListQuery, read: RowTest, declaration: Declarati
     }
   }
   return { ...query, where: query.where ? allOf(query.where, read) : read }
+}
+
+/**
+ * Returns the function that evaluates the rules of several collections for a caller. Its result is another function,
+ * which returns the test of a collection's readable rows. Undefined if none of the collections has rules.
+ */
+export function reachOf(
+  declarations: readonly Declaration[],
+  options: Pick<CollectionOptions, 'factsOf' | 'now' | 'zone'>,
+): ((caller: Caller) => Promise<Reach>) | undefined {
+  const rules = new Map<string, AccessOf>()
+  for (const declaration of declarations) {
+    const access = accessOf(declaration, options)
+    if (access) rules.set(declaration.path, access)
+  }
+  if (rules.size === 0) return undefined
+  return async (caller) => {
+    const tests = new Map<string, RowTest>()
+    for (const [path, access] of rules) tests.set(path, (await access(caller)).read)
+    return ({ path }) => tests.get(path) ?? passesAll
+  }
 }

@@ -1,33 +1,18 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { decimalFormOf } from '../../http/decimal.ts'
 import { decimalCodec } from '../../storage/rows/column-codec.ts'
-import { amended, type ColumnKind } from '../column-types.ts'
+import { amended } from '../column-types.ts'
 import { type ConditionDeclaration, type ConditionFields, conditionFields } from '../conditions/fields.ts'
 import { readCondition } from '../conditions/read-condition.ts'
 import { described } from '../constraints/described.ts'
 import { createdByField } from '../constraints/locked.ts'
-import type { DeclaredComputed, DeclaredTotal } from './options.ts'
+import type { DeclaredComputed, DeclaredTotal, Shown } from './options.ts'
 
 /** The options that declare computed and derived fields, untyped. */
 export interface ComputedDeclaration {
   computed?: Readonly<Record<string, { when?: unknown; sum?: string; count?: string; as?: TSchema }>>
   derived?: Readonly<Record<string, { body: TSchema; from: (row: never, clock: () => Date) => unknown }>>
 }
-
-/**
- * The fields in representations: the body with computed and derived fields, and the column types of all fields that can
- * be filtered by.
- */
-export interface Shown {
-  shownBody: TObject
-  shownKinds: Readonly<Record<string, ColumnKind>>
-}
-
-/** Returns a declaration with the body of representations, for queries. */
-export const shownDeclaration = <D extends Shown>(declaration: D) => ({
-  ...declaration,
-  ...{ body: declaration.shownBody, kinds: declaration.shownKinds },
-})
 
 /** Returns the sums and counts in a valid declaration. */
 const totalsOf = ({ computed = {} }: ComputedDeclaration): DeclaredTotal[] =>

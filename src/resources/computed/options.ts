@@ -1,4 +1,5 @@
 import type { Static, TObject, TSchema } from 'typebox'
+import type { ColumnKind } from '../column-types.ts'
 import type { Condition, FieldsOf } from '../conditions/condition.ts'
 import type { ConditionFields } from '../conditions/fields.ts'
 
@@ -71,3 +72,18 @@ export interface DeclaredComputed {
   /** True if a condition compares with `'today'`, so that the validators must include the day. */
   usesToday: boolean
 }
+
+/**
+ * The fields in representations: the body with computed and derived fields, and the column types of all fields that can
+ * be filtered by.
+ */
+export interface Shown {
+  shownBody: TObject
+  shownKinds: Readonly<Record<string, ColumnKind>>
+}
+
+/** Returns a declaration with the body of representations, for queries. */
+export const shownDeclaration = <D extends Shown>(declaration: D) => ({
+  ...declaration,
+  ...{ body: declaration.shownBody, kinds: declaration.shownKinds },
+})

@@ -2,6 +2,8 @@ import type { Queryable } from '../../storage/database.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import type { Deletion } from '../relations/reference.ts'
+import type { ListConditions } from './list-conditions.ts'
+import type { Presenter } from './present.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
@@ -30,4 +32,14 @@ export interface TotalsUpdater {
   changed: (tx: Queryable, id: number, values: Values, precondition: RowPrecondition) => Promise<Settle | undefined>
   /** Like `changed`, for rows that will be deleted. */
   removed: (tx: Queryable, ids: readonly number[], precondition: RowPrecondition) => Promise<Settle | undefined>
+}
+
+/** What the routes of a resource need for computed and derived fields. */
+export interface ServedComputed {
+  /** Adds the fields that are not stored; undefined if there are none. */
+  presenter: Presenter | undefined
+  /** Resolves the conditions that lists can be filtered by; undefined if there are none. */
+  listConditions: ListConditions | undefined
+  /** Maintains the totals over this resource's rows; undefined if there are none. */
+  totals: TotalsUpdater | undefined
 }

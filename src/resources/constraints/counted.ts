@@ -1,6 +1,6 @@
 import { types } from 'node:util'
+import { sql } from 'kysely'
 import { isStorableText } from '../../http/text-rules.ts'
-import { nextValue } from '../../storage/counters.ts'
 import type { Queryable } from '../../storage/database.ts'
 
 /** Returns the next number of a counter; the numbers start at 1 and have no gaps. */
@@ -55,3 +55,14 @@ export async function counted(tx: Queryable, run: (context: { next: Next }) => P
 }
 
 const nextTurn = () => new Promise<undefined>((resolve) => setImmediate(resolve, undefined))
+
+/**
+ * Increments a counter and returns its new value; the first is 1. Its row stays locked until the transaction ends, so that
+ * transactions take the values one after another and a rollback leaves no gap.
+ */
+export async function nextValue(tx: Queryable, name: string): Promise<number> {
+  const query = sql<{ value: number | string }>`
+    insert into counters (name, value) values (${name}, 1)
+    on conflict (name) do update set value = counters.value + 1 returning value`
+  return Number((await query.execute(tx)).rows[0]?.value)
+}

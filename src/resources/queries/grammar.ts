@@ -1,7 +1,7 @@
 import type { TObject } from 'typebox'
 import type { RelationStep } from '../../storage/rows/row-test.ts'
 import { choicesOf } from '../column-types.ts'
-import { shownDeclaration } from '../computed/declare.ts'
+import { shownDeclaration } from '../computed/options.ts'
 import { type ConditionDeclaration, type ConditionField, conditionFields, relationStep } from '../conditions/fields.ts'
 import { operatorsOf } from '../conditions/values.ts'
 import type { Declaration, Relation } from '../declaration.ts'

@@ -3,12 +3,11 @@ import { callerOf } from '../../http/policies/authenticate.ts'
 import { idOrNone } from '../../storage/ids.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import type { Relation, Served } from '../declaration.ts'
-import { idParams } from '../id-params.ts'
 import { lister } from '../list.ts'
 import { listQuerySchema, listRulesOf } from '../list-query.ts'
 import { capital } from '../queries/bounds.ts'
 import { listItemSerializer } from '../representation.ts'
-import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
+import { idParams, notFound, type RowRequest, readableRow } from '../writes/change.ts'
 import { requireReadable } from './readable.ts'
 
 /**

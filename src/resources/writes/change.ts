@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { authorOf, callerOf } from '../../http/policies/authenticate.ts'
 import { meets, type preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
@@ -160,3 +161,8 @@ function ignoreOutdated(error: unknown): undefined {
   if (error instanceof Problem && error.code === 'PRECONDITION_FAILED') return
   throw error
 }
+
+/** The path parameter of a single row. */
+export const idParams = Type.Object({
+  id: Type.Integer({ minimum: 1, description: 'Assigned by the service', examples: [1] }),
+})

@@ -3,7 +3,6 @@ import type { ResourceTablesTable, SchemaChangesTable } from '../resource-tables
 import type { Owned, Revisioned } from '../rows/revision.ts'
 import type * as administration from './administration.ts'
 import type { AuthTables, ClientsTable } from './auth.ts'
-import type { LimitWindowsTable, QuotaUsesTable } from './limits.ts'
 import type { BooksTable, ProductsTable, UsersTable } from './resources.ts'
 import type {
   AnswersTable,
@@ -181,3 +180,20 @@ export type Task = Selectable<TasksTable>
 export type Webhook = Selectable<WebhooksTable>
 export type Delivery = Selectable<DeliveriesTable>
 export type Client = Selectable<ClientsTable>
+
+/** Request counts in current windows; rate-limiter-flexible requires the names `key`, `points` and `expire` (epoch ms). */
+export interface LimitWindowsTable {
+  key: string
+  points: number
+  expire: number | null
+}
+
+/** The quota that an account has used in a calendar month. */
+export interface QuotaUsesTable {
+  key: string
+  /** `2026-11` */
+  period: string
+  used: number
+  /** How much of the most recent quota request was granted. */
+  granted: number
+}
