@@ -32,7 +32,7 @@ async function bareFastify(): Promise<void> {
   const { default: Fastify } = await import('fastify')
   const { Type } = await import('typebox')
   const { products } = await import('../src/catalog/products.ts')
-  const { listQuerySchema } = await import('../src/resources/list-query.ts')
+  const { listQuerySchema } = await import('../src/resources/list-parameters.ts')
   const { representation } = await import('../src/resources/representation.ts')
   const { BARE_PORT, BARE_ANSWERS = '', BARE_PEM } = process.env
   const { read, page, created } = JSON.parse(BARE_ANSWERS) as Record<'read' | 'page' | 'created', object>

@@ -1,8 +1,10 @@
+// The columns that store sums and counts, and how to compute their values for existing rows.
+
 import type { ResourceColumn, ResourceTable } from '../../storage/resource-tables/resource-columns.ts'
 import { columnType } from '../column-types.ts'
 import type { Declaration } from '../declaration.ts'
 import { columnName } from '../table.ts'
-import { limitOf, sourceOf } from './targets.ts'
+import { limitOf, sourceOf } from './total-sources.ts'
 
 /** Returns a table with the columns of its resource's sums and counts; `all` contains the resources of the service. */
 export function withTotals(table: ResourceTable, declaration: Declaration, all: readonly Declaration[]): ResourceTable {

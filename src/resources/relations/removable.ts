@@ -1,6 +1,6 @@
 import { rowFacts } from '../access/row-facts.ts'
 import { eventPublisher } from '../change-events.ts'
-import { totalsUpdater } from '../computed/totals.ts'
+import { totalsUpdater } from '../computed/maintain-totals.ts'
 import { lockCheck } from '../constraints/lock-check.ts'
 import type { CollectionOptions, Declaration } from '../declaration.ts'
 import { resourceRows } from '../resource-rows.ts'

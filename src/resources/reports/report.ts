@@ -1,7 +1,7 @@
 import { type TObject, Type } from 'typebox'
 import { DefinitionError } from '../../startup-errors.ts'
 import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
-import { ownConditionFields } from '../computed/declare.ts'
+import { ownConditionFields } from '../computed/computed-fields.ts'
 import { listConditions } from '../computed/list-conditions.ts'
 import { shownDeclaration } from '../computed/options.ts'
 import { conditionTest } from '../conditions/conditions.ts'

@@ -1,3 +1,5 @@
+// The errors in the options `computed` and `derived` of one resource.
+
 import { types } from 'node:util'
 import type { TObject, TSchema } from 'typebox'
 import { nearest } from '../../http/nearest.ts'
@@ -5,7 +7,7 @@ import { type ColumnKind, kindOf } from '../column-types.ts'
 import { checkCondition } from '../conditions/conditions.ts'
 import { decimalFieldErrors } from '../decimal-fields.ts'
 import { refsOf } from '../relations/condition-relations.ts'
-import { type ComputedDeclaration, ownConditionFields } from './declare.ts'
+import { type ComputedDeclaration, ownConditionFields } from './computed-fields.ts'
 
 const listNames = ['filters', 'ranges', 'search', 'sorts', 'unique'] as const
 

@@ -1,3 +1,5 @@
+// The rows that each sum or count of a service covers, and the errors in these relations.
+
 import type { TSchema } from 'typebox'
 import { decimalFormOf } from '../../http/decimal.ts'
 import { nearest } from '../../http/nearest.ts'

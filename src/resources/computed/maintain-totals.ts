@@ -1,3 +1,5 @@
+// Updates stored sums and counts together with the rows that they cover.
+
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import { wideInteger } from '../../storage/rows/column-codec.ts'
@@ -7,9 +9,9 @@ import { rowFacts } from '../access/row-facts.ts'
 import { eventPublisher } from '../change-events.ts'
 import type { Announce, CollectionOptions, Declaration } from '../declaration.ts'
 import { resourceRows } from '../resource-rows.ts'
-import { totalOf } from './declare.ts'
+import { totalOf } from './computed-fields.ts'
 import type { DeclaredTotal } from './options.ts'
-import { limitOf, type TotalsTarget, totalsOver } from './targets.ts'
+import { limitOf, type TotalsTarget, totalsOver } from './total-sources.ts'
 import type { Settle, TotalsUpdater } from './updater.ts'
 
 type Values = Readonly<Record<string, unknown>>

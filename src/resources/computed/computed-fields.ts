@@ -1,3 +1,5 @@
+// The computed and derived fields of a valid declaration: their schemas, column types and conditions.
+
 import { type TObject, type TSchema, Type } from 'typebox'
 import { decimalFormOf } from '../../http/decimal.ts'
 import { decimalCodec } from '../../storage/rows/column-codec.ts'
