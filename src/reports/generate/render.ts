@@ -1,7 +1,6 @@
 import { Problem } from '../../http/problems/problem.ts'
-import { SumOutOfRange } from '../../storage/snapshots/aggregate-read.ts'
 import type { LongRead } from '../../storage/snapshots/long-read.ts'
-import type { CsvBlock, Snapshot } from '../../storage/snapshots/snapshot.ts'
+import { type CsvBlock, type Snapshot, SumOutOfRange } from '../../storage/snapshots/snapshot.ts'
 import type { FinishedResult, ResultStore } from '../files/store.ts'
 import { csv, csvFile } from '../formats/csv.ts'
 import type { ReportColumn, ReportFormat } from '../formats/format.ts'

@@ -1,8 +1,7 @@
 import pg from 'pg'
 import { type CellType, errorField } from '../engine.ts'
-import { readAggregates, SumOutOfRange } from '../snapshots/aggregate-read.ts'
 import type { LongRead, Statement } from '../snapshots/long-read.ts'
-import type { CsvBlock, Snapshot } from '../snapshots/snapshot.ts'
+import { type CsvBlock, readAggregates, type Snapshot, SumOutOfRange } from '../snapshots/snapshot.ts'
 import { copyCsv, copyRows } from './copy-rows.ts'
 
 const settings = {

@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../database.ts'
-import type { CellType } from '../engine.ts'
 import type { LongRead, LongReadOptions } from './long-read.ts'
 
 /** A term that rows are grouped by. Groups are ordered by all terms, text bytewise and null last. */
@@ -12,13 +11,6 @@ export interface GroupTerm {
 /** Groups of rows; without `groups`, all rows together are one. The cells are terms of `groups`, or aggregates. */
 export interface AggregateReadOptions extends Omit<LongReadOptions, 'order'> {
   groups: readonly GroupTerm[]
-}
-
-/**
- * A sum that the columns of reports cannot contain: beyond ±(2⁵³ − 1) for integers, beyond the largest double for numbers.
- */
-export class SumOutOfRange extends Error {
-  override name = 'SumOutOfRange'
 }
 
 const pageRows = 250
@@ -65,17 +57,4 @@ function groupedRows({ from, where, groups }: Pick<AggregateReadOptions, 'from' 
   const condition = where.length > 0 ? sql` where ${sql.join(where, sql` and `)}` : sql``
   const grouping = groups.length > 0 ? sql` group by ${sql.join(groups.map(({ term }) => term))}` : sql``
   return sql`from ${from}${condition}${grouping}`
-}
-
-/** Converts integers, which engines may return as text to keep every digit. Throws `SumOutOfRange`. */
-export function readAggregates(rows: unknown[][], types: readonly CellType[]): unknown[][] {
-  for (const row of rows) {
-    for (const [at, type] of types.entries()) {
-      if (row[at] === null || (type !== 'integer' && type !== 'number')) continue
-      const value = Number(row[at])
-      if (type === 'integer' ? !Number.isSafeInteger(value) : !Number.isFinite(value)) throw new SumOutOfRange()
-      row[at] = value
-    }
-  }
-  return rows
 }

@@ -1,3 +1,4 @@
+import type { CellType } from '../engine.ts'
 import type { LongRead } from './long-read.ts'
 
 /** Complete CSV records (RFC 4180) and their count; the bytes are valid only until the next block is requested. */
@@ -21,4 +22,24 @@ export interface Snapshot {
    */
   csv?: (read: LongRead) => AsyncIterable<CsvBlock | unknown[][]> | undefined
   close: () => Promise<void>
+}
+
+/**
+ * A sum that the columns of reports cannot contain: beyond ±(2⁵³ − 1) for integers, beyond the largest double for numbers.
+ */
+export class SumOutOfRange extends Error {
+  override name = 'SumOutOfRange'
+}
+
+/** Converts integers, which engines may return as text to keep every digit. Throws `SumOutOfRange`. */
+export function readAggregates(rows: unknown[][], types: readonly CellType[]): unknown[][] {
+  for (const row of rows) {
+    for (const [at, type] of types.entries()) {
+      if (row[at] === null || (type !== 'integer' && type !== 'number')) continue
+      const value = Number(row[at])
+      if (type === 'integer' ? !Number.isSafeInteger(value) : !Number.isFinite(value)) throw new SumOutOfRange()
+      row[at] = value
+    }
+  }
+  return rows
 }

@@ -1,8 +1,14 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { type Capacity, type Engine, errorField } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvRecord } from './csv.ts'
-import { exactAverage, exactSum } from './exact-sum.ts'
+import { half } from './exact-sum.ts'
+
+/** Returns the arguments from which the functions in `exact-sum.ts` calculate the sum of a column. */
+function halves(column: RawBuilder<unknown>) {
+  const sumOf = (operator: string) => sql`coalesce(sum(${column} ${sql.raw(`${operator} ${half}`)}), 0)`
+  return sql`${sumOf('/')}, ${sumOf('%')}`
+}
 
 /** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
 const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
@@ -78,8 +84,9 @@ export const sqlite: Engine = {
   csvFields: () => undefined,
   csvRecord,
   bytewise: (term) => term,
-  exactSum,
-  exactAverage,
+  // `sum` alone would overflow beyond 64 bits.
+  exactSum: (column, scale) => sql`exact_sum(${halves(column)}, ${sql.raw(String(scale))})`,
+  exactAverage: (column, scale) => sql`exact_average(${halves(column)}, count(${column}), ${sql.raw(String(scale))})`,
   // SQLite has only one writer at a time, so row locks are not needed.
   lockRows: sql``,
   lockFreeRows: sql``,

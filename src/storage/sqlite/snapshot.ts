@@ -1,7 +1,6 @@
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
-import { readAggregates } from '../snapshots/aggregate-read.ts'
 import type { LongRead, Statement } from '../snapshots/long-read.ts'
-import type { CsvBlock, Snapshot } from '../snapshots/snapshot.ts'
+import { type CsvBlock, readAggregates, type Snapshot } from '../snapshots/snapshot.ts'
 import { defineExactSums } from './exact-sum.ts'
 
 const lockWaitMs = 5_000
