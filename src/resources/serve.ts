@@ -31,6 +31,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
   return {
     ...options,
     ...{ declaration, prefix, fieldNames, rows: own.rows, announce: own.announce, totals: own.totals },
+    lock: own.lock,
     ...(view && { rows: resourceRows(options.db, declaration), ...viewParts(view, { ...options, ...own }) }),
     normalizers: types.flatMap(([name, { normalize }]) => (normalize ? [[name, normalize]] : [])),
     representations: representationCache(options.db),
@@ -45,7 +46,6 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
     accessTo: expandable.accessOf,
     references: referenceCheck(options, declaration, all),
     remove: own.remove,
-    lock: own.lock,
     meetsLocks: mayMeetLocks(collection, all),
     referrers: reachOf(own.children.length > 0 ? all.filter(forbidsDeletion) : [], options),
     isReferred: own.children.length > 0,

@@ -1,4 +1,5 @@
 import type { Settle, TotalsUpdater } from '../computed/updater.ts'
+import type { LockCheck } from '../constraints/lock-check.ts'
 import type { Writers } from '../constraints/writers.ts'
 import type { Announce, Declaration } from '../declaration.ts'
 import type { Guard } from '../writes/guard.ts'
@@ -7,13 +8,14 @@ import type { FieldNames, ViewOf } from './field-names.ts'
 interface Parts {
   announce: Announce
   totals: TotalsUpdater | undefined
+  lock: LockCheck | undefined
   guard?: Guard | undefined
 }
 
-/** What a view leaves to its collection, and thus passes with the collection's names: events, totals and guards. */
+/** What a view leaves to its collection, and thus passes with the collection's names: events, totals, locks and guards. */
 export function viewParts(
   { toOwn, toMembers, ownOf, collection }: ViewOf<Declaration>,
-  { announce, totals, guard }: Parts,
+  { announce, totals, lock, guard }: Parts,
 ): Parts {
   // The collection deletes its rows itself, so these have its names already.
   const announced: Announce = (tx, change, row, ...by) =>
@@ -40,7 +42,12 @@ export function viewParts(
       return settle && settling(settle)
     },
   }
-  return { announce: announced, totals: totalled, guard: guarded }
+  const { placed } = lock ?? {}
+  const locking: LockCheck | undefined = lock && {
+    ...lock,
+    ...(placed && { placed: (tx, values) => placed(tx, toOwn(values)) }),
+  }
+  return { announce: announced, totals: totalled, lock: locking, guard: guarded }
 }
 
 /** Who can write which members of a view. Everyone can name a member that it does not have, which is then ignored. */

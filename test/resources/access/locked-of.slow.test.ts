@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Line, plinth, Ref, Title, Type } from '../../../src/plinth.ts'
+import { Line, plinth, Ref, Title, Type, view } from '../../../src/plinth.ts'
 import { appOn, type TestApp, token } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
@@ -25,7 +25,9 @@ const remarks = collection({
   body: Type.Object({ lineId: Ref(lines, { onDelete: 'cascade' }), text: Title }),
   access: { of: 'line' },
 })
-const definition = service({ resources: [invoices, lines, remarks] })
+const renamed = view(lines, { rename: { invoiceId: 'billId' } })
+const all = [invoices, lines, remarks]
+const definition = service({ resources: all, versions: { v1: all, v2: [invoices, renamed, remarks] } })
 const scopes = Object.keys(definition.scopes).join(' ')
 
 forEachEngine((engine) => {
@@ -72,6 +74,17 @@ forEachEngine((engine) => {
         listed.json().map(({ text }: { text: string }) => text),
         ['More'],
       )
+      assert.equal((await send({ url: `/lines/${moving}` })).json().invoiceId, other)
+    })
+
+    it('409 for a row under a locked row, in a version with another name for the reference', async () => {
+      const [invoiceId, other] = [await invoice(), await invoice()]
+      const moving = await create('/v2/lines', { billId: other, text: 'Work' })
+      await pay(invoiceId)
+      await refusedBy({ method: 'POST', url: '/v2/lines', payload: { billId: invoiceId, text: 'Late' } })
+      const moved = { billId: invoiceId, text: 'Work' }
+      await refusedBy({ method: 'PUT', url: `/v2/lines/${moving}`, payload: moved })
+      await refusedBy({ method: 'PATCH', url: `/v2/lines/${moving}`, payload: { billId: invoiceId } })
       assert.equal((await send({ url: `/lines/${moving}` })).json().invoiceId, other)
     })
 
