@@ -111,8 +111,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const app = Fastify(serverOptions({ ...options, ...failures, beforeRouterError: versionRefusals(lives) }))
   handleUnrouted(app.server, { ...options, ...failures })
   cutStalled(app.server, options)
-  const access = counting(options)
-  const counted = limiting(options)
+  const [access, counted] = [counting(options), limiting(options)]
 
   await app.register(arrival, options.startRequestSpan ? { startSpan: options.startRequestSpan } : {})
   await app.register(errorHandler, failures)
