@@ -9,8 +9,8 @@ export const servedVersions = ({ versions }: Pick<Definition, 'versions'>, lives
   lives.filter(({ version, status }) => status !== 'retired' && versions[version]).map(({ version }) => version)
 
 /**
- * Returns the function that gives the body of an event the field names of a version. Events are stored with those of the
- * collections. A retired version is followed by the next one that is served.
+ * Returns a function that finds the conversion of an event body from the collection's field names, in which events are
+ * stored, to the field names of a version. For a retired version, uses the next version that is served.
  */
 export function eventShapes(definition: Definition, lives: readonly VersionStatus[]): EventShapes {
   const served = servedVersions(definition, lives)
@@ -24,7 +24,10 @@ export function eventShapes(definition: Definition, lives: readonly VersionStatu
 
 const numberOf = (version: string) => Number(version.slice(1))
 
-/** The shapes of a version by event type, for the resources of which it serves a view. */
+/**
+ * For each event type, the conversion to the field names of a version. Contains only the events of resources that the
+ * version serves as views.
+ */
 function shapesOf({ versions }: Definition, version: string) {
   return new Map(
     (versions[version]?.collections ?? []).flatMap(({ declaration: { noun, view } }) =>

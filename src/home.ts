@@ -42,7 +42,7 @@ export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
   })
 }
 
-/** True if Accept prefers HTML, as browsers do. */
+/** Returns true if Accept prefers HTML, as browsers do. */
 const prefersPage = (accept = '*/*') => quality(accept, 'text/html') > quality(accept, 'application/json')
 
 function indexOf({ resources, documents, hasDiscovery, version }: HomeOptions) {

@@ -78,7 +78,7 @@ export function listenersOf(options: ListenersOptions): Listeners {
   }
 }
 
-/** Returns the listener for metrics; its functions do nothing if no port is configured. */
+/** Returns the listener for metrics; if no port is configured, `open` does nothing. */
 function monitorOf({ config, app, metrics, log }: ListenersOptions) {
   const { host, port } = config.metrics
   const onError = (err: unknown) => log.warn({ err }, 'metrics not read')

@@ -44,8 +44,9 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf'> &
     /** All versions with their lifecycle status. */
     lives: readonly VersionStatus[]
     limiter?: Limiter
-    /** Per account and process: the maximum number of event streams and waiting requests together, and of downloads. */
+    /** The maximum number of open event streams and waiting requests together, per account and process. */
     maxWaiters?: number
+    /** The maximum number of concurrent report downloads, per account and process. */
     maxDownloads?: number
   }
 
@@ -100,7 +101,10 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   }
 }
 
-/** How users are guarded and given roles: with the fields and roles of the definition, if it adds any. */
+/**
+ * Returns the served users, the rules for changing their accounts, and the declared roles; the roles are null if the
+ * definition adds nothing to users.
+ */
 function usersOf({ users: extended }: Definition, options: VersionOptions) {
   const { db, sealer, now } = options
   if (extended === undefined) return { ofAccounts: accountGuard(db), served: users, roles: null }
@@ -141,6 +145,6 @@ export function reportKinds({ collections, reports: declared, typedReports, zone
   return [...ofTables, ...declared, ...typed, activity, deliveries]
 }
 
-/** Restricts a report to the rows that the access rules of its resource let the requester read, if it has any. */
+/** If a resource has access rules, restricts its report to the rows that the requester may read. */
 const restricted = ({ name, table, access }: Declaration, kind: ServedReport): ServedReport =>
   access ? { ...kind, restricted: { resource: name, table } } : kind

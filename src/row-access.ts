@@ -12,7 +12,10 @@ import type { Database } from './storage/database.ts'
 import { passesNone } from './storage/rows/row-test.ts'
 import { effectiveScopes } from './webhooks/dispatch/subscribers.ts'
 
-/** The access rules of a definition, for requests, events and reports; they share what is known about callers. */
+/**
+ * Returns the access rules of a definition, for requests, events and reports. All of them share one cache of caller
+ * facts.
+ */
 export function rowAccess(definition: Definition, { db, now }: { db: Database; now: () => number }) {
   const { collections, events, users, zone } = definition
   const factsOf = callerFacts({ db, now, readUser: users && extendedUserReader(db, users) })
@@ -28,8 +31,8 @@ export function rowAccess(definition: Definition, { db, now }: { db: Database; n
 }
 
 /**
- * Returns the function that turns somebody stored with the scopes of a past token into the caller that this would be now:
- * with the scopes that the client still has and the user's role can still grant; without any if the user was deleted.
+ * Returns a function that brings a stored caller up to date. The result has only those stored scopes that the client
+ * still has and that the user's role can still grant; for a deleted user, it has no scopes.
  */
 export function storedCallers(db: Database, factsOf: (caller: Caller) => Promise<CallerFacts>) {
   return async (stored: EventReceiver): Promise<Caller> => {

@@ -8,10 +8,10 @@ import { dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
- * Opens a serving process's stores, and returns with them the definition as it is stored. Locks a SQLite file until `close`,
- * or throws `DatabaseInUse` if another process holds the lock. With the lock, no other process can hold claims, so those left
- * by an earlier process are released at once. PostgreSQL notes until `close` that a process serves it. If it rejects, nothing
- * is left open.
+ * Opens the stores of a serving process, and adapts the definition to the stored column names. Holds a lock until
+ * `close`: on a SQLite file, an exclusive lock; on PostgreSQL, a lock that all serving processes share. Throws
+ * `DatabaseInUse` if the lock is not available. No other process can hold claims in a locked SQLite file, so claims
+ * left by an earlier process are released at once. If the function rejects, nothing is left open.
  */
 export async function openServedStores(
   config: Config,

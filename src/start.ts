@@ -124,7 +124,10 @@ function watchComponents(metrics: Metrics, { results, log, ...watched }: Watched
   metrics.watch({ ...watched, space: results.space, later, onError })
 }
 
-/** Opens the database of a serving process, logs what changed, checks the reports against it, and begins to create text indexes. */
+/**
+ * Opens the database of a serving process, logs the changes to its tables, checks the reports against it, and starts to
+ * create text indexes.
+ */
 async function openData(
   config: Config,
   declared: Definition,
@@ -141,7 +144,7 @@ async function openData(
   return { definition, ...stores }
 }
 
-/** The configuration with a port that the operating system chose if it names none. */
+/** Returns the configuration; if its port is 0, with a port that the operating system chose. */
 async function withPort(config: Config): Promise<Config> {
   const { http } = config
   return http.port === 0 ? { ...config, http: { ...http, port: await freePort(http.host) } } : config

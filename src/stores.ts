@@ -22,7 +22,10 @@ export interface Stores {
   migrations: readonly string[]
 }
 
-/** Callbacks for what opening the stores creates and changes, and for later commits and errors of background work. */
+/**
+ * Callbacks for the keys and migrations that opening the stores creates, for later commits, and for errors in
+ * background work.
+ */
 export interface StoreNotices extends Pick<MigrateOptions, 'onMigrated'>, Pick<OpenOptions, 'onError' | 'onCommit'> {
   /** Called with the path of a new master key. */
   onKeyCreated?: (path: string) => void
@@ -36,7 +39,9 @@ export async function openStores(config: Config, tables: readonly ResourceTable[
   return openStoresIn(config, dataFolder(config), { tables })
 }
 
-/** Works like `openStores`, in a folder that `dataFolder` has created; `version` is that of the definition. */
+/**
+ * Works like `openStores`, but expects a folder that `dataFolder` has created; `version` is the definition's version.
+ */
 export async function openStoresIn(
   config: Config,
   dataDir: string,

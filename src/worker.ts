@@ -72,9 +72,9 @@ export interface WorkerOptions {
   jitter: () => number
   /** The field names of events by API version. */
   shapes?: EventShapes
-  /** Called with errors of the work that is described by `what`. */
+  /** Called with each error in background work; `what` describes the work. */
   onError: (error: unknown, what: string) => void
-  /** Called with each error that makes a report fail permanently, and with errors of removing its result. */
+  /** Called with each error that makes a report fail permanently, and with each error in removing a report's result. */
   onReportFailed?: GenerateOptions['onError']
   /** Called after each sweep that removed something. */
   onSwept?: (swept: Swept) => void
@@ -134,7 +134,7 @@ function startSweeps(options: WorkerOptions): () => void {
   return sweepEvery(sweepMs, { onError, onSwept, monotonic, time }, (now) => ({
     'reports and their files': expireReports({ db, results, now, taskSeconds, onError: onErrorOf('sweep of reports') }),
     'webhook deliveries': () => expireDeliveries(db, now),
-    // Removes nothing.
+    // The result counts removed rows, and this sweep removes none.
     'owners of webhooks': () => reviveOwners(db, now).then(() => 0),
     'tokens and sessions': () => sweepExpired(db, now),
     'request counts': () => expireRequestCounts(db, now),

@@ -28,7 +28,10 @@ export const theService: AuditActor = { subject: 'service' }
 export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 
-/** Returns the audit entry for fields of a user that administrators write; of their values, it has the role alone. */
+/**
+ * Returns the audit entry for a change of user fields that only administrators write. The entry contains the names of
+ * the fields, but no values except the role.
+ */
 export const userUpdated = (id: number, fields: readonly string[], { role }: Readonly<Record<string, unknown>>) =>
   ({
     event: 'user.updated',
@@ -147,7 +150,7 @@ export type AuditVerdict = ({ whole: true } & Anchor) | { whole: false; sequence
 
 const batch = 1_000
 
-/** Verifies the chain from its first entry to its head, and that the chain contains the anchor. */
+/** Verifies the chain from its first entry to its head, and checks that it contains the anchor. */
 export async function verifyAudit({ read }: Database, sealer: Digest, anchor?: Anchor): Promise<AuditVerdict> {
   // Read the head first: entries added during the check come after it and are ignored.
   const head = await read.selectFrom('auditHead').selectAll().executeTakeFirstOrThrow()

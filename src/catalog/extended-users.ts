@@ -24,7 +24,7 @@ interface Additions extends Omit<ExtendedUsers, 'collection' | 'fields'> {
   fields: TObject
 }
 
-/** Permits users to PUT and PATCH their own row, but only the fields in `own`. */
+/** The scope that permits users to PUT and PATCH their own row, but only the fields in `own`. */
 const ownScope = 'users:write:own'
 
 /** Adds validated fields and roles to users. Throws `DefinitionError` for fields that cannot be stored. */
@@ -80,8 +80,8 @@ function exampleWith(added: Readonly<Record<string, TSchema>>) {
 }
 
 /**
- * Administrators may write every field, callers with `users:write` every field but the added ones, and users the fields
- * in `own`.
+ * Determines who may write which field: administrators, every field; callers with `users:write`, every field except the
+ * added ones; and users, the fields in `own` of their own row.
  */
 function writersOf(added: readonly string[], own: readonly string[]): Writers {
   const base = Object.keys(userOptions.body.properties)

@@ -109,7 +109,7 @@ export async function restore(config: Config, file: string, options: Options): P
   report(options, summary, `Restored ${file} to ${place.dataDir}`, afterRestore)
 }
 
-/** Runs `work` with its progress on standard error. */
+/** Runs `work` and shows its progress on standard error. */
 function shown<T>({ quiet, json }: Options, label: string, work: (show: ShowProgress) => Promise<T>): Promise<T> {
   if (quiet || (json && !process.stderr.isTTY)) return work(() => {})
   return screen(process.stderr, process.env).step(label, work, () => 'done')
@@ -141,7 +141,9 @@ async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Prom
 const given = ({ backup }: Config, { passphraseFile }: Options): string | null =>
   configuredPassphrase(passphraseFile === undefined ? backup : { passphrase: null, passphraseFile })
 
-/** Returns the passphrase for a new backup; null for none. A terminal asks for it twice. */
+/**
+ * Returns the passphrase for a new backup, or null for a backup without encryption. On a terminal, asks for it twice.
+ */
 async function newPassphrase(config: Config, options: BackupOptions): Promise<string | null> {
   const configured = given(config, options)
   if (configured !== null || !options.encrypt) return configured && strongPassphrase(configured)

@@ -16,7 +16,10 @@ export interface MigrateCommand {
   allowDataLoss?: boolean
 }
 
-/** The exit code of a plan with something to do; 0 means that there is nothing, and 2 that the definition is refused. */
+/**
+ * The exit code of `--plan` if there is something to do. The code is 0 if there is nothing to do, and 2 if the
+ * definition is rejected.
+ */
 const somethingToDo = 3
 
 /**
@@ -43,7 +46,7 @@ export async function runMigrations(config: Config, definition: Definition, opti
 
 const progressEveryMs = 1_000
 
-/** Prints how far the rows are, once a second. */
+/** Returns a function that prints how many rows have been migrated, at most once a second. */
 function progressPrinter(): (progress: Progress) => void {
   let printed = Number.NEGATIVE_INFINITY
   return ({ table, column, rows, total }) => {

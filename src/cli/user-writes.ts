@@ -21,14 +21,14 @@ export interface Opened extends Stores {
   extended: ExtendedUsers | undefined
 }
 
-/** The options that set the fields and the role that a service adds to users. */
+/** The options that set the added fields and the role of a user. */
 export interface FieldOptions {
   field?: string[]
   /** `false` for `--no-role`. */
   role?: string | false
 }
 
-/** Throws an error that lists each violation if a body is not valid; trims text in it. */
+/** Trims the text in a body. Throws an error that lists each violation if the body is not valid. */
 function checkUser(schema: TObject, body: Values): void {
   const result = inputValidator(schema, 'body')(body)
   if (!('error' in result)) return
@@ -36,7 +36,7 @@ function checkUser(schema: TObject, body: Values): void {
   throw new Error(errors.map(({ field, message }) => `The ${field} ${message}`).join('; '))
 }
 
-/** The values of `--field` and `--role`, validated as in a body; null removes a value. */
+/** Returns the values of `--field` and `--role`, validated as in a request body; null removes a value. */
 export function addedValues(extended: ExtendedUsers | undefined, { field = [], role }: FieldOptions): Values {
   const texts = Object.entries(parsePairs('--field', field))
   if (texts.length === 0 && role === undefined) return {}
@@ -62,7 +62,10 @@ export function addedValues(extended: ExtendedUsers | undefined, { field = [], r
 const available = (what: string, names: readonly string[]) =>
   names.length > 0 ? `${what} are ${names.join(', ')}` : 'this service declares none in plinth({ users })'
 
-/** The JSON value that a text stands for in a field of this kind; the text itself if it is none, for the validation. */
+/**
+ * Parses a text as JSON if the field is not a text field. Text that is not JSON is returned unchanged, so that
+ * validation rejects it.
+ */
 function jsonOf(text: string, kind: Declaration['kinds'][string] | undefined): unknown {
   if (kind === undefined || !['integer', 'number', 'boolean', 'json', 'reference'].includes(kind)) return text
   try {
@@ -88,7 +91,7 @@ export async function userOf(db: Database, email: string, { name }: { name?: str
 
 type Work<T> = (tx: Queryable, userId: number) => Promise<T>
 
-/** Runs `work` for a user in one transaction, which first adds the user if necessary and sets these values. */
+/** Runs `work` for a user in one transaction. Before that, adds the user if necessary and sets the given values. */
 export async function withUser<T>(
   { db, sealer, extended }: Opened,
   user: User,
@@ -123,7 +126,7 @@ function newUser(input: NewUser): NewUser {
   return user
 }
 
-/** Runs `work` with the users of the service, whose changes publish their events. */
+/** Runs `work` with functions that write users and publish the events for their changes. */
 async function withUserRows<T>(
   db: Database,
   extended: ExtendedUsers | undefined,

@@ -133,7 +133,7 @@ async function list({ db, extended }: Opened, { json }: { json?: boolean }): Pro
   }
 }
 
-/** The role that the service declares of each user who has one. */
+/** Returns the declared role of each user who has one, by user id. */
 async function declaredRoles(db: Database): Promise<Map<number, string>> {
   const { rows } = await sql<{ id: number; role: string }>`select id, role from users where role is not null`.execute(
     db.read,

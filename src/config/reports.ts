@@ -1,8 +1,8 @@
 import { integer, named, optional, text } from './setting.ts'
 
 /**
- * Settings for the lifetime and fonts of reports, and for the number of long report responses that an account may have open
- * per node.
+ * Settings for reports: their lifetime and fonts, and how many event streams, waiting requests and downloads an account
+ * may have open per node.
  */
 export const reportSettings = {
   resultSeconds: named('PLINTH_RESULT_TTL', integer(60, 31_536_000, 604_800, 'Lifetime of a report file, seconds')),

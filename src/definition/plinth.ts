@@ -28,7 +28,7 @@ export interface UsersOptions<Fields extends TObject = TObject, Role extends str
   userinfo?: readonly (NoInfer<FieldOf<Fields>> | 'role')[]
 }
 
-/** The roles that rules can name: any role if `plinth()` declares none. */
+/** The roles that rules may name; any text if `plinth()` declares no roles. */
 type RoleOf<Role extends string> = [Role] extends [never] ? string : Role | 'admin' | 'user'
 
 export interface PlinthOptions<
@@ -47,13 +47,13 @@ export interface PlinthOptions<
   claims?: (facts: CallerFacts<Static<Fields>, RoleOf<Role>>) => Claims
 }
 
-// Without `fields`, users have no additional ones; the type `object` would allow any name.
+// The type of the added fields if `fields` is omitted. With the type `object`, rules could name any field.
 // biome-ignore lint/complexity/noBannedTypes: the properties of an empty object schema
 type NoFields = TObject<{}>
 
 /**
- * Returns `collection` and `service` for access rules that use claims, typed by the claims and by the fields and roles
- * of users.
+ * Returns `collection` and `service`, with types for access rules that use claims and the added fields and roles of
+ * users.
  */
 export function plinth<Claims extends object = object, Fields extends TObject = NoFields, Role extends string = never>(
   options: PlinthOptions<Claims, Fields, Role> = {},
@@ -74,7 +74,7 @@ export function plinth<Claims extends object = object, Fields extends TObject = 
     ): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>> =>
       collectionWith(declared, { ...(claims && { claims }), users: extended }),
     service: (declared: ServiceOptions): Definition => defineService(declared, extended),
-    /** The users of the service: `/users` of every version. */
+    /** The collection of users, which every version serves at `/users`. */
     users: extended?.collection ?? builtInUsers,
   }
 }

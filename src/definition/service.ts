@@ -45,7 +45,7 @@ export interface Definition {
   tables: readonly ResourceTable[]
   /** The time zone of `'today'`. */
   zone: string
-  /** The users with the fields and roles that `plinth()` adds. */
+  /** The users, with the fields and roles that `plinth()` adds; absent if it adds none. */
   users?: ExtendedUsers
 }
 

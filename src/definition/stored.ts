@@ -16,7 +16,8 @@ import type { Definition } from './service.ts'
 export async function storedDefinition(db: Queryable, definition: Definition): Promise<Definition> {
   const names = await readColumnNames(db)
   if (names.size === 0) return definition
-  // Conditions along relations refer to columns of other tables, so every collection may change, except the users.
+  // Conditions along relations refer to columns of other tables, so a renamed column can affect every collection except
+  // users.
   const storedOne = (one: Collection) =>
     one.declaration.table === 'users' ? one : collectionOf(withStoredColumns(one.declaration, names))
   const stored = new Map(definition.collections.map((one) => [one.declaration, storedOne(one)]))
@@ -40,7 +41,9 @@ export async function storedDefinition(db: Queryable, definition: Definition): P
   })
 }
 
-/** Returns a collection of a version as a view of the stored collection, if it is a view. */
+/**
+ * If the collection is a view, returns the same view of the stored collection; otherwise returns the collection itself.
+ */
 function storedView(one: Collection, stored: ReadonlyMap<Declaration, Collection>): Collection {
   const { view } = one.declaration
   const own = view && stored.get(view.collection)

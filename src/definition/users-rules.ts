@@ -11,7 +11,7 @@ const usersOptionNames = ['fields', 'roles', 'own', 'userinfo']
 const roleForm = /^[a-z][a-z0-9-]{0,39}$/
 const maxRoles = 50
 
-/** Names already used in facts, responses or tokens. */
+/** Names that already have a meaning in caller facts, responses or tokens. */
 const reserved = ['role', 'roles', 'sub', 'iss', 'aud', 'exp', 'iat', 'nbf', 'jti', 'nonce', 'azp', 'acr', 'amr']
 const builtIn = Object.keys(userOptions.body.properties)
 

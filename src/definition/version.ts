@@ -73,16 +73,16 @@ export function versionErrors(resources: readonly Collection[], versions: Declar
   return errors
 }
 
-/** True for a resource of the service, and for a view of one. */
+/** Returns true for a resource of the service or a view of one. */
 const isOf = (resources: readonly Collection[], one: Collection | undefined): boolean =>
   resources.some((resource) => resource === one || resource.declaration === one?.declaration?.view?.collection)
 
-/** Errors among the resources of one version. */
+/** Returns the errors in the combination of resources that one version serves. */
 function servedErrors(name: string, served: readonly Collection[]): string[] {
   const declarations = served.map(({ declaration }) => declaration)
   const paths = declarations.map(({ path }) => path)
   const repeated = new Set(paths.filter((path, at) => paths.indexOf(path) !== at))
-  // Names of collections are checked once for the whole service.
+  // Checks only views, because the names of collections are checked once for the whole service.
   const views = declarations.filter(({ view }) => view !== undefined)
   return [
     ...[...repeated].map((path) => `service: ${name} serves ${path} twice: list the collection or one view of it`),

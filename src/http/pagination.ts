@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { documentedRules } from './partial-schema.ts'
 import { malformedQuery } from './problems/problem.ts'
 
-/** The position of a page: its direction, and the sort values of the row after which it starts. */
+/** Where a page starts: after the row with these sort values, in list order or backwards. */
 export interface Cursor {
   after: (string | number)[]
   backwards: boolean
@@ -84,8 +84,8 @@ interface PageRules<Row> {
   /** Returns the sort values of a row; the combination is unique. */
   keyOf: (row: Row) => Cursor['after']
   /**
-   * Reads up to `count` rows after the given position, or from the start. When reading backwards, the row nearest to the
-   * position comes first.
+   * Reads up to `count` rows after the row with the given sort values, or from the start of the list. When reading
+   * backwards, the rows are in reverse order.
    */
   rowsAfter: (after: Cursor['after'] | null, backwards: boolean, count: number) => Promise<Row[]>
 }

@@ -4,7 +4,7 @@ type Level = 'info' | 'warn' | 'error'
 interface Entry {
   level: Level
   fields: readonly string[]
-  /** When the line is written: a row of the table in docs/operations.md. */
+  /** When the line is written. The text becomes a row of the table in docs/operations.md. */
   when: string
 }
 

@@ -10,15 +10,18 @@ import { failureLog } from '../webhooks/dispatch/failure-log.ts'
 import type { Log } from './entries.ts'
 import { type Logs, type LogsOptions, openLogs } from './logs.ts'
 
-/** Opens the logs at the configured level; they contain no secret of the settings and of the environment. */
+/** Opens the logs at the configured level. They never contain the secrets in the settings or in the environment. */
 export const openServiceLogs = (config: Config, options: Omit<LogsOptions, 'secrets'>): Logs =>
   openLogs(config.service.logLevel, { ...options, secrets: secretsIn(config, options.env) })
 
-/** Returns every secret that must not be logged: those of the settings, and those of the standard `AWS_…` variables. */
+/** Returns every secret that must not be logged: those in the settings, and those in the standard `AWS_…` variables. */
 const secretsIn = (config: Config, { AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN }: NodeJS.ProcessEnv): string[] =>
   [...confidentialTexts(config), AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN].filter((text) => text !== undefined)
 
-/** Logs what opening the stores creates and changes, and errors of the database's background work. */
+/**
+ * Returns callbacks that log the keys and migrations that opening the stores creates, and errors in the database's
+ * background work.
+ */
 export const logStores = (log: Log) => ({
   onMigrated: (migration: Migrated) => log.info(migration, 'migration applied'),
   onKeyCreated: (file: string) => log.info({ file }, 'master key created'),
@@ -27,10 +30,10 @@ export const logStores = (log: Log) => ({
 
 const isMigration = /^\d{4}-/
 
-/** Returns the statements among the changes of a migration. */
+/** Returns the statements in a migration's changes, without the names of migrations. */
 export const statementsIn = (changes: readonly string[]): string[] => changes.filter((line) => !isMigration.test(line))
 
-/** Logs errors of the authorization server, and new and retired signing keys by their `kid`. */
+/** Returns callbacks that log errors of the authorization server, and the `kid` of each new or retired signing key. */
 export const logAuthorization = (log: Log) => ({
   report: (err: unknown) => log.error({ what: 'authorization', err }, 'background work failed'),
   keyNotices: {
@@ -40,12 +43,12 @@ export const logAuthorization = (log: Log) => ({
   },
 })
 
-/** Logs that entries of the audit log could not be written yet. */
+/** Returns a callback that logs when audit entries could not be written; they are retried. */
 export const logAudit = (log: Log) => ({
   onError: (err: unknown) => log.error({ err }, 'audit log delayed'),
 })
 
-/** Logs failed jobs, failed background work, and what the sweeps removed. */
+/** Returns callbacks that log failed jobs, other failed background work, and how much the sweeps removed. */
 export const logWork = (log: Log) => ({
   onError: (err: unknown, what: string) => log.error({ what, err }, 'background work failed'),
   onJobFailed: (err: unknown, queue?: string, job?: Pick<Lease, 'id' | 'attempt' | 'payload'>) => {
@@ -57,14 +60,17 @@ export const logWork = (log: Log) => ({
   onSwept: (swept: Swept) => log.info(swept, 'expired rows removed'),
 })
 
-/** Logs failed attempts, disabled webhooks and dropped deliveries. */
+/** Returns callbacks that log failed calls, disabled webhooks and dropped deliveries. */
 export const logWebhooks = (log: Log, { now, maxWaiting }: { now: () => number; maxWaiting: number }) => ({
   onRecorded: failureLog({ now, warn: (line) => log.warn(line, 'webhook call failed') }),
   onDisabled: (webhook: Disabled) => log.warn(webhook, 'webhook disabled'),
   onDropped: (owner: string, dropped: number) => log.warn({ owner, dropped, maxWaiting }, 'webhook deliveries dropped'),
 })
 
-/** Logs whether the store of the rate limits is available; an outage is a warning, not an error. */
+/**
+ * Returns a callback that logs whether the rate-limit store is available. An outage is logged as a warning, not an
+ * error.
+ */
 export const logCounters = (log: Log) => (notice: CounterNotice) => {
   if (notice.what === 'unsaved') return log.warn({ err: notice.error }, 'quotas not saved')
   const { store } = notice

@@ -12,8 +12,8 @@ const patterns: readonly [pattern: RegExp, replacement: string][] = [
 const minSecretLength = 4
 
 /**
- * Returns a function that masks credentials in a line of JSON: everything that has the form of a credential and, in a line
- * with an error, the given secrets. The result is still JSON.
+ * Returns a function that masks credentials in a line of JSON. In every line, it masks text that has the form of a
+ * credential; in a line with an error, also the given secrets. The result is still JSON.
  */
 export function redactor(secrets: readonly string[]): (line: string) => string {
   const texts = secrets
@@ -22,7 +22,8 @@ export function redactor(secrets: readonly string[]): (line: string) => string {
   const known = [...new Set(texts)].sort((one, other) => other.length - one.length)
   return (line) => {
     let text = line
-    // Only errors contain text from elsewhere; in other lines, a secret such as `postgres` would also mask plain words.
+    // Only errors contain text from other programs. In other lines, a secret such as `postgres` would also mask plain
+    // words.
     if (line.includes('"err":')) for (const secret of known) text = text.replaceAll(secret, mask)
     for (const [pattern, replacement] of patterns) text = text.replace(pattern, replacement)
     return text
@@ -38,14 +39,14 @@ interface ErrorFields {
   [name: string]: unknown
 }
 
-/** Properties of errors that describe the failure and contain no data of requests. */
+/** Properties of errors that describe the failure and contain no data from requests. */
 const properties = ['code', 'errno', 'syscall', 'errcode', 'severity', 'schema', 'table', 'column', 'constraint']
 const maxDepth = 4
 const maxErrors = 5
 
 /**
- * Returns the fields of `err`: type, message, stack, cause and a few codes. Drivers add more properties to their errors,
- * such as the statement, the command with its arguments, the URL or the signed request; these are not logged.
+ * Returns the fields of `err`: type, message, stack, cause and a few codes. Drivers add other properties to their
+ * errors, such as the statement, the command with its arguments, the URL or the signed request. These are not logged.
  */
 export function errorFields(error: unknown, depth = 0): ErrorFields {
   if (!(error instanceof Error)) return { type: typeof error, message: messageOf(error) }
@@ -63,7 +64,7 @@ export function errorFields(error: unknown, depth = 0): ErrorFields {
   }
 }
 
-/** A thrown value may be no error; an object is described by its code alone. */
+/** Returns the text to log for a thrown value that is not an `Error`; for an object, only its message or code. */
 function messageOf(value: unknown): string {
   if (typeof value !== 'object' || value === null) return String(value)
   const { message, code } = value as { message?: unknown; code?: unknown }

@@ -20,7 +20,7 @@ export function unrevokedPage<Row extends Listed>(
       const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
       const [createdAt = '', id = ''] = (after ?? []).map(String)
       const rows = await db.read
-        // Both tables have the columns used here; the remaining columns come from the type parameter.
+        // Only the columns that both tables have are used here, so either table may be queried as `clients`.
         .selectFrom(table as 'clients')
         .selectAll()
         .where('revokedAt', 'is', null)

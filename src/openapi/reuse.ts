@@ -21,7 +21,10 @@ export function shareParameters(operations: readonly Operation[]): Record<string
   return shared
 }
 
-/** Returns a component's name without brackets and dots: `status[in]` becomes `StatusIn`, `customer.name` `CustomerName`. */
+/**
+ * Returns a component's name without brackets and dots: `status[in]` becomes `StatusIn`, and `customer.name` becomes
+ * `CustomerName`.
+ */
 const componentName = (parameter: string) =>
   parameter
     .split(/[[\].]/)

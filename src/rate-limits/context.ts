@@ -59,8 +59,8 @@ export function quotasOf({ request, account }: Pick<AdmissionContext, 'request' 
 }
 
 /**
- * Refunds the quotas of an admitted request that had no effect, and updates the headers. `what` is `all` for a refused
- * request, or `report` to refund only the report quota.
+ * Refunds the quotas that an admitted request has used, and updates the headers. `what` is `all` if the request was
+ * refused after all, or `report` to refund only the report quota.
  */
 export function refund(
   parts: Parts,

@@ -22,11 +22,11 @@ export const rateLines = ({ name, calls, policy }: Limit, resetsAt: number): Rat
   end: policyEnd(policy),
 })
 
-/** Returns the text after the number of seconds: the RateLimit-Policy line with an operation's policies. */
+/** Returns the end of the header block: the `RateLimit-Policy` line. It follows the seconds in `RateLimit: …;t=`. */
 export const policyEnd = (policies: string): string => piece('\r\nratelimit-policy: ', policies, '\r\n')
 
-/** Returns a quota's header text up to the number of calls left. */
+/** Returns the header lines of a quota up to the number of calls left. */
 export const quotaStart = (limit: number): string => piece('x-quota-limit: ', limit, '\r\nx-quota-remaining: ')
 
-/** Returns a quota's header text after the number of calls left. */
+/** Returns the header lines of a quota after the number of calls left. */
 export const quotaEnd = (resetsAt: number): string => piece('\r\nx-quota-reset: ', resetsAt, '\r\n')

@@ -52,7 +52,7 @@ export const familyNames: readonly string[] = [
   ...['Achterberg', 'Clarke', 'Jansen', 'El-Amin', 'Vargas', "O'Brien", 'Holloway', 'Marchetti', 'Eriksen', 'Bello'],
 ]
 
-/** Towns, each with its dialling code and the start of a number range that the regulator reserves for fiction. */
+/** Towns, each with its dialing code and the start of a number range that the regulator reserves for fiction. */
 export const towns: readonly { town: string; phone: string }[] = [
   { town: 'London', phone: '+44 20 7946 0' },
   { town: 'Edinburgh', phone: '+44 131 496 0' },

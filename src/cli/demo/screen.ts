@@ -12,7 +12,7 @@ export interface Screen {
     outcome: (result: T) => string,
   ) => Promise<T>
   heading: (text: string) => void
-  /** Prints one line, in a dim colour if it is less important. */
+  /** Prints one line, in a dim color if the line is less important. */
   line: (text?: string, dim?: boolean) => void
 }
 

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
 /**
- * W3C Trace Context (Level 1). A context is stored and passed on as one text: the value of `traceparent`, followed by a
- * space and the value of `tracestate` if there is one.
+ * W3C Trace Context (Level 1). A context is stored and passed on as a single text: the value of `traceparent`, followed
+ * by a space and the value of `tracestate` if there is one.
  */
 const parentForm = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const parentLength = 55
@@ -15,8 +15,9 @@ const stateMember =
   /^([a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
 
 /**
- * Returns the trace context of a request; null without a valid `traceparent` (§3.2). Reads a version above 00 like version
- * 00, whose fields it must begin with. Ignores a `tracestate` that is invalid or longer than 512 characters.
+ * Returns the trace context of a request; null without a valid `traceparent` (§3.2). A version above 00 must begin with
+ * the fields of version 00; any further fields are ignored. Ignores a `tracestate` that is invalid or longer than 512
+ * characters.
  */
 export function traceOf(headers: IncomingHttpHeaders): string | null {
   const parent = headers.traceparent
@@ -46,7 +47,7 @@ const traceparent = (traceId: string, parentId: string, isSampled: boolean) =>
 /** Returns the 32 hex digits of the trace id. */
 export const traceIdOf = (trace: string): string => trace.slice(3, 35)
 
-/** Returns the fields of a context. */
+/** Splits a context into its fields. */
 export const traceFields = (trace: string) => ({
   traceId: traceIdOf(trace),
   spanId: trace.slice(36, 52),
@@ -56,15 +57,17 @@ export const traceFields = (trace: string) => ({
 
 const spanBytes = 8
 
-/** Returns the context of a request within the trace: the same trace id and state, and a new parent id. */
+/**
+ * Returns the context of a new span in the same trace: the trace id, flag and state are kept, and the parent id is new.
+ */
 export function childTrace(trace: string, random: (size: number) => Uint8Array): string {
   const { traceId, isSampled, state } = traceFields(trace)
   const spanId = Buffer.from(random(spanBytes)).toString('hex')
-  // Zeros would make the context invalid.
+  // An id of all zeros would make the context invalid.
   return traceText({ traceId, spanId: zeros.test(spanId) ? `${spanId.slice(1)}1` : spanId, isSampled, state })
 }
 
-/** Builds the text of a context. */
+/** Joins the fields of a context. */
 export const traceText = ({ traceId, spanId, isSampled, state }: ReturnType<typeof traceFields>): string =>
   `${traceparent(traceId, spanId, isSampled)}${state === null ? '' : ` ${state}`}`
 

@@ -8,7 +8,9 @@ export interface Caller {
   clientId: string
   subject: string
   scopes: ReadonlySet<string>
-  /** The trace context of the caller's request, which its events and jobs keep; set by `authorOf`. */
+  /**
+   * The trace context of the request, set by `authorOf`; the events and jobs that the request causes keep this context.
+   */
   trace?: string
 }
 

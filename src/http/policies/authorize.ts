@@ -56,7 +56,7 @@ function checkScope(request: FastifyRequest): Problem | undefined {
   return lacksScope(scope as string)
 }
 
-/** Rejects an invalid token, even for a public document, on routes that authorize by themselves. */
+/** Rejects an invalid token on a route that does its own authorization, even if the route's document is public. */
 export function rejectInvalidToken(
   { caller }: FastifyRequest,
   _reply: FastifyReply,
@@ -84,8 +84,8 @@ export function lacksScope(scope: string, what = 'This'): Problem {
 }
 
 /**
- * Throws 401 or 403 unless the caller has a scope that the route itself does not require; `what` starts the error
- * message.
+ * For a scope that only some requests to a route need: throws 401 or 403 unless the caller has the scope. `what` is the
+ * subject of the error message.
  */
 export function requireScope({ caller }: FastifyRequest, scope: string, what: string): void {
   if (caller === null || 'refused' in caller) throw unauthorized('AUTH_REQUIRED')

@@ -23,9 +23,9 @@ const freshness = `max-age=${publicSeconds}, must-revalidate`
 const privateLine = 'cache-control: private, no-cache\r\n'
 
 /**
- * Request headers that affect the response: they determine whether it is 200 or 406, its coding, and the account whose
- * limits it reports. Caches know that Authorization is a credential (RFC 9111 §3.5), but not that X-API-Key is; without
- * Vary, a request with either header could receive a response stored for an anonymous caller.
+ * Request headers that affect the response: its status (200 or 406), its content coding, and the account whose limits
+ * it reports. Caches know that Authorization is a credential (RFC 9111 §3.5), but not that X-API-Key is; without Vary,
+ * a request with either header could receive a response stored for an anonymous caller.
  */
 const credentials = 'Authorization, X-API-Key'
 const variants = `Accept, Accept-Encoding, ${credentials}`
@@ -81,7 +81,9 @@ function linesOfSecond(now: () => number): (request: FastifyRequest) => string {
   }
 }
 
-/** Lets only the client store a response, which it must revalidate each time, although the route is public. */
+/**
+ * Makes the response of a public route private: only the client may store it, and must revalidate it before each use.
+ */
 export function cachePrivately(reply: FastifyReply): void {
   addVary(reply.header('cache-control', 'private, no-cache'), variants)
 }

@@ -56,7 +56,7 @@ export const conditional = fastifyPlugin(
       done(null, payload)
     })
     app.addHook('onSend', (request, reply, payload, done) => {
-      // A 304 without a payload has no headers describing content.
+      // A 304 that already has no payload has no content headers to remove.
       if (reply.statusCode === 304) return done(null, payload === undefined ? payload : withoutContent(request, reply))
       if (typeof payload !== 'string' || reply.statusCode !== 200 || !isRead(request.method)) return done(null, payload)
       const known = reply.getHeader('etag') as string | undefined
@@ -148,7 +148,10 @@ export function meets(resource: Versioned, { matches = 'any', differs = [], unmo
   return unmodifiedSince === undefined || modifiedMs(resource) <= Date.parse(unmodifiedSince)
 }
 
-/** The tag of a revision: with its view, the day, a digest of what the time determines, and the content coding. */
+/**
+ * Matches the entity tag of a revision: its number, then the parts that apply: the view's tag, `reduced`, the day, a
+ * digest of the values that depend on the time, and the content coding.
+ */
 const revisionTag =
   /^"([1-9][0-9]{0,8})(\.[0-9a-f]{8})?(\.reduced)?(\.[0-9]{4}-[0-9]{2}-[0-9]{2})?(\.[0-9a-f]{16})?(-br|-gzip)?"$/
 

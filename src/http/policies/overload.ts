@@ -51,8 +51,8 @@ const shares = [0.6, 0.75, 0.9, 1]
 
 /**
  * Returns the overload level of a measurement, from 0 (no overload) to 4 (everything except `never` is shed). Counts
- * only the delay that accrued while this process was running, which grows with the number of accepted requests. While
- * the process waits for a CPU that other processes occupy, shedding would not help.
+ * only the share of the delay during which this process was using the CPU; that share grows with the accepted requests.
+ * Delay caused by other processes competing for the CPU is ignored, because shedding requests would not reduce it.
  */
 export function levelOf({ delayMs, utilization, cpuShare }: LoopMetrics): number {
   if (utilization < busyUtilization) return 0

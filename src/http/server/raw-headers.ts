@@ -44,7 +44,8 @@ class HeadedResponse<Request extends IncomingMessage = IncomingMessage> extends 
 
   _storeHeader(statusLine: string, fields: object | undefined): void {
     const lines = statusLine + this.transport + this.rate + this.quota + this.caching
-    // Node.js handles arrays of fields, and fields set earlier, which it stores in an object without a prototype.
+    // Left to Node.js: fields in an array, and fields that were set earlier (Node.js keeps those in an object without a
+    // prototype).
     const isPlain = fields !== undefined && Object.getPrototypeOf(fields) === Object.prototype
     if (!isPlain) writer._storeHeader.call(this, lines, fields)
     else {

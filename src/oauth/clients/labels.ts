@@ -1,4 +1,4 @@
-/** What administrators state about a client, such as `{ tenant: 'north' }`; claims functions read it. */
+/** What administrators state about a client, such as `{ tenant: 'north' }`. Claims functions read these labels. */
 export type Labels = Readonly<Record<string, string>>
 
 /** Labels to set; null removes one label, or all of them. */

@@ -17,7 +17,7 @@ export interface ClientSettings {
   trusted: boolean
   /** Whether the client may introspect other clients' tokens (RFC 7662), as a gateway or another API does. */
   introspectsOthers: boolean
-  /** What claims functions know about the client. */
+  /** What claims functions know about the client; see `Labels`. */
   labels: Labels
 }
 

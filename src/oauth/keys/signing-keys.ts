@@ -17,7 +17,7 @@ import {
 export interface SigningKeys {
   /** The private keys: the signing key first, then keys published in advance or still used to verify. */
   jwks: { keys: JWK[] }
-  /** The cookie signing keys, one per signing key and in the same order. */
+  /** The keys that sign cookies: one for each key in `jwks`, in the same order. */
   cookieKeys: string[]
   /** The public keys, by `kid`. */
   publicKeys: ReadonlyMap<string, KeyObject>

@@ -155,7 +155,8 @@ async function decide(options: InteractionOptions, request: FormRequest, reply: 
 }
 
 /**
- * Stores consent only for the scopes that were shown; the user is asked about the others once their role can grant them.
+ * Stores consent only for the scopes that were shown. The user is asked about the other requested scopes once the
+ * user's role can grant them.
  */
 async function consent(
   options: InteractionOptions,

@@ -10,14 +10,14 @@ import { fieldPrefix, invitationBody, invitationTitle, passwordSetBody, password
 /** The fields that invited users may fill in. */
 export interface OwnFields {
   fields: readonly { name: string; label: string; maxLength: number | undefined }[]
-  /** Validates what was entered; fields left blank are omitted. */
+  /** Validates the texts that the user entered; fields left blank are omitted. */
   read: (texts: Readonly<Record<string, string>>) => { values: Record<string, unknown> } | { error: string }
   store: (tx: Queryable, userId: number, values: Record<string, unknown>) => Promise<void>
 }
 
 export interface InvitationPageOptions extends PageFailures {
   invitations: Invitations
-  /** By default there are none. */
+  /** If omitted, the form contains no such fields. */
   own?: OwnFields | undefined
 }
 
@@ -48,13 +48,13 @@ export const invitationPage: FastifyPluginAsync<InvitationPageOptions> = async (
   })
 }
 
-/** What a form contained besides the password. */
+/** What the submitted form contained, except the password. */
 interface Entered {
   token: string
   texts: Readonly<Record<string, string>>
 }
 
-/** The texts of the fields, by their names. */
+/** Returns the texts of these fields, by field name. */
 const textsOf = (form: Readonly<Record<string, string>>) =>
   Object.fromEntries(
     Object.entries(form).flatMap(([name, text]) =>

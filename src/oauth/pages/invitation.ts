@@ -38,7 +38,7 @@ const fieldBody = ({ name, label, maxLength, value }: InvitationView['fields'][n
     maxLength !== undefined && html` maxlength="${maxLength}"`
   }>`
 
-/** The names of these fields in the form begin with it, so that none is called like another part of the form. */
+/** Prefix of these fields' names in the form. It prevents a conflict with the names of the form's other inputs. */
 export const fieldPrefix = 'field-'
 
 export const passwordSetTitle = 'Your password is set'

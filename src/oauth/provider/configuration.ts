@@ -71,7 +71,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     extraClientMetadata: { properties: ownMetadata },
     // The stored secret is a digest, not a key, and must not sign or encrypt anything.
     enabledJWA: { idTokenSigningAlgValues: ['RS256'], clientAuthSigningAlgValues: [] },
-    // Otherwise a code could be redeemed without its redirect_uri (RFC 6749 §4.1.3).
+    // If it could be omitted, a code could be redeemed without its redirect_uri (RFC 6749 §4.1.3).
     allowOmittingSingleRegisteredRedirectUri: false,
     pkce: { required: (_ctx, client) => client.clientAuthMethod === 'none' },
     formats: { customizers: { jwt: storeIssuedToken(adapter, accessTokenType) } },

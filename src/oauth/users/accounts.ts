@@ -22,7 +22,7 @@ export interface Account {
   passwordHash: string | null
 }
 
-// Qualified, because a service may add fields of these names to users.
+// The column names are qualified, because a service may add fields with the same names to users.
 const columns = ['users.id as userId', 'users.name', 'users.email', 'accounts.role', 'accounts.passwordHash'] as const
 
 const accountsIn = (db: Queryable) =>

@@ -26,7 +26,7 @@ export interface Invitations {
     userId: number,
     role: Role | undefined,
     actor: AuditActor,
-    /** The role in the audit log, if it is not that of the account. */
+    /** The role to record in the audit log, if it differs from the account's role. */
     recordedRole?: string,
   ) => Promise<Invitation>
   /** Returns the user to whom a link belongs, or undefined if the link was used, has expired or never existed. */
@@ -36,7 +36,7 @@ export interface Invitations {
     token: string,
     password: string,
     actor: AuditActor,
-    /** Stores more about the user, in the same transaction. */
+    /** Stores additional fields of the user, in the same transaction. */
     store?: (tx: Queryable, userId: number) => Promise<void>,
   ) => Promise<'set' | 'invalid' | { error: string }>
 }
