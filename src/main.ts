@@ -167,7 +167,7 @@ interface Failure {
 /** Returns a failed command's error message, which lists the invalid options and the values they allow. */
 function failureText(error: unknown): string {
   const { message = String(error), code = '', errors = [] } = Object(error) as Failure
-  // A message that contains more than the field errors is returned unchanged.
+  // A message that does not repeat the field errors has content of its own, so it is returned unchanged.
   const isByField = code === 'INVALID_INPUT' || errors.every(({ message: rule }) => message.includes(rule))
   if (!isByField || errors.length === 0) return message
   return errors.map(({ field, message: rule }) => `${options[field] ?? field} ${rule}`).join('\n')

@@ -29,8 +29,8 @@ export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 
 /**
- * Returns the audit entry for a change of user fields that only administrators write. The entry contains the names of
- * the fields, but no values except the role.
+ * Returns the audit entry for a change that an administrator makes to the added fields of a user. The entry contains
+ * the names of the fields, but no values except the role.
  */
 export const userUpdated = (id: number, fields: readonly string[], { role }: Readonly<Record<string, unknown>>) =>
   ({

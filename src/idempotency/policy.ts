@@ -84,9 +84,9 @@ async function respondWithKey(
 }
 
 /**
- * Returns whether an error is stored. A conflict is the outcome of a valid request, so it is stored. After any other
- * error, or an error with Retry-After, the key can be used again: nothing was started, and a corrected request may use
- * the same key.
+ * Returns whether an error is stored as the response for its key. A 409 without Retry-After is the outcome of a valid
+ * request, so it is stored. After any other error, nothing was started, so the client may use the key again, even for a
+ * corrected request.
  */
 const isFinal = (error: unknown): error is Problem =>
   error instanceof Problem && error.status === 409 && error.headers?.['retry-after'] === undefined

@@ -38,8 +38,8 @@ const asMap = ({ patternProperties, ...rest }: MapSchema) => ({
 })
 
 /**
- * Returns the schema of the full response, with the members that are always present, given the schema of a possibly partial
- * one.
+ * Returns the schema of the full response, which states the members that are always present. The given schema may be
+ * that of a partial response.
  */
 export const wholeOf = ({ whole, ...schema }: Schema): Schema => (whole as Schema | undefined) ?? schema
 

@@ -21,11 +21,12 @@ interface VersionMatch {
   path: string
 }
 
-/** Finds the version with the matcher's status to which a request target belongs. */
+/** Returns the version to which a request target belongs, if the version has the matcher's status. */
 type VersionMatcher = (target: string) => VersionMatch | undefined
 
 /**
- * Matches the origin (RFC 9112 §3.2.2), first segment and rest of a request target; ends the path where the router ends it.
+ * Splits a request target into its origin (RFC 9112 §3.2.2), first segment and rest; ends the path where the router
+ * does.
  */
 const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 

@@ -60,7 +60,7 @@ function checkAccept(accept: string, produces: readonly string[] = [json]): Prob
   return new Problem('NOT_ACCEPTABLE', `The response is available only as ${produces.join(' or ')}`)
 }
 
-/** A cheap preliminary check, because very few clients exclude uncompressed content. */
+/** This check is cheap and usually decides, because very few clients exclude uncompressed content. */
 const refusesPlain = /(identity|\*)\s*;\s*q=0/i
 
 /**

@@ -89,9 +89,9 @@ export function render(
 const maxDrainBytes = 1_048_576
 
 /**
- * Keeps the connection open for the next request, unless the rest of an unread body could take a long time to arrive;
- * then it closes the connection (RFC 9112 §9.6). Fastify would close it after every body that it cannot parse. Changes
- * nothing if Node.js is already closing the connection and sends `Connection: close`.
+ * Closes the connection if the rest of an unread body could take a long time to arrive (RFC 9112 §9.6). Otherwise keeps
+ * it open for the next request, whereas Fastify would close it after every body that it cannot parse. Changes nothing
+ * if Node.js is already closing the connection and sends `Connection: close`.
  */
 function setConnection({ complete, headers }: IncomingMessage, reply: FastifyReply): void {
   const { raw } = reply

@@ -47,7 +47,10 @@ export interface ResponseInfo {
 
 export type WriteAccessLine = (line: AccessLine) => void
 
-/** The span of a request: the trace context for what the request causes, and a function that ends the span. */
+/**
+ * The span of a request: the trace context for the events and jobs that the request causes, and a function that ends
+ * the span.
+ */
 export interface RequestSpan {
   trace: string
   end: (line: AccessLine) => void

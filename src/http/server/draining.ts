@@ -72,8 +72,9 @@ const polled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /**
  * Stops listening once no connection is waiting to be accepted, because closing a listener resets waiting connections.
- * Shortens the accept queue to one slot. Once a connection from this process occupies that slot, the kernel ignores new
- * connections until the listener is closed, which happens in the same tick, and refuses them afterwards.
+ * To do so, shortens the accept queue to one slot and connects to the listener. While this connection occupies the
+ * slot, the kernel ignores new connections. The listener is closed in the same tick; after that, the kernel refuses new
+ * connections.
  */
 async function stopListening(server: Listening): Promise<void> {
   server._handle?.listen(0)

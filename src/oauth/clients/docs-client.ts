@@ -14,7 +14,9 @@ export const docsClientId = 'docs'
 export interface DocsClientOptions {
   db: Database
   sealer: Sealer
-  /** All scopes of the service. The client may request any of them; the user's role limits which are granted. */
+  /**
+   * All scopes of the service. The client may request any of them; the user's role limits which of them are granted.
+   */
   scopes: Scopes
   baseUrl: string
   /** Whether users can log in from the API reference. */

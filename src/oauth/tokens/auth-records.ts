@@ -1,7 +1,10 @@
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 
-/** Access tokens are verified by signature. Revoking one marks its record, which is kept until the token expires. */
+/**
+ * The record kinds of access tokens. Access tokens are verified by signature, so revoking one does not delete its
+ * record: the record is marked, and kept until the token expires.
+ */
 export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 
 const sweepBatch = 1_000

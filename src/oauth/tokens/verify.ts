@@ -54,9 +54,9 @@ const endOf = ({ exp }: AccessTokenClaims) => (exp + clockSkewSeconds) * 1_000
 
 /**
  * Creates the bearer token verifier, which returns synchronously for a cached token. When a client, token or grant is
- * revoked, or a client loses a scope, the change applies at once in the process that made it. In other processes, and for
- * a withdrawn key, it applies after at most `recheckSeconds`. Rejects on database errors, because the token may still be
- * valid.
+ * revoked, or a client loses a scope, the process that made the change applies it at once; other processes apply it
+ * after at most `recheckSeconds`. The withdrawal of a signing key also takes up to `recheckSeconds` to apply. Rejects
+ * on database errors, because the token may still be valid.
  */
 export function tokenVerifier(options: VerifierOptions): Verify {
   const { now, cacheSize = 10_000, recheckSeconds = 30, revocations = { count: 0 } } = options

@@ -41,8 +41,8 @@ interface RecordedChange {
 }
 
 /**
- * Applies the same rules to users with additional fields. Callers without `users:read:full` see only their own account and
- * cannot delete users; changes of fields that only administrators write are audited.
+ * Applies the same rules to users with additional fields. In addition, only callers with `users:read:full` may delete
+ * users, and changes that callers with the `admin` scope make to the additional fields are audited.
  */
 export function extendedAccountGuard(db: Pick<Database, 'engine'>, record: RecordAudit) {
   const { removalProblems, change } = accountGuard(db)
