@@ -66,7 +66,7 @@ async function save(db: Database, counted: ReadonlyMap<string, Counted>): Promis
         .onConflict((conflict) =>
           conflict.columns(['version', 'clientId']).doUpdateSet((row) => ({
             calls: row('versionCalls.calls', '+', row.ref('excluded.calls')),
-            // The node that writes last may have counted only earlier calls.
+            // Keeps the later time, because the node that writes last may have counted only earlier calls.
             lastCallAt: row
               .case()
               .when('versionCalls.lastCallAt', '>', row.ref('excluded.lastCallAt'))

@@ -15,7 +15,7 @@ export interface Versioned {
   updatedAt: string
   /** 1 if an earlier revision dates from the same second. */
   sharesSecond?: number
-  /** Names one of several representations of a revision, each of which needs its own tag, such as `reduced`. */
+  /** Identifies this representation if a revision has several, such as `reduced`; each of them needs its own tag. */
   view?: string
   /** Whatever the representation depends on besides the revision, such as the day. If set, no Last-Modified is sent. */
   _variant?: string

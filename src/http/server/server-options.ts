@@ -49,7 +49,7 @@ export function serverOptions(settings: ServerSettings) {
     bodyLimit: bodyLimitBytes,
     requestTimeout,
     keepAliveTimeout,
-    // Requests that arrive on connections that are still open are handled.
+    // While the server drains, requests that arrive on open connections are still handled.
     return503OnClosing: false,
     forceCloseConnections: 'idle' as const,
     routerOptions: { maxParamLength: 300, ignoreTrailingSlash: false },

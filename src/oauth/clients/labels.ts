@@ -1,7 +1,7 @@
 /** What administrators state about a client, such as `{ tenant: 'north' }`. Claims functions read these labels. */
 export type Labels = Readonly<Record<string, string>>
 
-/** Labels to set; null removes one label, or all of them. */
+/** Changes to labels: a null member removes that label, and null alone removes all labels. */
 export type LabelChanges = Readonly<Record<string, string | null>> | null
 
 export const maxLabels = 20

@@ -72,7 +72,9 @@ function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPay
   return { ...payload, consumed: Math.floor(Date.parse(consumedAt) / 1_000) }
 }
 
-/** Returns the start of the grace period in which a used refresh token may be used again; `never` for other kinds. */
+/**
+ * A refresh token first used after this time may be used again; `never` for other kinds, which have no grace period.
+ */
 const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? iso(nowMs - refreshGraceMs) : never)
 const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)
 
