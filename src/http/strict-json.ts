@@ -6,10 +6,10 @@ const maxMembers = 1_000
 const invalid = (detail: string, cause?: unknown) => new Problem('INVALID_INPUT', detail, { cause })
 
 /**
- * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2), that is, duplicate names
- * in an object and numbers that a double cannot represent; for names that could modify prototypes; and for more than 32
- * levels or 1,000 members. The last two limits are checked before any value is built. A leading byte order mark is
- * skipped (RFC 8259 §8.1).
+ * Parses JSON. Throws INVALID_INPUT for text that parsers interpret differently (RFC 7493 §2): duplicate names in an
+ * object, and numbers that a double cannot represent. Also throws for names that could modify prototypes, and for more
+ * than 32 levels or 1,000 members. The limits on levels and members are checked before any value is built. A leading
+ * byte order mark is skipped (RFC 8259 §8.1).
  */
 export function readJson(text: string): unknown {
   const start = text.charCodeAt(0) === 0xfeff ? 1 : 0

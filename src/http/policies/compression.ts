@@ -13,9 +13,9 @@ const maxCachedChoices = 100
 
 /**
  * Compresses cacheable text of 1 KiB or more with the coding that Accept-Encoding prefers (RFC 9110 §12.5.3), and gives
- * it its own strong tag. Uncacheable responses are not compressed: they may contain secrets, which the compressed length
- * could reveal (BREACH). Streams are not compressed either, nor is partial content, because its ranges refer to
- * uncompressed bytes.
+ * the compressed content its own strong tag. Uncacheable responses are not compressed: they may contain secrets, which
+ * the compressed length could reveal (BREACH). Streams are not compressed. Neither is partial content, because its
+ * ranges refer to uncompressed bytes.
  */
 export const compression = fastifyPlugin(
   async (app) => {

@@ -59,7 +59,7 @@ export function isGrantable(role: 'user' | 'admin', scope: string): boolean {
   return role === 'admin' || !adminScopes.includes(scope)
 }
 
-/** Returns a token's effective scopes: those granted to the token that its client still has. */
+/** Returns a token's effective scopes: the scopes that were granted to the token and that its client still has. */
 export function intersectScopes(granted: string, ofClient: string): string {
   const allowed = ofClient.split(' ')
   return granted

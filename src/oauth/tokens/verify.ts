@@ -114,8 +114,9 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
 }
 
 /**
- * Returns a function that finds a token's current scopes: those granted to the token that its client still has. The
- * result is undefined if the client, token, grant or user was revoked or deleted, or if the signing key was withdrawn.
+ * Returns a function that finds a token's current scopes: the scopes that were granted to the token and that its client
+ * still has. The result is undefined if the client, token, grant or user was revoked or deleted, or if the signing key
+ * was withdrawn.
  *
  * This service records the user tokens it issues (`storeIssuedToken`) and rejects any without a record, so that losing a
  * record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation record is
