@@ -34,7 +34,7 @@ export interface NewEvent {
   exceptWebhook?: string
   /** Stored once as JSON text; the same bytes are signed and sent on each attempt. */
   body: object
-  /** The facts that access rules compare, if the resource has any; never sent. */
+  /** The row's facts that access rules compare, if the resource has access rules; never sent. */
   facts?: object | undefined
   /** A callback URL from the request that caused the event. */
   callbackUrl: string | null
@@ -51,16 +51,16 @@ export interface EventReceiver {
 }
 
 /**
- * Whether a webhook's owner may now read the row that an event is about; true for events without access rules. Rejects if a
- * rule fails.
+ * Returns whether a webhook's owner may now read the row that an event is about; true for events without access rules.
+ * Rejects if a rule fails.
  */
 export type MayReceive = (receiver: EventReceiver, event: { type: string; facts: string | null }) => Promise<boolean>
 
-/** The access rules of resources, applied to their events. */
+/** Applies the access rules of resources to their events. */
 export interface EventAccess {
   /** True if rules may limit who receives events of this type. */
   appliesTo: (type: string) => boolean
-  /** Returns the judgement of one batch, which evaluates the rules of a resource once for each receiver. */
+  /** Returns a function for one batch of events. It evaluates a resource's rules only once for each receiver. */
   judge: () => MayReceive
 }
 

@@ -49,29 +49,29 @@ export interface JobStore {
   close: () => Promise<void>
 }
 
-/** The jobs of a queue that no worker has claimed. */
+/** How many jobs of a queue are unclaimed, and since when the oldest of them has been due. */
 export interface WaitingJobs {
   waiting: number
-  /** Null if none is due. */
+  /** Null if no job is due. */
   dueSinceMs: number | null
 }
 
-/** The backlog of a queue: its waiting jobs, and the jobs that this process runs. */
+/** The backlog of a queue: its waiting jobs, and the number of jobs that this process is running. */
 export interface Backlog extends WaitingJobs {
   queue: QueueName
   running: number
 }
 
-/** One call to a queue's work: a job, or several jobs processed together. */
+/** One call to a queue's work function, with a single job or with several jobs processed together. */
 export interface Run {
   queue: QueueName
   jobs: number
   seconds: number
-  /** `returned`: the lease was lost or the service stops, and the job is processed again. */
+  /** `returned`: the lease was lost or the service is stopping, so the job will be processed again. */
   outcome: 'done' | 'failed' | 'returned'
 }
 
-/** The largest number of waiting jobs that is counted exactly. */
+/** Waiting jobs are counted up to this number. */
 export const maxCounted = 10_000
 
 export const leaseSeconds = 30
@@ -81,7 +81,7 @@ export const heartbeatSeconds = 10
 export interface Job {
   payload: unknown
   attempt: number
-  /** The trace context of the request that added the job, or of the job's own span, if there is one. */
+  /** The trace context of the job's own span, if there is one; otherwise, that of the request that added the job. */
   trace?: string | null
   /** Aborted when the lease is lost or the service stops. */
   signal: AbortSignal
@@ -128,7 +128,7 @@ export interface Queue {
   stop: (graceMs: number, lastAdded?: Promise<unknown>) => Promise<void>
 }
 
-/** A queue that shows its backlog. */
+/** A queue that also reports its backlog. */
 export interface MeasuredQueue extends Queue {
   /** Returns the backlog of every queue. */
   backlog: () => Promise<Backlog[]>
@@ -137,13 +137,13 @@ export interface MeasuredQueue extends Queue {
 /** Receives the error of a job, or of the queue itself if no job is given. */
 export type OnQueueError = (error: unknown, queue: QueueName, job?: Pick<Lease, 'id' | 'attempt' | 'payload'>) => void
 
-/** The span of a run: the trace context for what its jobs cause, and a function that ends the span. */
+/** The span of a run: the trace context to pass on to whatever its jobs cause, and a function that ends the span. */
 export interface JobSpan {
   trace: string
   end: (error?: unknown) => void
 }
 
-/** Begins the span of a run of one or more jobs; `traces` has the trace contexts of those that have one. */
+/** Begins the span of a run of one or more jobs. `traces` contains the trace contexts of those jobs that have one. */
 export type StartJobSpan = (run: { queue: QueueName; traces: string[]; count: number; attempt: number }) => JobSpan
 
 /** The trace context that `enqueue` stored in the payload. */

@@ -9,16 +9,19 @@ import type { RowTest } from '../storage/rows/row-test.ts'
 import type { AggregateReadOptions } from '../storage/snapshots/aggregate-read.ts'
 import type { ReportColumn } from './formats/format.ts'
 
-/** The parameters of a request, as its report type declares them. */
+/** The parameters of a report request, by the names that its report type declares. */
 export type DeclaredValues = Readonly<Record<string, unknown>>
 
-/** A column of grouped rows: what rows are grouped by, or an aggregate. `sql` is the grouped or the aggregated term. */
+/**
+ * A column of a grouped report: either a term that rows are grouped by, or an aggregate. `sql` is the term to group by
+ * or to aggregate.
+ */
 export interface GroupedColumn extends ReportColumn {
   sql: string
   role: 'group' | 'sum' | 'avg' | 'min' | 'max' | 'count'
 }
 
-/** What an author declares with `report()`, as data and functions that know nothing about resources. */
+/** A report that an author declares with `report()`, as data and functions that do not depend on resources. */
 export interface DeclaredReport {
   name: string
   title?: string
@@ -29,9 +32,9 @@ export interface DeclaredReport {
   parameters: object
   /** Validates the parameters of a request and fills in their defaults. */
   read: (parameters: unknown) => { value: DeclaredValues } | { failures: FastifySchemaValidationError[] }
-  /** The rows that the report includes. Throws if the author's condition fails. */
+  /** The test that selects the report's rows. Throws if the author's condition fails. */
   matching: (values: DeclaredValues, now: () => number) => RowTest
-  /** The columns of the rows themselves; absent if they are grouped or aggregated. */
+  /** The columns of a report that lists single rows; absent if its rows are grouped or aggregated. */
   columns?: readonly ReportColumn[]
   grouped?: readonly GroupedColumn[]
 }
@@ -47,11 +50,14 @@ export function readDeclared({ read }: DeclaredReport, parameters: unknown = {})
   return { failures }
 }
 
-/** Converts the failures to field errors. */
+/** Converts validation failures to field errors of the request body. */
 export const declaredErrors = (failures: FastifySchemaValidationError[]): FieldError[] =>
   fromValidation(failures, 'body').errors ?? []
 
-/** Returns the rows that a request selects. Throws if the author's condition fails. */
+/**
+ * Returns the test that selects the rows for a request; undefined for reports that no author declared. Throws if the
+ * author's condition fails.
+ */
 export const matchingRows = (
   declared: DeclaredReport | undefined,
   parameters: object,
@@ -63,7 +69,7 @@ interface Groups extends Omit<AggregateReadOptions, 'where'> {
   interruptible: RawBuilder<boolean>
 }
 
-/** Returns how a report groups its rows, and the SQL of its cells; undefined if it has the rows themselves. */
+/** Returns how a report groups its rows, and the SQL of its cells; undefined if the report lists single rows. */
 export function groupsOf({ engine }: Pick<Database, 'engine'>, { table, grouped }: DeclaredReport): Groups | undefined {
   if (grouped === undefined) return undefined
   const groups = grouped.filter(({ role }) => role === 'group')

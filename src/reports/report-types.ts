@@ -51,25 +51,25 @@ export interface ReportKind {
   owned?: { client: string; subject?: string; adminSeesAll: boolean }
 }
 
-/** A report type as it is served. */
+/** A report type, and how the service treats requests for it. */
 export interface ServedReport extends ReportKind {
-  /** Set for reports whose author declares the parameters; such reports have no others. */
+  /** Set if the report's author declares its parameters; such reports have no other parameters. */
   typed?: DeclaredReport
-  /** Set if the access rules of a resource decide which of its rows a requester gets. */
+  /** Set if the access rules of a resource decide which of its rows a requester may read. */
   restricted?: { resource: string; table: string }
 }
 
-/** The access rules of resources, for the reports on them. */
+/** Applies the access rules of resources to reports on them. */
 export interface ReportAccess {
-  /** The rows that a caller may read. Rejects if a rule fails. */
+  /** Returns the test for rows that a caller may read. Rejects if a rule fails. */
   readable: (resource: string, caller: Caller) => Promise<RowTest>
-  /** The requester of a task, with the scopes that remain of those that its token had. */
+  /** Returns the requester of a task as a caller, with the scopes of its token that have not been revoked since. */
   callerNow: (requester: { ownerClient: string; ownerSubject: string; scopes: string | null }) => Promise<Caller>
 }
 
 export type FilterValue = string | number | boolean
 
-/** A report's parameters, validated against its type; those of a report that declares its own have other members. */
+/** The validated parameters of a report. A report that declares its own parameters has different members. */
 export interface ReportQuery {
   from?: string
   to?: string
@@ -83,13 +83,13 @@ export interface ReportRequester {
   clientId: string
   subject: string
   isAdmin: boolean
-  /** The rows that a report with declared parameters includes. */
+  /** Selects the rows of a report with declared parameters. */
   matching?: RowTest | undefined
-  /** The rows that a restricted report may contain. */
+  /** Selects the rows that the requester of a restricted report may read. */
   readable?: RowTest | undefined
 }
 
-/** A caller as the requester of a report. Rejects if an access rule fails. */
+/** Returns a caller as the requester of a report. Rejects if an access rule fails. */
 export async function requesterFor(
   { restricted }: ServedReport,
   access: ReportAccess | undefined,
@@ -133,7 +133,7 @@ export async function countUpTo(
 
 function queryOf(kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongReadOptions {
   const columns = columnsOf(kind, query)
-  // The parameters of a typed report may have the same names, but other meanings.
+  // A typed report may have a parameter named `sort` with a different meaning.
   const sort = kind.typed ? [] : (query.sort ?? [])
   const order = [
     ...sort.map((entry) => {
@@ -190,7 +190,7 @@ function operandOf({ name, folded, decimal }: ReportFilter, value: FilterValue):
   return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
 }
 
-/** A compared value: 64-bit integers as text, because on PostgreSQL a report's values are settings, otherwise only doubles. */
+/** Casts 64-bit integers from text, because a report on PostgreSQL receives numbers as double precision. */
 const reportValue = (value: StoredValue | bigint): unknown =>
   typeof value === 'bigint' ? sql`cast(${String(value)} as bigint)` : value
 

@@ -19,7 +19,7 @@ export interface ReportsOptions {
   queue: Queue
   results: ResultStore
   kinds: readonly ServedReport[]
-  /** The access rules of resources; without them, nobody gets rows of restricted reports. */
+  /** The access rules of resources; without them, restricted reports contain no rows. */
   access?: ReportAccess
   now: () => number
   random: RandomBytes
@@ -54,6 +54,9 @@ export async function ownTask(
   return task
 }
 
-/** True if access rules apply to the report that did not when it was requested: its result may have rows that they hide. */
+/**
+ * True if access rules apply to the report now but did not when it was requested. Its result may contain rows that
+ * these rules hide.
+ */
 const isOutdated = ({ kinds }: Pick<ReportsOptions, 'kinds'>, { reportType, scopes }: Task): boolean =>
   scopes === null && kinds.some(({ name, restricted }) => name === reportType && restricted !== undefined)

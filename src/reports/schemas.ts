@@ -13,7 +13,10 @@ const path = `/api/reports/${taskId}`
 /** Returns the schema of a report request's body. */
 export const reportRequest = (kinds: readonly ServedReport[]) => requestWith(kinds, ReportParameters)
 
-/** The same with the parameters that typed reports declare, which `requestValidator` validates. */
+/**
+ * Returns the same schema for the documentation, which also describes the parameters of typed reports.
+ * `requestValidator` validates those parameters.
+ */
 export function documentedRequest(kinds: readonly ServedReport[]) {
   const declared = kinds.flatMap(({ name, typed }) =>
     typed ? [{ ...typed.parameters, description: `The parameters of the report type ${name}` }] : [],

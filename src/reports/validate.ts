@@ -55,7 +55,7 @@ export function reportErrors(options: ReportsOptions, body: ReportRequest): Fiel
   return [...taskErrors(options, body), ...(kind ? checkParameters(kind, body.parameters).errors : [])]
 }
 
-/** Returns those outside the parameters. */
+/** Returns the violations that are not in the parameters. */
 function taskErrors({ kinds }: ReportsOptions, { reportType, format, webhookUrl }: ReportRequest): FieldError[] {
   const types = kinds.map(({ name }) => name)
   return [

@@ -20,10 +20,13 @@ export interface ColumnDetails {
   isBytewise: boolean | number
 }
 
-/** What a column of a type can store; `numeric` stores integers, other numbers, and text that is not a number. */
+/**
+ * The values that a column of this type can store. A `numeric` column stores integers, other numbers, and text that is
+ * not a number.
+ */
 export interface Capacity {
   holds: 'text' | 'integer' | 'number' | 'numeric' | 'other'
-  /** The largest absolute integer, if that is less than 64 bits hold. */
+  /** The largest absolute value of an integer, if the column cannot store every 64-bit integer. */
   magnitude?: number
 }
 
@@ -76,7 +79,7 @@ export interface Engine {
   foreignKeysOf: (table: string) => RawBuilder<{ column: string; table: string }>
   /** Statements that change or remove the foreign key of an existing column. */
   changeForeignKey: (change: ForeignKeyChange) => readonly string[]
-  /** True if a foreign key can be added to an existing column; otherwise, a new column replaces it. */
+  /** True if a foreign key can be added to an existing column. Otherwise, the column must be replaced by a new one. */
   addsForeignKeys: boolean
   /** Statements that rename a constraint; none if the engine does not use the names of constraints. */
   renameForeignKey: (table: string, from: string, to: string) => readonly string[]
@@ -97,7 +100,8 @@ export interface Engine {
    */
   csvFields: (cells: readonly { cell: RawBuilder<unknown>; type: CellType }[]) => RawBuilder<unknown>[] | undefined
   /**
-   * A row as a CSV record, and the part of its text that must still be checked; undefined if this would not be faster.
+   * A row as a CSV record, and the part of its text that must still be checked; undefined if this would not be faster
+   * than reading cells.
    */
   csvRecord: (
     cells: readonly { cell: RawBuilder<unknown>; type: CellType }[],

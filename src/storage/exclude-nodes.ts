@@ -1,8 +1,8 @@
 import { lockSqlite } from './sqlite/lock.ts'
 
 /**
- * Keeps every process from serving a database until the returned function is called. Throws `DatabaseInUse`, which names the
- * processes that serve it.
+ * Prevents any process from serving a database until the returned function is called. Throws `DatabaseInUse`, naming
+ * the processes, if any are serving it now.
  */
 export async function excludeNodes(url: string, now: () => number): Promise<() => unknown> {
   const unlock = lockSqlite(url, now)

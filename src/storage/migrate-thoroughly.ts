@@ -6,15 +6,19 @@ import { labelOf } from './resource-tables/history.ts'
 import type { Prepared, ThoroughOptions } from './resource-tables/migration-unit.ts'
 
 export interface ThoroughMigration extends MigrateOptions, ThoroughOptions {
-  /** Keeps every process from serving the database until the returned function is called; throws if one serves it. */
+  /**
+   * Prevents any process from serving the database until the returned function is called; throws if one is serving it
+   * now.
+   */
   exclude: () => Promise<() => unknown>
   onProgress?: (progress: Progress) => void
 }
 
 /**
- * Migrates as every start does, and also makes the changes that need every row or drop data, while no process serves the
- * database. Resumes an interrupted run. Returns the names of the migrations that ran, followed by statements and comments;
- * with `plan`, those that would. Throws `TableMismatch` if the tables cannot be made to match their declarations.
+ * Makes the changes that every start makes. While no process serves the database, also makes the changes that need
+ * every row or drop data. Resumes an interrupted run. Returns the names of the migrations that ran, followed by
+ * statements and comments; with `plan`, changes nothing and returns those that would run. Throws `TableMismatch` if the
+ * tables cannot be made to match their declarations.
  */
 export async function migrateThoroughly(db: Database, options: ThoroughMigration): Promise<string[]> {
   const { tables = [], version, plan = false, now = Date.now, exclude, onProgress = () => {} } = options
@@ -22,9 +26,10 @@ export async function migrateThoroughly(db: Database, options: ThoroughMigration
   if (!(await rehearse(db, options, true)).isExclusive) return migrate(db, options)
   const release = await exclude()
   try {
-    // Creates the table of progress.
+    // Creates the table that stores the progress of the steps.
     await migrate(db, { now })
-    // After `exclude`, since processes may have served until then; and whole, so that no mismatch is found after the work.
+    // Rehearsed again, because other processes may have served until `exclude` returned. This rehearsal is complete, so
+    // that a mismatch is found before the work starts, not after it.
     const { steps } = await rehearse(db, options)
     const label = labelOf(tables, version)
     const done: DoneStep[] = []
@@ -35,7 +40,10 @@ export async function migrateThoroughly(db: Database, options: ThoroughMigration
   }
 }
 
-/** Runs everything but the batches and rolls it back; with `isPartial`, only what needs every row or drops data. */
+/**
+ * Runs everything except the batches, then rolls it back. With `isPartial`, runs only the changes that need every row
+ * or drop data.
+ */
 async function rehearse(db: Database, options: ThoroughMigration, isPartial = false) {
   let found: Pick<Prepared, 'isExclusive' | 'steps'> = { isExclusive: false, steps: [] }
   const onPrepared = (prepared: Prepared) => {

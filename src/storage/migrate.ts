@@ -92,7 +92,10 @@ export interface MigrateOptions {
   version?: string | undefined
   /** Called for each migration after the commit. */
   onMigrated?: ((migration: Migrated) => void) | undefined
-  /** What `migrateThoroughly` does in the same transaction; with `isPartial`, without the safe changes. */
+  /**
+   * The changes that `migrateThoroughly` makes in the same transaction. With `isPartial`, the safe changes are left
+   * out.
+   */
   thorough?: ThoroughUnit & { isPartial?: boolean; onPrepared?: (prepared: Prepared) => void }
 }
 

@@ -1,17 +1,20 @@
 import type { Webhook } from '../storage/tables/tables.ts'
 
-/** Gives the body of an event the names of a version. */
+/** Converts an event's body to the field names of one API version. */
 type EventShape = (body: Record<string, unknown>) => Record<string, unknown>
 
 /**
- * Returns the shape of an event type in an API version, or in the newest one for null; undefined if it is the one that is
- * stored.
+ * Returns the function that converts events of this type to an API version (null: the newest); undefined if bodies are
+ * stored in that version's form.
  */
 export type EventShapes = (type: string, version: Webhook['version']) => EventShape | undefined
 
 export const storedShapes: EventShapes = () => undefined
 
-/** Returns the function for the body of one event by version: JSON text, which is made once for each shape. */
+/**
+ * Returns a function that gives the body of one event, as JSON text, by API version. Each distinct body is created only
+ * once.
+ */
 export function bodiesOf({ type, body }: { type: string; body: string }, shapes: EventShapes) {
   const made = new Map<EventShape, string>()
   return (version: Webhook['version']): string => {

@@ -15,7 +15,7 @@ import { headersOf, hold, hostOf, ownerOf, refuseDuplicate, type Store } from '.
 import { checkHeaders, checkReadAccess, missingScope, type RegistrationPatch, type Rules } from './rules.ts'
 import { headersAad } from './secrets.ts'
 
-/** The event types, and who may receive those of resources with access rules. */
+/** The event types, and the access rules that decide who may receive their events. */
 type Receiving = Pick<Rules, 'events'> & { access: EventAccess }
 
 /** Initial health of a webhook that was enabled again or has a new address. */

@@ -9,7 +9,7 @@ export interface WebhooksOptions extends Store {
   queue: Queue
   /** The event types that webhooks can subscribe to. */
   events: EventKinds
-  /** Who may receive the events of resources with access rules. */
+  /** The access rules that decide who may receive the events of resources. */
   access: EventAccess
   /** The served API versions, oldest first. */
   versions: readonly string[]

@@ -51,7 +51,10 @@ async function errorsOf(db: Database, kinds: readonly ReportKind[]): Promise<str
   }
 }
 
-/** Returns the report with its rows but without its columns. */
+/**
+ * Returns a copy of the report that reads from the same source but selects only a constant, so that each part can be
+ * checked on its own.
+ */
 const bare = ({ name, from, scope }: ReportKind): ReportKind => ({
   ...{ name, from, scope, key: ['1'] },
   columns: [{ name: 'one', type: 'integer', sql: '1' }],

@@ -25,7 +25,7 @@ import type { Produce } from './worker-thread.ts'
 export interface GenerateOptions extends Transitions {
   results: ResultStore
   kinds: readonly ServedReport[]
-  /** The access rules of resources; without them, restricted reports have no rows. */
+  /** The access rules of resources; without them, restricted reports contain no rows. */
   access?: ReportAccess
   produce: Produce
   /** How long a result is retained after it is generated, in seconds. */
@@ -107,7 +107,10 @@ async function orderOf(options: GenerateOptions, task: Task, resultKey: string):
   }
 }
 
-/** Selects the rows of a typed report by its present declaration. Throws a Problem, since a retry would fail again. */
+/**
+ * Selects the rows of a typed report by its current declaration. Throws a Problem if this fails, because a retry would
+ * fail again.
+ */
 function matchingNow(kind: ServedReport, requested: ReportQuery, now: () => number): RowTest | undefined {
   if (kind.typed === undefined) return undefined
   const { query, errors } = checkParameters(kind, requested)
@@ -121,7 +124,10 @@ function matchingNow(kind: ServedReport, requested: ReportQuery, now: () => numb
   }
 }
 
-/** The requester of a task; for a restricted report, with the claims and the scopes that it has now. */
+/**
+ * Returns the requester of a task. For a restricted report, the requester has its current claims and scopes, not those
+ * at the time of the request.
+ */
 async function requesterOf({ access }: GenerateOptions, kind: ServedReport, task: Task): Promise<ReportRequester> {
   const { ownerClient: clientId, ownerSubject: subject, asAdmin } = task
   if (!kind.restricted || !access) return { clientId, subject, isAdmin: asAdmin === 1 }

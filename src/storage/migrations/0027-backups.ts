@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** Adds the runs of scheduled backups: one row for each scheduled instant, which one node claims. */
+/** Adds the table of scheduled backup runs. It has one row for each scheduled time, and one node claims that run. */
 export async function backups({ schema }: Kysely<unknown>): Promise<void> {
   await schema
     .createTable('backups')

@@ -1,6 +1,8 @@
 import type { Kysely } from 'kysely'
 
-/** Marks the tables that existed before a resource was declared over them; the service never drops them. */
+/**
+ * Adds a mark for tables that existed before a resource was declared over them. The service never drops a marked table.
+ */
 export async function adoptedTables({ schema }: Kysely<unknown>): Promise<void> {
   await schema
     .alterTable('resource_tables')

@@ -32,8 +32,8 @@ export interface PostgresOptions {
 }
 
 /**
- * Maximum numbers of connections for admission checks and for scans. Scans use only their own connections and so delay
- * nothing else.
+ * Maximum numbers of connections: one for admission checks, one for scans. Scans use only their own connections, so
+ * they delay nothing else.
  */
 const reservedSize = 5
 const scanSize = 4

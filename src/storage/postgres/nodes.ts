@@ -31,8 +31,9 @@ async function join(url: string): Promise<pg.Client> {
 }
 
 /**
- * Marks this process as one that serves the database, until the returned function is called: no rows are migrated
- * meanwhile. The server ends the mark with the connection, however the process ends; a broken connection is replaced.
+ * Marks this process as serving the database until the returned function is called. No rows are migrated while any
+ * process has this mark. The server removes the mark when the connection ends, so also when the process is killed. If
+ * the connection breaks, a new one restores the mark.
  */
 export async function joinNodes(url: string, onError: (error: unknown) => void): Promise<() => Promise<void>> {
   let isOpen = true
@@ -59,8 +60,8 @@ export async function joinNodes(url: string, onError: (error: unknown) => void):
 }
 
 /**
- * Keeps every process from serving the database until the returned function is called. Throws `DatabaseInUse`, which names
- * the processes that serve it.
+ * Prevents any process from serving the database until the returned function is called. Throws `DatabaseInUse`, naming
+ * the processes, if any are serving it now.
  */
 export async function excludeNodes(url: string): Promise<() => Promise<void>> {
   const client = await connect(url)

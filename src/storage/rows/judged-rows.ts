@@ -3,7 +3,7 @@ import type { Queryable } from '../database.ts'
 import { idOrNone } from '../ids.ts'
 import { type RowTest, testSql } from './row-test.ts'
 
-/** The tests that a row must pass to be read and to be changed. */
+/** The tests that decide whether a row may be read and whether it may be changed. */
 export interface RowTests {
   read: RowTest
   write: RowTest
@@ -16,11 +16,11 @@ export interface JudgedRow<Row> {
   canWrite: boolean
 }
 
-/** Tests single rows, which may depend on related rows. */
+/** Applies tests to single rows. A test may depend on related rows. */
 export interface RowJudge<Row> {
-  /** Reads and tests a row in one statement. */
+  /** Reads a row and applies the tests to it, in one statement. */
   judged: (id: number, tests: RowTests) => Promise<JudgedRow<Row> | undefined>
-  /** Returns true if the row, as it is in the transaction, passes a test. */
+  /** Returns true if a row passes a test in its state within the transaction. */
   passes: (tx: Queryable, id: number, test: RowTest) => Promise<boolean>
 }
 

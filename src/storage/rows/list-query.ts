@@ -45,13 +45,13 @@ export type Selection = Pick<ListQuery, 'filters' | 'where'>
 
 interface Statement {
   prepared: Prepared<unknown>
-  /** For each parameter, the position of its value. */
+  /** For each parameter of the statement, the index of its value in `valuesOf`. */
   positions: readonly number[]
 }
 
 type Run = (query: ListQuery, requesterOf: RequesterOf) => unknown[] | Promise<unknown[]>
 
-/** * More than any list needs for its index-bounded pages; limited because the server keeps each statement prepared. */
+/** More than any list needs for its index-bounded pages; limited because the server keeps each statement prepared. */
 const maxShapes = 200
 /** Sorting this many index entries takes one or two milliseconds. */
 const fewRows = 20_000
@@ -76,7 +76,7 @@ export function listsOf<Row>(db: Database, source: PageSource, listed: readonly 
 }
 
 /**
- * * Returns true if an index contains the page's rows contiguously and in order: all rows ordered by one field, or the
+ * Returns true if an index contains the page's rows contiguously and in order: all rows ordered by one field, or the
  * rows with one value ordered by id. Every field used to filter or sort has an index that ends with the id
  * (`resource-tables/ddl.ts`).
  */
@@ -147,7 +147,7 @@ function counter(db: Database, source: PageSource): Count {
 }
 
 /**
- * * Plans a scan: by id if the text index found few candidates, otherwise as `plan` specifies. Appends the search text
+ * Plans a scan: by id if the text index found few candidates, otherwise as `plan` specifies. Appends the search text
  * and the values of `where` to `values`.
  */
 async function scanPlan(
@@ -171,7 +171,7 @@ async function scanPlan(
   return { plan: 'found', conditions: [sql<boolean>`id in (${ids})`, ...passing(true), interruptible] }
 }
 
-/** Replaces a statement's parameters, which are positions in `values`, with the values at these positions. */
+/** Replaces a statement's parameters, which are indexes into `values`, with the values themselves. */
 const withValues = <Row>({ sql, parameters }: CompiledQuery<Row>, values: readonly unknown[]): Compilable<Row> => ({
   compile: () =>
     CompiledQuery.raw(

@@ -12,14 +12,14 @@ export interface RelatedTerm {
    * integer (`Codec.isWide`).
    */
   type: 'missing' | 'id' | 'integer' | 'number' | 'decimal' | 'text'
-  /** The related rows that count; all others are treated as missing. */
+  /** The related rows that the caller may see; all others are treated as missing. */
   read: RowTest
 }
 
 export interface Sort {
   field: string
   descending: boolean
-  /** Set to sort by the related row; no index serves such an order. */
+  /** If present, sorts by a value of the related row; no index supports such an order. */
   along?: RelatedTerm
 }
 
@@ -30,14 +30,18 @@ export function orderOf(sort: readonly Sort[]): Sort[] {
   return [...sort, { field: 'id', descending: sort.at(-1)?.descending ?? false }]
 }
 
-/** The member of a row that contains the value of the term at this position of the order. No field has such a name. */
+/**
+ * Returns the name of the row member that contains the value of the `at`-th term of the order. No field has such a
+ * name.
+ */
 export const termMember = (at: number): string => `sort ${at}`
 
-/** Returns a cursor's value in the form that its column compares. */
+/** Converts a value from a cursor to the form that is compared with its column. */
 export const termValue = ({ type }: RelatedTerm, value: string | number): unknown =>
   type === 'decimal' ? wideInteger(String(value)) : value
 
-// Aliases with a space are different from every column, so that the other columns need no table name.
+// No column name contains a space. These aliases therefore never conflict with a column, and the other columns need no
+// table name.
 const relatedId = 'related id'
 const aliasOf = (order: readonly Sort[], { step }: RelatedTerm) =>
   `sorted_${order.findIndex(({ along }) => along?.step.name === step.name)}`

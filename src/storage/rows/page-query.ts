@@ -32,7 +32,7 @@ export interface PageSource {
   table: string
   /** Fields with a case-folded companion column. */
   folded: readonly string[]
-  /** Fields stored as 64-bit integers (`Codec.isWide`); filters and positions contain their decimal text. */
+  /** Fields stored as 64-bit integers (`Codec.isWide`); filters and cursors hold their values as decimal strings. */
   wide: readonly string[]
   columns?: ColumnNames | undefined
   /** Integer fields whose columns may be narrower than the values in queries. */
@@ -50,7 +50,7 @@ export type Plan = 'free' | 'sort' | 'walk' | 'found'
 
 export const foldValue = (value: unknown): unknown => (typeof value === 'string' ? caseFold(value) : value)
 
-/** Returns the values of a page; the statement's parameters are positions in this list. */
+/** Returns the values of a page. The statement's parameters are indexes into this array. */
 export function valuesOf({ filters, order, after, limit }: ListQuery, { folded, wide }: PageSource): unknown[] {
   const bound = (field: string | undefined, value: unknown) =>
     wide.includes(field as string) ? wideInteger(String(value)) : value
@@ -77,7 +77,7 @@ export interface ScanPlan {
   joins?: RawBuilder<unknown> | undefined
 }
 
-/** Returns the statement for a page. Its parameters are positions in the values that `valuesOf` returns. */
+/** Returns the statement for a page. Its parameters are indexes into the array that `valuesOf` returns. */
 export function pageSql(
   columns: readonly string[],
   query: ListQuery,
@@ -132,7 +132,7 @@ export function readColumn(field: string, { wide, columns }: Pick<PageSource, 'w
 const whereAll = (conditions: RawBuilder<unknown>[]): RawBuilder<unknown> =>
   conditions.length > 0 ? sql`where ${sql.join(conditions, sql` and `)}` : sql``
 
-/** Returns one condition per filter; its parameter is the position of the filter. */
+/** Returns one condition per filter. The parameter of each condition is the index of its filter. */
 function conditionsOf(filters: readonly Filter[], source: PageSource, plan: Plan): RawBuilder<unknown>[] {
   return filters.map((filter, at) => {
     if (filter.op !== 'contains') {

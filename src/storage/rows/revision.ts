@@ -25,8 +25,8 @@ export function nextRevision(table: string, updatedAt: string) {
 }
 
 /**
- * * Returns a condition that is true for rows that have not changed since this second (fixed-width ISO text), if no
- * other revision has the same date.
+ * Returns a condition that is true for rows that have not changed since this second (fixed-width ISO text), if no other
+ * revision has the same date.
  */
 export const isUnmodifiedSince = (second: string) => sql<boolean>`
   (updated_at < ${second} or (${secondOf(sql`updated_at`)} = ${second.slice(0, 19)} and shares_second = 0))`

@@ -1,9 +1,9 @@
 import { wideInteger } from './column-codec.ts'
 import type { RelationStep, RowTest, StoredValue, TestedColumn, TestOperator } from './row-test.ts'
 
-/** A row for tests in memory. */
+/** A row that a `RowTest` can be evaluated on in memory, without SQL. */
 export interface TestedRow {
-  /** Returns the value in the form that tests compare. */
+  /** Returns the column's value in the form that a `RowTest` compares. */
   valueIn: (column: TestedColumn) => StoredValue | null
   /** Returns the related row; null if there is none. */
   relatedBy: (step: RelationStep) => TestedRow | null

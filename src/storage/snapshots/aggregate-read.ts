@@ -2,13 +2,15 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import type { LongRead, LongReadOptions } from './long-read.ts'
 
-/** A term that rows are grouped by. Groups are ordered by all terms, text bytewise and null last. */
+/** A term that rows are grouped by. Groups are sorted by all terms: text bytewise, and null last. */
 export interface GroupTerm {
   term: RawBuilder<unknown>
   isText: boolean
 }
 
-/** Groups of rows; without `groups`, all rows together are one. The cells are terms of `groups`, or aggregates. */
+/**
+ * Selects groups of rows; without `groups`, all rows form one group. Each cell is a term of `groups` or an aggregate.
+ */
 export interface AggregateReadOptions extends Omit<LongReadOptions, 'order'> {
   groups: readonly GroupTerm[]
 }
@@ -16,8 +18,8 @@ export interface AggregateReadOptions extends Omit<LongReadOptions, 'order'> {
 const pageRows = 250
 
 /**
- * Compiles a read of groups. It has a single statement, since each keyset page would aggregate all rows again; the databases
- * sort and group on disk what exceeds their memory.
+ * Compiles a read of groups. It is a single statement, because each keyset page would aggregate all rows again. Groups
+ * that exceed the database's memory are sorted on its disk.
  */
 export function aggregateRead(
   { read, engine }: Pick<Database, 'read' | 'engine'>,
@@ -45,7 +47,7 @@ export function aggregateRead(
   }
 }
 
-/** Counts groups, at most `max` if given. */
+/** Returns a query that counts the groups, up to `max` if given. */
 export const countGroups = (
   options: Pick<AggregateReadOptions, 'from' | 'where' | 'groups'>,
   max?: number,

@@ -14,12 +14,12 @@ export interface Statement {
  */
 export interface LongRead {
   whole: Statement
-  /** Set if the rows are groups: then both engines use the single statement. */
+  /** Set if the rows are groups. Both engines then use the single statement. */
   isAggregated?: true
   firstPage: Statement
   nextPage: Statement
   count: Statement
-  /** The single statement with its cells prepared for CSV, for engines that have a CSV writer. */
+  /** The single statement, with its cells prepared for CSV; present only for engines that have a CSV writer. */
   csv?: Statement
   /**
    * Pages returned as a single row: the number of rows, the last row's key, the CSV records, and the text to check

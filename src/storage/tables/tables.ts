@@ -27,7 +27,7 @@ export interface WebhooksTable extends Owned, Secret, Revisioned {
   description: string | null
   headers: string | null
   payloadStyle: 'plain' | 'envelope'
-  /** The API version whose field names it receives; null for the newest. */
+  /** The API version whose field names the webhook receives; null for the newest. */
   version: string | null
   status: 'active' | 'paused' | 'disabled'
   statusReason: string | null

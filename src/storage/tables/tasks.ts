@@ -49,7 +49,7 @@ export interface TasksTable extends Owned, Revisioned {
 
 /** A run of the scheduled backups. */
 export interface BackupsTable {
-  /** The instant of the schedule for which it runs; the first node that inserts the row makes the backup. */
+  /** The time for which the backup was scheduled. The node that first inserts the row makes the backup. */
   scheduledFor: string
   status: 'running' | 'completed' | 'failed'
   /** The node that made the last attempt. */
@@ -57,10 +57,10 @@ export interface BackupsTable {
   /** Fencing token: incremented by each claim. */
   attempts: number
   startedAt: string
-  /** After this instant, another node may claim a run that has not finished. */
+  /** If the run has not finished by this time, another node may claim it. */
   leaseUntil: string
   finishedAt: string | null
-  /** The file in the folder or bucket of the backups. */
+  /** The name of the backup file in the folder or bucket. */
   name: string | null
   sizeBytes: number | null
   error: string | null

@@ -14,7 +14,7 @@ export interface FanOutOptions extends JudgingOptions {
   random: RandomBytes
   /** Limits the waiting deliveries. */
   bound?: WaitingBound
-  /** The field names of events by API version; by default those that are stored. */
+  /** Converts events to the field names of an API version; by default, the stored names are sent. */
   shapes?: EventShapes
   /** Called after deliveries are added. */
   onAdded?: () => void

@@ -114,7 +114,7 @@ export type Tried = { due: Due; startedAt: string } & (
   | { outcome: null; unsent: Unsent }
 )
 
-/** A try after it was recorded: the delivery's state, and when the next attempt is due. */
+/** The recorded result of a claim: the delivery's state, and when its next attempt is due. */
 export interface Recorded {
   tried: Tried
   state: 'pending' | 'delivered' | 'failed'

@@ -6,28 +6,34 @@ import type { Due } from '../queue/claim.ts'
 import type { Unsent } from './outcome.ts'
 import type { Event, Target } from './targets.ts'
 
-/** A job to fan out an event: to every target, or once more to the webhooks for which the access rules failed. */
+/**
+ * A job that fans out an event: to all of its targets, or, as a retry, only to the webhooks for which the access rules
+ * failed.
+ */
 export interface FanOutJob {
   eventId: string
   webhooks?: readonly string[]
-  /** How many times the rules failed. */
+  /** How many times the access rules have failed for these webhooks. */
   failures?: number
 }
 
 export interface JudgingOptions {
   access: EventAccess
   queue: Pick<Queue, 'enqueue'>
-  /** Receives an error of each resource whose rules fail, once per batch. */
+  /** Receives each distinct error of the access rules, once per batch. */
   onError: (error: unknown) => void
 }
 
 const minuteMs = 60_000
-/** When to judge an event again for a webhook for which the rules failed; after the last time it gets no delivery. */
+/**
+ * The delays after which the access rules are evaluated again for a webhook for which they failed. If the last retry
+ * fails as well, the webhook gets no delivery.
+ */
 const retryDelaysMs = [1, 5, 30, 120, 480].map((minutes) => minutes * minuteMs)
 
 /**
- * Restricts the targets of a batch to webhooks whose owners may read the row of the event. If the rules fail for one, the
- * others still receive the event, and `retry` adds a job for that one.
+ * Restricts the targets of a batch to webhooks whose owners may read the event's row. If the rules fail for one
+ * webhook, the other webhooks still receive the event, and `retry` adds a job for the failed one.
  */
 export function readersIn(
   { access, queue, onError }: JudgingOptions,
@@ -47,7 +53,7 @@ export function readersIn(
     const found = await targets(event)
     if (!access.appliesTo(event.type)) return found
     const { webhooks, failures = 0 } = jobOf.get(event.id) ?? {}
-    // Judging involves no I/O: without a pause, nothing else would run during a batch.
+    // Evaluating the rules involves no I/O. Without a pause, nothing else would run during a batch.
     await setImmediate()
     const allowed: Target[] = []
     const undecided: string[] = []
@@ -94,8 +100,8 @@ export function whyStopped({ webhookId, webhook, isTest, stops }: Due): Unsent |
 }
 
 /**
- * Whether the owner of a delivery's webhook may read the row of its event now: deliveries wait, and are sent again. Rejects
- * if an access rule fails.
+ * Returns whether the owner of a delivery's webhook may still read the event's row. This can change while a delivery
+ * waits, or before it is sent again. Rejects if an access rule fails.
  */
 export async function isReadable(
   { db, access }: { db: Pick<Database, 'read'>; access: EventAccess },

@@ -14,7 +14,7 @@ export interface Target extends Owned {
   webhookId: string | null
   url: string
   payloadStyle: 'plain' | 'envelope'
-  /** The API version whose field names it receives; null for the newest. */
+  /** The API version whose field names the webhook receives; null for the newest. */
   version: string | null
   /** How often the webhook has been paused or disabled. */
   stops: number

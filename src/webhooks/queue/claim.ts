@@ -28,7 +28,10 @@ export interface Due extends Held {
   /** How often the webhook had been paused or disabled when the delivery was made due. */
   stops: number
   type: string
-  /** The trace context of the event; without `tracestate`, which is for the client that sent it, if the owner differs. */
+  /**
+   * The trace context of the event. Lacks `tracestate` if the webhook belongs to another owner, because `tracestate` is
+   * meant only for the client that sent it.
+   */
   trace: string | null
   /** The webhook's owner; for one-off callback URLs, the event's owner. */
   ownerClient: string

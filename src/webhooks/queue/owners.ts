@@ -12,8 +12,8 @@ export interface OwnerDue {
 }
 
 /**
- * Makes owners due at the given instants. Locks their rows in sorted order and after the queues' rows, to avoid
- * deadlocks.
+ * Schedules each owner's next delivery check for the given time, unless an earlier one is already scheduled. To avoid
+ * deadlocks, locks the owners' rows in sorted order, after the rows of their queues.
  */
 export async function armOwners(tx: Queryable, { engine }: Database, due: readonly OwnerDue[]): Promise<void> {
   const earliest = new Map<string, [owner: string, rank: number, dueAt: string]>()
