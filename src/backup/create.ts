@@ -12,7 +12,7 @@ import { BackupRefused } from './errors.ts'
 import { existingKeyFiles, keyFingerprint, type Place } from './place.ts'
 import { addResults, type Counted } from './results.ts'
 
-/** How far a backup or a restore is; `totalBytes` is null if it is not known. */
+/** The progress of a backup or a restore; `totalBytes` is null if the total is not known. */
 export interface Progress {
   step: 'database' | 'archive'
   doneBytes: number
@@ -21,10 +21,10 @@ export interface Progress {
 
 export interface CreateOptions {
   place: Place
-  /** The release of this program. */
+  /** The release of the running program. */
   version: string
   passphrase: string | null
-  /** False leaves the master key and the keys of certificates out. */
+  /** If false, the backup contains neither the master key nor the keys of certificates. */
   withKeys: boolean
   now: () => number
   random: (size: number) => Uint8Array
@@ -35,8 +35,8 @@ export interface CreateOptions {
 export type Created = Manifest & { sizeBytes: number; isEncrypted: boolean }
 
 /**
- * Writes a backup of a service, which may be serving. The database is copied first and the results after it, so that every
- * result that the copy mentions exists, except those that expire meanwhile. On failure, discards what was written.
+ * Writes a backup of a service, which may be running. Copies the database before the results, so that every result in
+ * the copied database still exists, unless it expires in the meantime. On failure, discards what was written.
  */
 export async function createBackup(options: CreateOptions, writer: ResultWriter): Promise<Created> {
   const { place, passphrase, random, signal, onProgress } = options
@@ -63,7 +63,10 @@ export async function createBackup(options: CreateOptions, writer: ResultWriter)
 const stagingPrefix = '.backup-'
 const staleMs = 86_400_000
 
-/** Creates a folder for copies in the data folder, and removes those of processes that were killed a day ago or earlier. */
+/**
+ * Creates a folder for copies in the data folder. Removes such folders that are more than a day old: their processes
+ * were killed.
+ */
 async function stagingFolder(dataDir: string, nowMs: number): Promise<string> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   for (const name of await readdir(dataDir)) {
@@ -125,7 +128,10 @@ function headOf({ place, version, withKeys }: CreateOptions, copy: DatabaseCopy)
   }
 }
 
-/** Returns a function that passes bytes on and reports how many have passed in all. */
+/**
+ * Returns a function that passes bytes on. After each chunk, it reports the total number of bytes passed so far, in all
+ * streams.
+ */
 function counter(onBytes: (doneBytes: number) => void): Counted {
   let doneBytes = 0
   return async function* counted(bytes) {

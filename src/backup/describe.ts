@@ -24,7 +24,7 @@ export function progressShown(show: ShowProgress, monotonic: () => number) {
   }
 }
 
-/** What a backup is and contains, as the members of the JSON output. */
+/** Returns the description of a backup and its content, as the members of the JSON output. */
 export function summaryOf(backup: Manifest & { sizeBytes: number; isEncrypted: boolean }) {
   const { entries, tables, missingResults, damagedResults, masterKey } = backup
   const part = (name: string) => entries.filter((entry) => entry.name.startsWith(name))
@@ -48,7 +48,7 @@ type Summary = ReturnType<typeof summaryOf>
 
 const count = (n: number, one: string, many = `${one}s`) => `${number.format(n)} ${n === 1 ? one : many}`
 
-/** Returns the summary as lines for people. */
+/** Returns the description as lines of text for people. */
 export function summaryLines(summary: Summary, nowMs: number): string[] {
   const { takenAt, version, engine, encrypted, database, results, keys, resources, masterKey } = summary
   const rowsOf = (name: string) => `${name} ${number.format(database.tables[name] ?? 0)}`

@@ -12,7 +12,7 @@ export function refuseUnwritable(file: string): void {
   if (!existsSync(folder)) throw new BackupRefused(`The folder ${folder} does not exist`)
 }
 
-/** Opens a new file (mode 0600), which appears under its name only when it is complete and synced. */
+/** Creates a file (mode 0600) that gets its name only when it is complete and synced. */
 export async function newBackupFile(file: string): Promise<ResultWriter> {
   const path = resolve(file)
   const folder = dirname(path)
@@ -24,12 +24,12 @@ export async function newBackupFile(file: string): Promise<ResultWriter> {
 
 const existing = (file: string) => new BackupRefused(`${file} exists and is not overwritten; choose another name`)
 
-/** Gives a file its name, which no other file may have; `file` is the name in the error. */
+/** Renames a file, unless a file with the new name exists. `file` is the name to use in error messages. */
 export async function placeNew(from: string, to: string, file = to): Promise<void> {
   try {
     await link(from, to)
   } catch {
-    // File systems without hard links report one of several errors.
+    // File systems that do not support hard links fail with various errors, so all errors are handled alike.
     if (existsSync(to)) throw existing(file)
     return rename(from, to)
   }

@@ -19,7 +19,7 @@ export function configuredPassphrase({ passphrase, passphraseFile }: PassphraseS
   }
 }
 
-/** Returns the passphrase if it is long enough to encrypt with; throws `BackupRefused` otherwise. */
+/** Returns the passphrase if it is long enough for encryption; otherwise throws `BackupRefused`. */
 export function strongPassphrase(passphrase: string): string {
   const { length } = [...passphrase]
   if (length >= minLength) return passphrase

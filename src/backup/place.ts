@@ -6,7 +6,10 @@ import { databaseUrlOf, resultsUrlOf } from '../config/storage.ts'
 import { sealer } from '../storage/encryption.ts'
 import { existingMasterKey, masterKeyFile } from '../stores.ts'
 
-/** Where a service keeps its data: what a backup reads, and a restore fills. Plain data, so that a thread can get it. */
+/**
+ * Where a service keeps its data. Backups read from it, and restores write to it. It is plain data, so that it can be
+ * sent to a thread.
+ */
 export interface Place {
   databaseUrl: string
   resultsUrl: string
@@ -15,13 +18,16 @@ export interface Place {
   masterKey: string | null
 }
 
-/** Returns where the configured service keeps its data; `dataDir` is absolute. */
+/** Returns where the configured service keeps its data. `dataDir` must be absolute. */
 export const placeOf = ({ storage }: Config, dataDir: string): Place => ({
   ...{ databaseUrl: databaseUrlOf(storage), resultsUrl: resultsUrlOf(storage) },
   ...{ dataDir, masterKey: storage.masterKey },
 })
 
-/** Returns a short digest that tells master keys apart, and reveals nothing about them; null if there is no key yet. */
+/**
+ * Returns a short digest that distinguishes master keys without revealing anything about them; null if there is no key
+ * yet.
+ */
 export function keyFingerprint({ masterKey, dataDir }: Place): string | null {
   const key = existingMasterKey(masterKey, dataDir)
   return key === undefined ? null : sealer(key, randomBytes).digest('fingerprint', 'backup').slice(0, 16)
@@ -29,7 +35,7 @@ export function keyFingerprint({ masterKey, dataDir }: Place): string | null {
 
 const certificateFiles = ['authority.crt', 'authority.key', 'server.pem']
 
-/** Returns the files with keys by their name in a backup, with their path in a data folder and their mode. */
+/** Returns all possible key files: their names in a backup, their paths in a data folder, and their modes. */
 export function keyFiles(dataDir: string): { name: string; path: string; mode: number }[] {
   const certificates = certificateFiles.map((name) => ({
     ...{ name, path: join(dataDir, 'certificates', name), mode: name.endsWith('.crt') ? 0o644 : 0o600 },
@@ -37,6 +43,6 @@ export function keyFiles(dataDir: string): { name: string; path: string; mode: n
   return [{ name: masterKeyFile, path: join(dataDir, masterKeyFile), mode: 0o600 }, ...certificates]
 }
 
-/** Returns the key files that exist and that the service uses. */
+/** Returns those key files that exist and that the service uses. */
 export const existingKeyFiles = ({ dataDir, masterKey }: Place) =>
   keyFiles(dataDir).filter(({ name, path }) => existsSync(path) && (name !== masterKeyFile || masterKey === null))

@@ -9,15 +9,16 @@ import { keyFiles, type Place } from './place.ts'
 import { refuseFilledTarget, refuseMismatch, type Target } from './target.ts'
 import { checkDatabase, isDatabase, type Opened, type OpenOptions, openBackup } from './verify.ts'
 
-/** A restored backup, and the keys and results that the target now has. */
+/** A restored backup, with the names of the keys and the number of results that were put into the target. */
 export type Restored = Opened & { keys: string[]; results: number }
 
 /** Undoes one step of a restore. */
 type Undo = () => Promise<unknown>
 
 /**
- * Restores a backup to a place without data. Extracts it to a folder next to the database and checks it completely; only then
- * puts results, keys and, last, the database into place. On failure, removes what it created.
+ * Restores a backup to a place that contains no data. First extracts the backup to a folder next to the database and
+ * checks it completely. Then moves the results, the keys and, last, the database into place. On failure, removes what
+ * it created.
  */
 export async function restoreBackup(options: OpenOptions, target: Target): Promise<Restored> {
   const restored = await extractAndPlace(options, target)
@@ -97,7 +98,10 @@ function placeKeys({ opened, folder, place, undo }: Staged): string[] {
   return files.map(({ name }) => name)
 }
 
-/** Comes last: without its database, a service does not take a half-restored folder for a whole one. */
+/**
+ * Puts the database into place. This is the last step of a restore: if the restore is interrupted earlier, there is no
+ * database, so a service cannot mistake the partly restored data for complete data.
+ */
 async function placeDatabase({ opened, folder, place }: Staged, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   const file = join(folder, 'database')

@@ -11,17 +11,17 @@ import type { ExpectedResult } from './database/copy.ts'
 export type Counted = (bytes: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>
 
 interface AddResults {
-  /** Called only if there are results, because opening creates the folder. */
+  /** Called only if the backup needs results, because opening the store creates its folder. */
   open: () => Promise<ResultStore>
-  /** For a copy of one result at a time, because a tar entry begins with its size. */
+  /** A folder for copies, one result at a time. The copies are needed because a tar entry starts with its size. */
   folder: string
   expected: readonly ExpectedResult[]
   counted: Counted
 }
 
 /**
- * Adds the results that the store has. A result that differs from what its task recorded is included as it is, so that one
- * damaged file does not prevent backups.
+ * Adds the results that the store still has. A result that differs from the size or digest in its task is added
+ * unchanged, so that a single damaged file does not prevent backups.
  */
 export async function addResults(archive: ArchiveWriter, { open, folder, expected, counted }: AddResults) {
   const store = expected.length > 0 ? await open() : null
@@ -44,7 +44,7 @@ export async function addResults(archive: ArchiveWriter, { open, folder, expecte
   return { entries, missingResults, damagedResults }
 }
 
-/** Copies a result to a file; false if the store does not have it. */
+/** Copies a result to a file; returns false if the store does not have it. */
 async function copied(store: ResultStore, key: string, file: string): Promise<boolean> {
   try {
     await pipeline(await store.open(key), createWriteStream(file, { mode: 0o600 }))

@@ -8,7 +8,10 @@ import type { Head } from './archive/manifest.ts'
 import { BackupRefused } from './errors.ts'
 import { keyFingerprint, type Place } from './place.ts'
 
-/** The target of a restore, and the folder of scheduled backups, which may be in its data folder. */
+/**
+ * The target of a restore. `backupsUrl` is the folder of scheduled backups, which may be inside the target's data
+ * folder.
+ */
 export interface Target {
   place: Place
   backupsUrl: string
@@ -18,7 +21,7 @@ const shown = 5
 const listed = (names: readonly string[]) =>
   `${names.slice(0, shown).join(', ')}${names.length > shown ? `, … (${names.length})` : ''}`
 
-/** Throws `BackupRefused`, which names what exists, unless the target has no data. */
+/** Throws `BackupRefused`, naming what exists, if the target already contains data. */
 export async function refuseFilledTarget({ place, backupsUrl }: Target): Promise<void> {
   const { dataDir, databaseUrl, resultsUrl } = place
   const path = sqlitePath(databaseUrl)
@@ -36,13 +39,13 @@ export async function refuseFilledTarget({ place, backupsUrl }: Target): Promise
   }
 }
 
-/** Entries of a data folder that a restore does not disturb; the results are checked on their own. */
+/** Returns the names that a data folder may already contain before a restore. Results are checked separately. */
 function allowedNames(dataDir: string, resultsUrl: string, backupsUrl: string): string[] {
   const folders = [resultsFolder(resultsUrl), resultsFolder(backupsUrl)].filter((folder) => folder !== null)
   return ['lost+found', masterKeyFile, ...folders.map((folder) => relative(dataDir, resolve(folder)))]
 }
 
-/** Throws `BackupRefused` if this backup cannot be restored to this place. */
+/** Throws `BackupRefused` if this backup cannot be restored to this target. */
 export async function refuseMismatch(head: Head, { place }: Target): Promise<void> {
   const engine = sqlitePath(place.databaseUrl) === null ? 'postgres' : 'sqlite'
   if (head.engine !== engine) {
@@ -66,7 +69,7 @@ export async function refuseMismatch(head: Head, { place }: Target): Promise<voi
 
 export const engineName = (engine: Head['engine']): string => (engine === 'sqlite' ? 'SQLite' : 'PostgreSQL')
 
-/** Compares the master key that the target already has, if any, with the key of the backup. */
+/** Throws `BackupRefused` if the target would have a different master key from the backup's, or none. */
 function refuseOtherKey({ masterKey }: Head, place: Place): void {
   if (masterKey === null) return
   const file = join(place.dataDir, masterKeyFile)

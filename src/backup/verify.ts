@@ -19,14 +19,16 @@ export interface OpenOptions {
 
 export type Opened = Manifest & { sizeBytes: number; isEncrypted: boolean }
 
-/** Where the files of an archive go while it is read. */
+/** Decides where the files of an archive are written while it is read. */
 export interface Extraction {
   onHead?: (head: Head) => Promise<void>
-  /** Returns the path for a file; null to check only its digest. */
+  /** Returns the path to write a file to; null to check only the file's digest. */
   pathOf: (name: string) => string | null
 }
 
-/** Reads a backup to its end, checks every digest, and extracts files. Throws `BackupBroken` if anything differs. */
+/**
+ * Reads a backup to its end, checks every digest, and extracts files. Throws `BackupBroken` if a digest does not match.
+ */
 export async function openBackup(options: OpenOptions, { onHead, pathOf }: Extraction): Promise<Opened> {
   const { file, passphrase, signal, onProgress } = options
   const { size } = await stat(file).catch((error) => {
@@ -50,7 +52,7 @@ export async function openBackup(options: OpenOptions, { onHead, pathOf }: Extra
   return { ...manifest, sizeBytes: size }
 }
 
-/** True for the entry of the database. */
+/** True for the name of the entry that contains the database. */
 export const isDatabase = (name: string): boolean => name.startsWith('database.')
 
 /** Throws `BackupBroken` if the database extracted to `file` is damaged. */
@@ -59,7 +61,10 @@ export async function checkDatabase({ postgres }: Manifest, file: string, signal
   await (await import('./database/postgres.ts')).checkDump(file, postgres.dumpMajor, signal)
 }
 
-/** Checks a backup completely: every digest, and its database, which is extracted to a temporary folder. */
+/**
+ * Checks a backup completely: every digest, and the database, which is extracted to a temporary folder for this
+ * purpose.
+ */
 export async function verifyBackup(options: OpenOptions): Promise<Opened> {
   const folder = await mkdtemp(join(tmpdir(), 'plinth-verify-'))
   const file = join(folder, 'database')

@@ -60,7 +60,7 @@ async function fileKeyOf({ text, salt, factor, wrapped, tag }: Header, passphras
   const unwrapping = await wrappingKey(passphrase, Buffer.from(salt, 'base64'), factor)
   const fileKey = opened(unwrapping, Buffer.alloc(12), Buffer.from(wrapped, 'base64'))
   if (!fileKey) throw new BackupBroken('the passphrase is wrong, or the first bytes were altered')
-  // A different text may encode the same bytes, so the texts are compared, too.
+  // A different header text may encode the same bytes, so the encoded tags are compared as text.
   const expected = headerTag(fileKey, text.slice(0, text.lastIndexOf('---') + 3))
   if (base64(expected) !== tag) throw new BackupBroken('the header of its encryption was altered')
   return fileKey
@@ -89,13 +89,13 @@ async function* joined(start: Uint8Array, rest: AsyncIterator<Uint8Array>): Byte
 }
 
 interface Chunk {
-  /** Valid until the next chunk is requested. */
+  /** The buffer is reused when the next chunk is requested. */
   chunk: Uint8Array
   count: number
   isLast: boolean
 }
 
-/** Cuts bytes into chunks of the same size; only the last one may be shorter. */
+/** Splits bytes into chunks of equal size; only the last one may be shorter. */
 async function* chunksOf(bytes: Bytes, size: number): AsyncIterable<Chunk> {
   const chunk = Buffer.alloc(size)
   let filled = 0
@@ -124,7 +124,7 @@ async function wrappingKey(passphrase: string, salt: Uint8Array, factor: number)
   return promise
 }
 
-/** The nonce of a chunk: its number in 11 bytes, and whether it is the last one. */
+/** Returns the nonce of a chunk: the chunk's number in 11 bytes, then 1 for the last chunk or 0 for any other. */
 function nonceOf(count: number, isLast: boolean): Buffer {
   const nonce = Buffer.alloc(12)
   nonce.writeUIntBE(count, 5, 6)

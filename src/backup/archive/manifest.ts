@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { BackupBroken, BackupRefused } from '../errors.ts'
 
-/** The version of the archive's layout. A newer one is refused. */
+/** The version of the archive's layout. Archives with a newer version are refused. */
 export const archiveFormat = 1
 
 export const headName = 'backup.json'
@@ -10,21 +10,21 @@ export const manifestName = 'manifest.json'
 
 const Count = Type.Integer({ minimum: 0 })
 
-/** The first entry of an archive: what the backup is, before anything else is read. */
+/** The first entry of an archive. It describes the backup, so that a restore can be refused before the rest is read. */
 const headFields = {
   format: Type.Literal(archiveFormat),
   /** The release that made the backup. */
   plinth: Type.String(),
   engine: Type.Union([Type.Literal('sqlite'), Type.Literal('postgres')]),
-  /** Every row that was acknowledged before this instant is in the backup. */
+  /** The backup contains every row that was acknowledged before this instant. */
   takenAt: Type.String(),
   /** The migrations of the database. */
   migrations: Type.Array(Type.String()),
   /** The tables of declared resources. */
   resources: Type.Array(Type.String()),
-  /** The schema of the tables, and the release of `pg_dump`; null for SQLite. */
+  /** The schema of the tables, and the major release of `pg_dump`; null for SQLite. */
   postgres: Type.Union([Type.Null(), Type.Object({ schema: Type.String(), dumpMajor: Count })]),
-  /** Whether the archive contains the master key, and the fingerprint of the key; null if there was no key. */
+  /** Whether the archive contains the master key, and the key's fingerprint; null if the service had no master key. */
   masterKey: Type.Union([Type.Null(), Type.Object({ isIncluded: Type.Boolean(), fingerprint: Type.String() })]),
 }
 const Head = Type.Object(headFields)
@@ -40,16 +40,19 @@ const Manifest = Type.Object({
   /** The number of rows by table. */
   tables: Type.Record(Type.String(), Count),
   entries: Type.Array(Entry),
-  /** Results that were not in the result store, such as those that expired after the copy of the database. */
+  /** Results that the result store no longer had, such as those that expired after the database was copied. */
   missingResults: Type.Array(Type.String()),
-  /** Results whose stored bytes differ from those that their task recorded. */
+  /** Results whose stored bytes differ from the size or digest in their task. */
   damagedResults: Type.Array(Type.String()),
 })
 export type Manifest = Static<typeof Manifest>
 
 const [headCheck, manifestCheck] = [Compile(Head), Compile(Manifest)]
 
-/** Parses the first entry. Throws `BackupRefused` for a layout of a later release, and `BackupBroken` for anything else. */
+/**
+ * Parses the first entry. Throws `BackupRefused` if a later release made the layout, and `BackupBroken` if the entry is
+ * otherwise invalid.
+ */
 export function readHead(text: string): Head {
   const head = parsed(text)
   const { format } = Object(head) as { format?: unknown }
@@ -75,7 +78,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Throws `BackupBroken` that names the first entry that is missing, unknown or different. */
+/** Throws `BackupBroken`, naming the first entry that is missing, unknown or different. */
 export function checkEntries({ entries }: Manifest, found: readonly Entry[]): void {
   const byName = new Map(found.map((entry) => [entry.name, entry]))
   for (const { name, sizeBytes, sha256 } of entries) {

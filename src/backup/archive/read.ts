@@ -21,20 +21,23 @@ type Bytes = AsyncIterable<Uint8Array>
 export interface ReadOptions {
   /** Called if the archive is encrypted. */
   passphrase: () => Promise<string>
-  /** Called with what the backup is before anything else is read; throws to stop. */
+  /** Called with the description of the backup before anything else is read; throws to stop reading. */
   onHead?: (head: Head) => void | Promise<void>
-  /** Called with each file in order; must read its content to the end. By default, only the digests are checked. */
+  /**
+   * Called with each file in order; must read the file's content to its end. By default, only the digests are checked.
+   */
   onFile?: (name: string, content: Bytes) => Promise<void>
 }
 
 const zstdIntro = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
-/** Files in an archive, besides its head and its manifest. */
+/** The names of files in an archive, other than its head and its manifest. */
 const fileForm = /^(database\.(db|dump)|results\/[A-Za-z0-9_-]+(\.[a-z]+)?|keys\/[a-z.]+)$/
 const maxJsonBytes = 64 * 1_048_576
 
 /**
- * Reads an archive to its end and returns its manifest. Throws `BackupBroken` if the bytes are no archive, are incomplete or
- * were altered anywhere; so nothing that `onFile` got may be used before this resolves.
+ * Reads an archive to its end and returns its manifest. Throws `BackupBroken` if the bytes are not an archive, are
+ * incomplete, or were altered anywhere. Because an alteration may be found only at the end, do not use anything passed
+ * to `onFile` until this resolves.
  */
 export async function readArchive(bytes: Bytes, options: ReadOptions): Promise<Manifest & { isEncrypted: boolean }> {
   const { start, all } = await startOf(bytes, ageIntro.length)
@@ -63,7 +66,7 @@ export async function readArchive(bytes: Bytes, options: ReadOptions): Promise<M
 
 type TarStage = ReadableWritablePair<{ header: { name: string }; body: Bytes }, Uint8Array>
 
-/** Returns the first bytes, and all bytes including these. */
+/** Returns the first bytes, and an iterable of all bytes, including the first. */
 async function startOf(bytes: Bytes, size: number): Promise<{ start: Buffer; all: Bytes }> {
   const parts = bytes[Symbol.asyncIterator]()
   let start = Buffer.alloc(0)
@@ -79,7 +82,7 @@ async function startOf(bytes: Bytes, size: number): Promise<{ start: Buffer; all
   return { start: start.subarray(0, size), all: all() }
 }
 
-/** Checks the order, names and digests of the entries, and passes files on. */
+/** Returns a reader that checks the order, names and digests of the entries, and passes the files to `onFile`. */
 function contentReader({ onHead, onFile = drain }: ReadOptions) {
   const found: Entry[] = []
   let manifest: Manifest | undefined
@@ -112,7 +115,7 @@ async function drain(_name: string, content: Bytes): Promise<void> {
   for await (const _ of content);
 }
 
-/** Counts and hashes the bytes that pass. */
+/** Counts and hashes an entry's bytes while they are read. */
 function measured(name: string, content: Bytes) {
   const hash = createHash('sha256')
   let sizeBytes = 0
@@ -137,7 +140,7 @@ async function textOf(content: Bytes): Promise<string> {
   return Buffer.concat(parts).toString()
 }
 
-/** Returns the error to report: an earlier stage that failed is the cause of later failures. */
+/** Returns the error to report. If an earlier stage failed, its error is the cause of the later ones. */
 async function causeOf(error: unknown, fed: Promise<void>): Promise<unknown> {
   const earlier = await fed.then(
     () => undefined,
@@ -147,7 +150,10 @@ async function causeOf(error: unknown, fed: Promise<void>): Promise<unknown> {
   return isReported(first) ? first : new BackupBroken(`it was altered: ${Object(first).message}`, { cause: first })
 }
 
-/** True for errors that say nothing about the archive, such as a full disk, and for those that already describe it. */
+/**
+ * True for errors that are reported unchanged: those that are unrelated to the archive's content, such as a full disk,
+ * and those that already describe it.
+ */
 function isReported(error: unknown): boolean {
   if (error instanceof BackupBroken || error instanceof BackupRefused) return true
   const { code, name } = Object(error) as { code?: unknown; name?: unknown }

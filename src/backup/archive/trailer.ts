@@ -4,13 +4,14 @@ import { BackupBroken } from '../errors.ts'
 type Bytes = AsyncIterable<Uint8Array>
 
 /**
- * The start of a skippable frame of 32 bytes (RFC 8878 §3.1.2), which every zstd decoder ignores. It contains the SHA-256 of
- * all bytes before it, so that any altered or missing byte is detected, even one that does not change the content.
+ * The header of a zstd skippable frame with 32 bytes of content (RFC 8878 §3.1.2), which every decoder ignores. The
+ * content is the SHA-256 of all preceding bytes. It reveals any altered or missing byte, even one that does not change
+ * the decompressed content.
  */
 const frameStart = Buffer.from([0x50, 0x2a, 0x4d, 0x18, 32, 0, 0, 0])
 const trailerBytes = frameStart.length + 32
 
-/** Appends the digest of the bytes. */
+/** Yields the bytes, followed by a frame with their digest. */
 export async function* withTrailer(bytes: Bytes): Bytes {
   const hash = createHash('sha256')
   for await (const chunk of bytes) {
@@ -20,7 +21,10 @@ export async function* withTrailer(bytes: Bytes): Bytes {
   yield Buffer.concat([frameStart, hash.digest()])
 }
 
-/** Yields the bytes before the digest. Throws `BackupBroken` at the end if they have another digest, or if it is missing. */
+/**
+ * Yields the bytes before the digest. At their end, throws `BackupBroken` if the digest is missing or does not match
+ * them.
+ */
 export async function* checkedByTrailer(bytes: Bytes): Bytes {
   const hash = createHash('sha256')
   let held = Buffer.alloc(0)

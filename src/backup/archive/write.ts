@@ -10,7 +10,7 @@ import { withTrailer } from './trailer.ts'
 export interface ArchiveOptions {
   /** Receives the bytes of the archive in order. */
   write: (chunk: Uint8Array) => Promise<void>
-  /** Encrypts the archive; null leaves it readable. */
+  /** Encrypts the archive; null leaves it unencrypted. */
   passphrase: string | null
   random: (size: number) => Uint8Array
   signal: AbortSignal
@@ -19,15 +19,20 @@ export interface ArchiveOptions {
 }
 
 export interface ArchiveWriter {
-  /** Adds a file of exactly this size. Rejects if the content has another size, or if the archive cannot be written. */
+  /**
+   * Adds a file of exactly this size. Rejects if the content has a different size, or if the archive cannot be written.
+   */
   add: (name: string, sizeBytes: number, content: AsyncIterable<Uint8Array>) => Promise<Entry>
   /** Completes the archive; resolves when its last byte has been written. */
   finish: () => Promise<void>
-  /** Ends an incomplete archive; resolves when nothing is written any more. */
+  /** Discards an incomplete archive; resolves when all writing has stopped. */
   abort: (reason: unknown) => Promise<void>
 }
 
-/** Writes an archive: a tar stream, compressed with zstd, followed by its digest, and encrypted with a passphrase if any. */
+/**
+ * Writes an archive: a tar stream, compressed with zstd and followed by its digest. If there is a passphrase, encrypts
+ * the result with it.
+ */
 export function archiveWriter({ write, passphrase, random, signal, mtime }: ArchiveOptions): ArchiveWriter {
   const { readable, controller } = createTarPacker()
   const compress = createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } })

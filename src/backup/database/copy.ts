@@ -1,4 +1,4 @@
-/** A result that the copied database expects in the result store. */
+/** A report result that, according to the copied database, is in the result store. */
 export interface ExpectedResult {
   key: string
   sizeBytes: number
@@ -6,11 +6,11 @@ export interface ExpectedResult {
   sha256: string
 }
 
-/** A consistent copy of a database in one file, and what it contains. */
+/** A consistent copy of a database in one file, and a description of its content. */
 export interface DatabaseCopy {
   engine: 'sqlite' | 'postgres'
   file: string
-  /** Every row that was acknowledged before this instant (epoch ms) is in the copy. */
+  /** The copy contains every row that was acknowledged before this instant (epoch ms). */
   takenAt: number
   migrations: string[]
   /** The tables of declared resources. */
@@ -23,10 +23,10 @@ export interface DatabaseCopy {
 }
 
 export interface CopyOptions {
-  /** A folder of its own for the copy. */
+  /** The folder for the copy; it contains nothing else. */
   folder: string
   signal: AbortSignal
-  /** Called with the bytes copied so far, and their total; null if it is not known. */
+  /** Called with the number of bytes copied so far, and the total; null if the total is not known. */
   onProgress: (doneBytes: number, totalBytes: number | null) => void
 }
 
@@ -35,7 +35,7 @@ type Rows = readonly Record<string, unknown>[]
 /** Runs a statement that reads, and returns its rows. */
 export type ReadRows = (sql: string) => Rows | Promise<Rows>
 
-/** Reads what a copy contains; `tables` are the names of all tables, quoted as the engine requires. */
+/** Reads the description of a copy's content; `tables` are the names of all tables, quoted as the engine requires. */
 export async function readContents(read: ReadRows, tables: readonly [name: string, quoted: string][], takenAt: number) {
   const column = async (sql: string, name: string) => (await read(sql)).map((row) => String(row[name]))
   const counts: Record<string, number> = {}

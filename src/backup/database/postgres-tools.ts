@@ -12,8 +12,8 @@ export interface Tool {
 const installed = '/usr/lib/postgresql/*/bin'
 
 /**
- * Finds `pg_dump` or `pg_restore` of this major release or a later one, in PATH or where Debian installs them. Throws
- * `BackupRefused` if there is none.
+ * Finds a `pg_dump` or `pg_restore` of this major release or a later one, either in PATH or where Debian installs them.
+ * Throws `BackupRefused` if there is none.
  */
 export async function findTool(name: 'pg_dump' | 'pg_restore', minMajor: number): Promise<Tool> {
   const found: Tool[] = []
@@ -40,12 +40,17 @@ async function majorOf(path: string): Promise<number | undefined> {
 }
 
 export interface RunOptions {
-  /** Connection parameters. They are not arguments, because every user can list the arguments of a process. */
+  /**
+   * Environment variables for connection parameters. They are not passed as arguments, because any user of the machine
+   * can list the arguments of a process.
+   */
   env: Readonly<Record<string, string>>
   signal: AbortSignal
 }
 
-/** Runs a program and returns its output. Rejects with what it wrote to standard error if it fails. */
+/**
+ * Runs a program and returns its output. If the program fails, rejects with the text that it wrote to standard error.
+ */
 export async function runTool(tool: Tool, args: readonly string[], { env, signal }: RunOptions): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   const stdio = ['ignore', 'pipe', 'pipe'] as const
@@ -74,7 +79,7 @@ const variables: Readonly<Record<string, string>> = {
   sslrootcert: 'PGSSLROOTCERT',
 }
 
-/** Returns the variables with which PostgreSQL's programs connect as this service does. */
+/** Returns the environment variables that make PostgreSQL's programs connect as this service does. */
 export function connectionEnv(url: string): Record<string, string> {
   const { username, password, hostname, port, pathname, searchParams } = new URL(url)
   const decode = decodeURIComponent
@@ -89,8 +94,8 @@ export function connectionEnv(url: string): Record<string, string> {
 }
 
 /**
- * The service verifies certificates in each of these modes, but libpq in the last one only. `system` stands for the
- * authorities that the machine trusts (libpq of release 16 and later).
+ * The service verifies certificates and host names in each of these modes, but libpq only in the last one. For
+ * `sslrootcert`, libpq 16 and later accepts `system`, which stands for the authorities that the machine trusts.
  */
 const verifying = ['prefer', 'require', 'verify-ca', 'verify-full']
 

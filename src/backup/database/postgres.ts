@@ -7,13 +7,13 @@ import { connectionEnv, findTool, runTool } from './postgres-tools.ts'
 
 /** The schema in which pg-boss keeps the queue. */
 const queueSchema = 'pgboss'
-/** The extension of the text indexes. */
+/** The extension that the text indexes use. */
 const textExtension = 'pg_trgm'
-/** The first release of `pg_dump` that can dump extensions together with single schemas. */
+/** The first release of `pg_dump` that can dump selected schemas together with extensions. */
 const minDumpMajor = 14
 const reportEveryMs = 500
 
-/** Runs statements on a connection of its own, without time limits. */
+/** Runs statements on a separate connection, without time limits. */
 async function connected<T>(url: string, work: (read: ReadRows) => Promise<T>): Promise<T> {
   const client = new pg.Client({
     ...{ connectionString: url, application_name: 'plinth-backup', keepAlive: true, connectionTimeoutMillis: 10_000 },
@@ -45,8 +45,8 @@ interface Facts {
 }
 
 /**
- * Copies the tables and the queue with `pg_dump`, in the snapshot of one transaction, while services write to them. Throws
- * `BackupRefused` if there is no `pg_dump` for the server's release.
+ * Copies the tables and the queue with `pg_dump`, in the snapshot of one transaction; services may continue to write.
+ * Throws `BackupRefused` if there is no `pg_dump` for the server's release.
  */
 export async function copyPostgres(url: string, { folder, signal, onProgress }: CopyOptions): Promise<DatabaseCopy> {
   const file = join(folder, 'database.dump')
@@ -96,7 +96,9 @@ export async function checkDump(file: string, dumpMajor: number, signal: AbortSi
   })
 }
 
-/** Throws `BackupRefused` unless the schema of this name is the current one, and neither it nor the queue has tables. */
+/**
+ * Throws `BackupRefused` unless the current schema has this name and neither it nor the queue's schema contains tables.
+ */
 export async function refuseFilledDatabase(url: string, schema: string): Promise<void> {
   await connected(url, async (read) => {
     const [facts] = (await read(factsQuery)) as unknown as Facts[]
@@ -123,7 +125,7 @@ export async function restoreDump(
 ): Promise<void> {
   const tool = await findTool('pg_restore', dumpMajor)
   const contents = await runTool(tool, ['--list', file], { env: {}, signal })
-  // The schema exists, and only a superuser may comment on an extension.
+  // Skips the schema, because it already exists, and comments on extensions, because only superusers may set them.
   const isSkipped = (line: string) =>
     line.includes(` SCHEMA - ${schema} `) || / COMMENT - (SCHEMA|EXTENSION) /.test(line)
   const list = `${file}.list`
@@ -137,7 +139,7 @@ export async function restoreDump(
   await runTool(tool, [...args, `--dbname=${env.PGDATABASE ?? ''}`, file], { env, signal })
 }
 
-/** Gathers the statistics of all tables, without which the first queries would be slow. */
+/** Runs ANALYZE, because without statistics on the tables, the first queries would be slow. */
 export async function gatherStatistics(url: string): Promise<void> {
   await connected(url, async (read) => read('analyze')).catch((cause) => {
     throw new Error('The backup was restored, but ANALYZE failed: run it in the database', { cause })

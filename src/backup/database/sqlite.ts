@@ -7,12 +7,15 @@ import { BackupBroken, BackupRefused } from '../errors.ts'
 import { type CopyOptions, type DatabaseCopy, readContents } from './copy.ts'
 
 const lockWaitMs = 5_000
-/** The pages of a step, 512 KiB: between steps, other work can use the disk, and the copy can be interrupted. */
+/**
+ * The number of pages that one step copies: 512 KiB. Between steps, other work can use the disk, and the copy can be
+ * interrupted.
+ */
 const pagesPerStep = 256
 
 /**
- * Copies a SQLite file while a service writes to it. A read transaction keeps the copy at one instant; in WAL mode, it delays
- * no writer, and without it each write would start the copy again.
+ * Copies a SQLite file; services may continue to write. The copy runs in a read transaction: without it, each write
+ * would make SQLite start the copy again. In WAL mode, a read transaction does not delay writers.
  */
 export async function copySqlite(path: string, now: () => number, options: CopyOptions): Promise<DatabaseCopy> {
   const { folder, signal, onProgress } = options
@@ -35,14 +38,14 @@ export async function copySqlite(path: string, now: () => number, options: CopyO
   } finally {
     source.close()
   }
-  // A small database is copied in one step, which reports no progress.
+  // A small database is copied in a single step, for which SQLite reports no progress.
   const { size } = statSync(file)
   onProgress(size, size)
   signal.throwIfAborted()
   return { engine: 'sqlite', file, takenAt, postgres: null, ...(await contentsOf(file, takenAt)) }
 }
 
-/** Opens a copy that nothing else uses, without creating any file next to it. */
+/** Opens a copy without creating any files next to it. Nothing else may use the copy. */
 function openCopy(file: string): DatabaseSync {
   const db = new DatabaseSync(new URL(`${pathToFileURL(file)}?immutable=1`), { readOnly: true })
   db.exec('pragma trusted_schema = off')
@@ -63,7 +66,7 @@ async function contentsOf(file: string, takenAt: number) {
   }
 }
 
-/** Throws `BackupBroken` if the file is no SQLite database, or is damaged. */
+/** Throws `BackupBroken` if the file is not a SQLite database, or is damaged. */
 export function checkSqlite(file: string): void {
   const problems = problemsOf(file)
   if (problems.length > 0) throw new BackupBroken(`its database is damaged: ${problems.slice(0, 3).join('; ')}`)

@@ -3,7 +3,9 @@ import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import type { BackupsTable } from '../../storage/tables/tasks.ts'
 
-/** A run that this node has claimed. `attempt` increases with each claim, so only the latest holder can finish the run. */
+/**
+ * A run that this node has claimed. Each claim increases `attempt`, so that only the latest holder can finish the run.
+ */
 export interface Claim {
   scheduledFor: string
   attempt: number
@@ -11,13 +13,15 @@ export interface Claim {
 
 export type Run = Selectable<BackupsTable>
 
-/** A claim, or why there is none: the run is finished, or another node works on it or on an earlier one. */
+/**
+ * A claim, or the reason that there is none. `finished`: the run has ended. `busy`: another node is working on a run.
+ */
 type Claimed = Claim | 'finished' | 'busy'
 
 export const leaseSeconds = 90
-/** A run that ends its process this often is given up. */
+/** The number of attempts after which a run is given up, if its process ended during each of them. */
 const maxAttempts = 3
-/** Runs whose rows are kept. */
+/** The number of most recent runs whose rows are kept. */
 const maxRuns = 100
 
 /** Returns the most recent run; undefined if there was none. */
@@ -34,7 +38,7 @@ export const lastCompletedRun = (db: Database): Promise<Run | undefined> =>
     .limit(1)
     .executeTakeFirst()
 
-/** Claims the run for an instant of the schedule. Of many nodes, one gets it; runs follow one another. */
+/** Claims the run for one scheduled time. Only one node gets it, and only while no other run is in progress. */
 export async function claimRun(
   db: Database,
   { scheduledFor, node, nowMs }: { scheduledFor: string; node: string; nowMs: number },
@@ -79,7 +83,7 @@ const heldBy = (tx: Queryable, { scheduledFor, attempt }: Claim) =>
     .where('attempts', '=', attempt)
     .where('status', '=', 'running')
 
-/** Sets the end of the lease; false if another node has claimed the run. */
+/** Sets the end of the lease; returns false if this node no longer holds the run. */
 export async function setLease(db: Database, claim: Claim, untilMs: number): Promise<boolean> {
   const changed = await db.write((tx) =>
     heldBy(tx, claim)
@@ -92,7 +96,7 @@ export async function setLease(db: Database, claim: Claim, untilMs: number): Pro
 /** The outcome of a run. */
 export type Outcome = { name: string; sizeBytes: number } | { error: string }
 
-/** Records the outcome, and removes the rows of old runs. */
+/** Records the outcome of a run, and deletes the rows of old runs. */
 export async function finishRun(db: Database, claim: Claim, outcome: Outcome, nowMs: number): Promise<void> {
   const status = 'error' in outcome ? 'failed' : 'completed'
   await db.write(async (tx) => {

@@ -5,7 +5,7 @@ import type { Database } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import { type Claim, claimRun, finishRun, lastRun, leaseSeconds, setLease } from './runs.ts'
 
-/** What a finished backup reports. */
+/** Facts about a finished backup. */
 export interface Produced {
   sizeBytes: number
   takenAt: string
@@ -19,9 +19,9 @@ export interface ScheduleOptions {
   cron: string
   /** How many backups to keep. */
   keep: number
-  /** Where the backups are. */
+  /** The folder or bucket that contains the backups. */
   store: ResultStore
-  /** Writes a backup under this name to the store; leaves nothing there if it fails or is aborted. */
+  /** Writes a backup to the store under this name. Leaves nothing in the store if it fails or is aborted. */
   produce: (name: string, signal: AbortSignal) => Promise<Produced>
   /** The name of this node. */
   node: string
@@ -30,9 +30,9 @@ export interface ScheduleOptions {
 }
 
 export interface Schedule {
-  /** Makes a backup if one is due and no other node makes it; resolves when it is finished. */
+  /** Makes a backup if one is due and no other node is making it; resolves when the backup is finished. */
   check: () => Promise<void>
-  /** Aborts the backup in progress; the next check of any node makes it again. */
+  /** Aborts the backup in progress. Whichever node checks next makes it again. */
   stop: () => Promise<void>
 }
 
@@ -42,17 +42,17 @@ const nameForm = /^plinth-\d{8}T\d{6}Z\.backup$/
 
 const nameAt = (ms: number) => `plinth-${new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '')}.backup`
 
-/** Returns the latest instant of the schedule that is not after `ms`. Throws if the expression is not valid. */
+/** Returns the latest scheduled time that is not after `ms`. Throws if the cron expression is not valid. */
 export function latestDue(cron: string, ms: number): number {
-  // The parser returns instants before the given one.
+  // `prev` returns a time strictly before the given date.
   return CronExpressionParser.parse(cron, { currentDate: new Date(ms + 1), tz: 'UTC' })
     .prev()
     .getTime()
 }
 
 /**
- * Makes backups on a schedule, each on one of all nodes, one after another. An instant that passed while no node was running is
- * made up for at the next start, unless there has never been a scheduled backup.
+ * Makes backups on a schedule, one at a time, each on a single node. If no node was running at the latest scheduled
+ * time, the backup is made at the next start, unless there has never been a scheduled backup.
  */
 export function backupSchedule(options: ScheduleOptions): Schedule {
   const { db, cron, node, now } = options
@@ -64,7 +64,7 @@ export function backupSchedule(options: ScheduleOptions): Schedule {
     const dueMs = latestDue(cron, now())
     if (dueMs <= handledMs) return
     const claim = await claimRun(db, { scheduledFor: iso(dueMs), node, nowMs: now() })
-    // While another node makes it, its outcome is unknown.
+    // Another node is working on a run, so this run is checked again later.
     if (claim === 'busy') return
     if (claim !== 'finished') await run(options, claim, stopping.signal)
     handledMs = dueMs
@@ -78,19 +78,25 @@ export function backupSchedule(options: ScheduleOptions): Schedule {
     },
     stop: async () => {
       stopping.abort()
-      // The caller of `check` handles its failure.
+      // The caller of `check` handles the failure.
       await checking?.catch(() => {})
     },
   }
 }
 
-/** Returns the instant up to which nothing is due: just before the last run, which may be unfinished, or now. */
+/**
+ * Returns the time up to which scheduled backups count as handled: now if there has never been a run; otherwise, just
+ * before the last run, because it may be unfinished.
+ */
 async function firstHandled(db: Database, nowMs: number): Promise<number> {
   const last = await lastRun(db)
   return last === undefined ? nowMs : Date.parse(last.scheduledFor) - 1
 }
 
-/** Makes a backup and records the outcome. If the service stops, returns the run, so that the next check makes it. */
+/**
+ * Makes a backup and records the outcome. If the service stops, ends the lease, so that the next check makes the
+ * backup.
+ */
 async function run(options: ScheduleOptions, claim: Claim, stopping: AbortSignal): Promise<void> {
   const { db, produce, now, log } = options
   const lost = new AbortController()
@@ -117,7 +123,7 @@ async function run(options: ScheduleOptions, claim: Claim, stopping: AbortSignal
   await removeOld(options)
 }
 
-/** Removes all backups but the newest, and what killed processes left behind. */
+/** Removes all but the newest backups, and unfinished files of processes that were killed. */
 async function removeOld({ store, keep, now, log }: ScheduleOptions): Promise<void> {
   try {
     const names = (await store.keys()).filter((name) => nameForm.test(name)).sort()

@@ -19,12 +19,15 @@ export interface BackupsOptions {
 
 const checkEveryMs = 15_000
 
-/** Starts the scheduled backups, if any; returns a function that stops them. Throws `ConfigError` for an invalid schedule. */
+/**
+ * Starts the scheduled backups, if they are configured; returns a function that stops them. Throws `ConfigError` for an
+ * invalid schedule.
+ */
 export async function startBackups(config: Config, options: BackupsOptions): Promise<() => Promise<void>> {
   const { schedule: cron, keep } = config.backup
   if (cron === null || !config.service.roles.includes('worker')) return async () => {}
   const { db, dataDir, version, log, now } = options
-  // Loaded on demand, because few services need the parser.
+  // Loaded on demand, because few services need the cron parser.
   const { backupSchedule, latestDue } = await import('./schedule.ts')
   try {
     latestDue(cron, now())

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import type { Place } from '../place.ts'
 import type { Produced, ScheduleOptions } from './schedule.ts'
 
-/** What each backup of a schedule has in common. */
+/** The options that all backups of a schedule share. */
 export interface BackupOrder {
   place: Place
   version: string
@@ -14,15 +14,15 @@ export interface BackupOrder {
 
 /** A thread's input. */
 export type ThreadData = BackupOrder & { name: string }
-/** A thread's only message. */
+/** The only message that a thread sends. */
 export type FromThread = { produced: Produced } | { error: unknown }
 
 const program = new URL(`./thread-main${extname(import.meta.url)}`, import.meta.url)
 const resourceLimits = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 }
-/** How long an aborted thread may take to remove what it has written. */
+/** The time in which an aborted thread must remove what it has written. */
 const abortLimitMs = 5_000
 
-/** Makes each backup in its own thread, so that requests never wait for it. */
+/** Makes each backup in a separate thread, so that requests never wait for it. */
 export const inThread =
   (order: BackupOrder): ScheduleOptions['produce'] =>
   (name, signal) => {
