@@ -1,15 +1,15 @@
 import type { Registry } from 'prom-client'
 import { counter } from './samples.ts'
 
-/** An audit entry; only those of token requests and logins are counted. */
+/** An audit entry. Only the entries of token requests and logins are counted. */
 interface CountedEntry {
   event: string
   details?: Readonly<Record<string, unknown>>
 }
 
-/** The functions to which rate limits, connections and the audit log report. */
+/** The functions that rate limits, connections and the audit log call to report what to count. */
 export interface AccessReports {
-  /** A request was refused by the limit with this name. */
+  /** Called when the limit with this name has refused a request. */
   onLimited: (limit: string) => void
   onDelayed: (ms: number) => void
   onConnectionsRefused: (refused: number) => void
@@ -18,7 +18,7 @@ export interface AccessReports {
 
 const limitNames = ['default', 'reports', 'webhooks', 'token', 'quota_requests', 'quota_reports', 'pace']
 const grants = ['client_credentials', 'authorization_code', 'refresh_token', 'password', 'implicit']
-/** RFC 6749 §5.2, and the errors that RFC 8707 and OpenID Connect add. */
+/** The error codes of RFC 6749 §5.2, and those that RFC 8707 and OpenID Connect add. */
 const tokenErrors = [
   ...['invalid_request', 'invalid_client', 'invalid_grant', 'unauthorized_client', 'unsupported_grant_type'],
   ...['invalid_scope', 'invalid_target', 'access_denied', 'server_error', 'temporarily_unavailable'],
@@ -26,13 +26,13 @@ const tokenErrors = [
 
 const loginOutcomes = ['succeeded', 'failed', 'blocked']
 
-/** Returns the name if it is in the list, so that the number of series stays bounded. */
+/** Returns the name if the list contains it, otherwise `other`, so that the number of series stays bounded. */
 const oneOf = (names: readonly string[], name: unknown): string =>
   typeof name === 'string' && names.includes(name) ? name : 'other'
 
-/** Registers the metrics of refused requests, tokens and logins, and returns the functions to report to. */
+/** Registers the metrics of refused requests, tokens and logins. Returns the functions that count them. */
 export function accessMetrics(registry: Registry): AccessReports {
-  /** Creates a counter with one label, which starts at 0 for each of the given values. */
+  /** Creates a counter with one label, and starts it at 0 for each of the given values. */
   const counted = (name: string, help: string, label: string, values: readonly string[]) => {
     const created = counter(registry, { name, help, labelNames: [label] })
     for (const value of [...values, 'other']) created.inc({ [label]: value }, 0)

@@ -12,8 +12,8 @@ export interface CachedReadOptions<Value> {
 }
 
 /**
- * Returns a function that reads a value at most once in `freshMs`, and only once at a time, for all callers together. It
- * resolves with null if the read fails or takes longer than `limitMs`; it never rejects.
+ * Returns a function that reads a value. All callers share one read: at most one starts within `freshMs`, and never two
+ * at the same time. Resolves with null if the read fails or takes longer than `limitMs`; never rejects.
  */
 export function cachedRead<Value>(options: CachedReadOptions<Value>): () => Promise<Value | null> {
   const { read, freshMs, limitMs, monotonic, later, onError } = options

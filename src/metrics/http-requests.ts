@@ -2,10 +2,10 @@ import type { Registry } from 'prom-client'
 import type { AccessLine } from '../http/server/access-log.ts'
 import { addTo, type Counts, durationBounds, histogramSamples, newCounts, registerRead, totalOf } from './samples.ts'
 
-/** The names of the versions, and the first path segments of the version that is also served without a prefix. */
+/** The versions, each with its name and with the first path segments that it also serves without a version prefix. */
 export type VersionPaths = readonly { version: string; bare: readonly string[] }[]
 
-/** The part of an access log line that is counted. */
+/** The fields of an access log line that the metrics use. */
 export type CountedLine = Pick<AccessLine, 'route' | 'method' | 'status' | 'ms'>
 
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'other'] as const
@@ -18,9 +18,9 @@ const requests = 'plinth_http_requests_total'
 const duration = 'plinth_http_request_duration_seconds'
 
 /**
- * Counts responses and their durations by route, method and status, and registers both metrics. All labels are bounded:
- * requests without a route count as the route `unrouted`, and unusual methods as `other`. Counting finds a histogram by the
- * route's pattern and a number; labels are built only when the metrics are read.
+ * Counts responses and their durations by route, method and status, and registers both metrics. The number of label
+ * values is bounded: requests without a route count as the route `unrouted`, and unusual methods as `other`. For speed,
+ * a response's histogram is found by its route pattern and a number; labels are built only when the metrics are read.
  */
 export function httpRequests(registry: Registry, versions: VersionPaths): (line: CountedLine) => void {
   const routes = new Map<string, Map<number, Counts>>()
@@ -63,7 +63,10 @@ export function httpRequests(registry: Registry, versions: VersionPaths): (line:
 
 type RouteLabels = (pattern: string) => { route: string; version: string }
 
-/** Splits a route pattern into the pattern without its version and the version; `none` for routes without a version. */
+/**
+ * Returns a function that splits a route pattern into its version and the rest; the version is `none` for routes
+ * without one.
+ */
 function routeLabels(versions: VersionPaths): RouteLabels {
   const ofSegment = new Map<string, { version: string; isPrefix: boolean }>()
   for (const { version, bare } of versions) {
@@ -84,7 +87,10 @@ interface Series {
   counts: Counts
 }
 
-/** Returns one series per set of labels; two patterns can be the same route, with and without the prefix of a version. */
+/**
+ * Returns one series per set of labels. Two patterns may have the same labels, because a route may be served both with
+ * and without a version prefix.
+ */
 function series(routes: ReadonlyMap<string, ReadonlyMap<number, Counts>>, labelsOf: RouteLabels): Series[] {
   const all = [...routes].flatMap(([pattern, ofRoute]) =>
     [...ofRoute].map(([key, counts]): Series => {
@@ -95,7 +101,7 @@ function series(routes: ReadonlyMap<string, ReadonlyMap<number, Counts>>, labels
   return merged(all, ({ labels, status }) => `${labels.route} ${labels.version} ${labels.method} ${status}`)
 }
 
-/** Merges the statuses of a class, such as `2xx`. */
+/** Merges the statuses of each class, such as `2xx`. */
 function byClass(all: readonly Series[]) {
   const classed = all.map(({ labels, status, counts }) => {
     const status_class = `${status[0]}xx`
@@ -104,7 +110,10 @@ function byClass(all: readonly Series[]) {
   return merged(classed, ({ labels }) => Object.values(labels).join(' '))
 }
 
-/** Adds up the histograms with the same key; neither patterns nor methods contain spaces. */
+/**
+ * Adds up the histograms that have the same key. Keys are joined with spaces, which neither patterns nor methods
+ * contain.
+ */
 function merged<One extends { counts: Counts }>(all: readonly One[], keyOf: (one: One) => string): One[] {
   return [...Map.groupBy(all, keyOf).values()].map((same) => ({
     ...(same[0] as One),

@@ -17,8 +17,9 @@ const limits = {
 const maxConnections = 100
 
 /**
- * Creates a plain HTTP listener for a monitoring system. It serves GET and HEAD of `/metrics`, `/livez` and `/readyz` without
- * a token, and 404 for everything else. It has few connections and reads no bodies.
+ * Creates an HTTP listener without TLS for a monitoring system. Serves GET and HEAD of `/metrics`, `/livez` and
+ * `/readyz` without a token, and responds with 404 to everything else. Accepts few connections and reads no request
+ * bodies.
  */
 export function metricsServer({ read, onHealth, onError }: MetricsListenerOptions): Server {
   const server = createServer(limits, (request, response) => {
@@ -42,7 +43,10 @@ const isMetricsPath = (target: string | undefined) => /^\/metrics(\?|$)/.test(ta
 
 const plain = 'text/plain; charset=utf-8'
 
-/** Responds, without a body to HEAD. A request with a body closes its connection, because the body is not read. */
+/**
+ * Sends a response, without its body for HEAD. If the request has a body, closes the connection, because the body is
+ * not read.
+ */
 function respond(response: ServerResponse, status: number, type: string, text: string): void {
   const { headers } = response.req
   const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined

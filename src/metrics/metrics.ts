@@ -12,17 +12,20 @@ export interface MetricsOptions {
   versions: VersionPaths
   /** Monotonic clock in ms. */
   monotonic: () => number
-  /** Whether to include the metrics of the process; only once in a process. */
+  /** Whether to include the metrics of the process. Set this only once per process. */
   ofProcess: boolean
 }
 
-/** The metrics of this process: functions for the components to report to, and the text for the monitoring system. */
+/**
+ * The metrics of this process: functions with which components report what to count, and the text for the monitoring
+ * system.
+ */
 export interface Metrics extends AccessReports, WorkReports {
   /** Returns all metrics in the Prometheus text format. */
   read: () => Promise<string>
   /** Counts a response. */
   onResponse: (line: CountedLine & { client: string | undefined }) => void
-  /** Adds the metrics that are read at each scrape. */
+  /** Adds the metrics that are read when the monitoring system requests them (a scrape). */
   watch: (sources: StoredStateOptions & FileStateOptions) => void
 }
 

@@ -6,8 +6,8 @@ import { type CachedReadOptions, cachedRead } from './cached-read.ts'
 import { registerRead, type Sample } from './samples.ts'
 
 /**
- * Default metrics that are left out: gauges with names like counters, and those that call undocumented functions of Node.js,
- * which `nodejs_active_resources` replaces.
+ * The default metrics that are left out: gauges whose names look like counters, and metrics that call undocumented
+ * functions of Node.js. `nodejs_active_resources` replaces the latter.
  */
 const omitted = [
   ...['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'],
@@ -15,8 +15,8 @@ const omitted = [
 ]
 
 /**
- * Registers the metrics of the process: CPU, memory, heap, garbage collection, event loop, threads. Call only once in a
- * process, because the observer of garbage collections is never removed.
+ * Registers the metrics of the process: CPU, memory, heap, garbage collection, event loop, and threads. Call this only
+ * once per process, because the observer of garbage collections is never removed.
  */
 export function processMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry })
@@ -37,7 +37,10 @@ export function processMetrics(registry: Registry): void {
 
 const sampleOf = (value: number | undefined): Sample[] => (value === undefined ? [] : [{ labels: {}, value }])
 
-/** Returns the number of threads, including those of reports and of Node.js; undefined on systems without /proc. */
+/**
+ * Returns the number of threads, including report threads and those of Node.js itself; undefined on systems without
+ * /proc.
+ */
 function threads(): number | undefined {
   if (process.platform !== 'linux') return undefined
   const [, count] = /^Threads:\s*(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
@@ -54,8 +57,9 @@ const freshMs = 5_000
 const limitMs = 1_000
 
 /**
- * Registers the metrics of database connections, the write-ahead log and the results storage. Returns a function to call
- * before each scrape, which never rejects: while the file system does not respond, its metrics have no samples.
+ * Registers the metrics of database connections, the write-ahead log and the result storage. Returns a function to call
+ * before each scrape; it never rejects. While the file system does not respond, the metrics of the result storage have
+ * no samples.
  */
 export function fileState(registry: Registry, { db, space, ...options }: FileStateOptions): () => Promise<void> {
   const readSpace = cachedRead({ ...options, freshMs, limitMs, read: space })

@@ -3,14 +3,17 @@ import { Registry } from 'prom-client'
 import { Type } from 'typebox'
 
 export interface MetricsRouteOptions {
-  /** Returns the metrics in the Prometheus text format. */
+  /** Returns all metrics in the Prometheus text format. */
   read: () => Promise<string>
 }
 
 /** The media type of the Prometheus text format. */
 export const metricsType = Registry.PROMETHEUS_CONTENT_TYPE
 
-/** Serves GET /metrics to administrators. It is never shed under overload, because it shows the overload. */
+/**
+ * Serves GET /metrics to administrators. This request is never rejected because of overload, since its response shows
+ * the overload.
+ */
 export const metricsRoute: FastifyPluginAsync<MetricsRouteOptions> = async (app, { read }) => {
   const about = { operationId: 'readMetrics', summary: 'Metrics in the Prometheus text format', tags: ['meta'] }
   const example =

@@ -2,7 +2,7 @@ import { Counter, Histogram, type Metric, type Registry } from 'prom-client'
 
 export type Labels = Readonly<Record<string, string>>
 
-/** One line of a metric; `metricName` differs from the metric's name only in histograms. */
+/** One line of a metric. `metricName` differs from the name of the metric only for histograms. */
 export interface Sample {
   labels: Labels | Readonly<Record<string, string | number>>
   value: number
@@ -12,24 +12,24 @@ export interface Sample {
 /** A metric whose samples are computed when it is read. */
 export interface ReadMetric {
   name: string
-  /** One sentence, without a period at the end. */
+  /** A single sentence without a period at the end. */
   help: string
   type: 'counter' | 'gauge' | 'histogram'
   /** Returns the current samples; none if the values are unknown. */
   read: () => Iterable<Sample>
 }
 
-/** Registers a metric that is read at each scrape and costs nothing between scrapes. */
+/** Registers a metric that is computed at each scrape and costs nothing between scrapes. */
 export function registerRead(registry: Registry, { name, help, type, read }: ReadMetric): void {
   const get = async () => ({ name, help, type, values: [...read()], aggregator: 'sum' })
-  // The registry needs only these members, but its types allow only its own classes.
+  // At run time, the registry needs only these members, but its types accept only its own classes.
   registry.registerMetric({ name, help, type, get } as unknown as Metric)
 }
 
 /** Upper bounds in seconds for the durations of requests, calls and statements. */
 export const durationBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
 
-/** The counts of a histogram: one per bound, one above all bounds, and the sum of the values. */
+/** The counts of a histogram: one per bound, one for values above all bounds, and the sum of the values. */
 export type Counts = Float64Array
 
 export const newCounts = (bounds: readonly number[]): Counts => new Float64Array(bounds.length + 2)
@@ -42,7 +42,7 @@ export function addTo(counts: Counts, bounds: readonly number[], value: number):
   counts[bounds.length + 1] = (counts[bounds.length + 1] as number) + value
 }
 
-/** Returns how many values a histogram has. */
+/** Returns the number of values in a histogram. */
 export function totalOf(counts: Counts): number {
   let total = 0
   for (let at = 0; at < counts.length - 1; at++) total += counts[at] as number
@@ -67,10 +67,10 @@ export function* histogramSamples(
   yield { metricName: `${name}_count`, labels, value: total }
 }
 
-/** Name, help and labels of a metric that prom-client counts. */
+/** The name, help text and labels of a metric that prom-client counts. */
 type About = { name: string; help: string; labelNames?: string[] }
-/** Registers a counter for events that are rarer than requests. */
+/** Registers a counter; use it only for events that are rarer than requests. */
 export const counter = (registry: Registry, about: About) => new Counter({ ...about, registers: [registry] })
-/** Registers a histogram for events that are rarer than requests. */
+/** Registers a histogram; use it only for events that are rarer than requests. */
 export const histogram = (registry: Registry, about: About, buckets: readonly number[]) =>
   new Histogram({ ...about, buckets: [...buckets], registers: [registry] })

@@ -12,7 +12,10 @@ export interface StoredStateOptions extends Omit<CachedReadOptions<unknown>, 're
   now: () => number
 }
 
-/** Rows by state, each number at most `maxCounted`, and the earliest time at which a delivery was due. */
+/**
+ * The counted rows by state (each number is at most `maxCounted`), when the earliest delivery became due, and the
+ * queues' backlogs.
+ */
 interface StoredState {
   counts: Record<CountName, number>
   deliveriesDueAt: string | null
@@ -22,7 +25,10 @@ interface StoredState {
 const freshMs = 5_000
 const limitMs = 2_000
 
-/** The counted rows: a table and a condition that an index covers. The conditions are literals, as partial indexes require. */
+/**
+ * What is counted: a table, and a condition that an index covers. The values in conditions are literals, because
+ * otherwise partial indexes would not be used.
+ */
 const counted = {
   pendingTasks: `tasks where status = 'pending'`,
   runningTasks: `tasks where status = 'in_progress'`,
@@ -37,8 +43,8 @@ type CountName = keyof typeof counted
 const ranks = [0, 1, 2]
 
 /**
- * Reads all counts with one statement over reserved connections. Each count stops at `maxCounted` rows of an index, so that
- * a scrape costs the same for any backlog.
+ * Reads all counts in one statement, over the reserved connections. Each count stops after `maxCounted` index entries,
+ * so that a scrape costs the same however large the backlog is.
  */
 async function readState(db: Database, queue: StoredStateOptions['queue']): Promise<StoredState> {
   const counts = Object.values(counted).map(
@@ -121,8 +127,9 @@ const gauges: readonly [name: string, help: string, read: ReadSamples][] = [
 ]
 
 /**
- * Registers the metrics that are read from the database. Returns a function to call before each scrape, which never rejects:
- * if the database does not respond in two seconds, these metrics have no samples and `plinth_database_up` is 0.
+ * Registers the metrics that are read from the database. Returns a function to call before each scrape; it never
+ * rejects. If the database does not respond within two seconds, these metrics have no samples, and `plinth_database_up`
+ * is 0.
  */
 export function storedState(registry: Registry, options: StoredStateOptions): () => Promise<void> {
   const { db, queue, now } = options

@@ -5,13 +5,13 @@ const periodMs = 60_000
 const maxCounted = 100
 const maxShown = 10
 
-/** Requests by client in one period. */
+/** The number of requests by client in one period. */
 type Counted = Map<string, { requests: number }>
 
 /**
- * Counts requests by client and registers the ten busiest clients of the last minute as a metric. At most 100 clients are
- * counted at a time, with the space-saving algorithm: a new client replaces the client with the fewest requests and
- * continues from its count, so that busy clients are never missed. `monotonic` is in ms.
+ * Counts requests by client, and registers a metric of the ten busiest clients of the last minute. Uses the
+ * space-saving algorithm, which counts at most 100 clients at a time: a new client replaces the client with the fewest
+ * requests and continues from that client's count. A busy client is therefore never missed. `monotonic` is in ms.
  */
 export function topClients(registry: Registry, monotonic: () => number): (client: string) => void {
   let current: Counted = new Map()
@@ -41,7 +41,7 @@ export function topClients(registry: Registry, monotonic: () => number): (client
   }
 }
 
-/** Removes the client with the fewest requests and returns their number. */
+/** Removes the client with the fewest requests and returns that number of requests. */
 function removeFewest(counted: Counted): number {
   let fewest: [client: string, requests: number] = ['', Number.POSITIVE_INFINITY]
   for (const [client, { requests }] of counted) if (requests < fewest[1]) fewest = [client, requests]
@@ -49,7 +49,10 @@ function removeFewest(counted: Counted): number {
   return fewest[1]
 }
 
-/** Estimates the requests of the last minute: all of this period, and the share of the previous one that is within it. */
+/**
+ * Estimates the requests of the last minute: all requests of the current period, plus a share of those of the previous
+ * period. The share is the part of the previous period that lies within the last minute.
+ */
 function busiest(current: Counted, previous: Counted, share: number) {
   const clients = new Set([...current.keys(), ...previous.keys()])
   return [...clients]

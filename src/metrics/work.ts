@@ -3,14 +3,17 @@ import { queues, type Run } from '../queue/queue.ts'
 import type { OnCommit } from '../storage/database.ts'
 import { counter, durationBounds, histogram } from './samples.ts'
 
-/** A call to a webhook's address. */
+/** The outcome of a call to a webhook's address. */
 export interface CallReport {
   delivered: boolean
   error: string | null
   durationMs: number
 }
 
-/** The end of one attempt to generate a report; `rows` and `bytes` are those of a complete file. */
+/**
+ * The outcome of one attempt to generate a report; `rows` and `bytes` describe a complete file, so they are 0 after a
+ * failure.
+ */
 export interface ReportEnd {
   format: string
   seconds: number
@@ -19,7 +22,7 @@ export interface ReportEnd {
   bytes: number
 }
 
-/** The functions to which the queue, the reports, the webhooks and the database report their work. */
+/** The functions with which the queue, the reports, the webhooks and the database report their work. */
 export interface WorkReports {
   onRun: (run: Run) => void
   onReport: (report: ReportEnd) => void
@@ -28,12 +31,12 @@ export interface WorkReports {
   onCommit: OnCommit
 }
 
-/** Bounds in seconds for work that may take minutes. */
+/** Histogram bounds in seconds for work that may take minutes. */
 const longBounds = [0.01, 0.1, 0.5, 1, 5, 15, 60, 300, 900]
 const runOutcomes = ['done', 'failed', 'returned']
 const unitBounds = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
-/** Registers the metrics of background work and commits, and returns the functions to report to. */
+/** Registers the metrics of background work and commits. Returns the functions that count them. */
 export function workMetrics(registry: Registry): WorkReports {
   return { ...queueMetrics(registry), ...webhookMetrics(registry), onCommit: commitMetrics(registry) }
 }
@@ -73,7 +76,7 @@ function queueMetrics(registry: Registry): Pick<WorkReports, 'onRun' | 'onReport
   }
 }
 
-/** The outcomes of calls; those of failed calls are the error classes that deliveries show. */
+/** The possible outcomes of calls. Failed calls have the error class that their delivery shows. */
 const callOutcomes = [
   ...['delivered', 'http_3xx', 'http_4xx', 'http_5xx', 'unreachable', 'timeout', 'connection_reset', 'tls'],
   ...['invalid_response', 'invalid_request', 'sender_closed', 'failed', 'other'],

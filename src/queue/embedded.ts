@@ -51,7 +51,7 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
   }
 }
 
-/** Releases every claimed job; the fence keeps earlier claims from finishing. */
+/** Releases every claimed job. The increased fence prevents the earlier claims from finishing the jobs. */
 export async function freeJobs(db: Database): Promise<void> {
   await db.write((tx) =>
     tx

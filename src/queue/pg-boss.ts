@@ -51,7 +51,8 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     close: async () => {
       await listening?.close()
       await boss.stop({ graceful: false })
-      // The pool ends before the server has closed the connections, so ignore errors that the connections still report.
+      // The pool closes before the server has ended the connections. Errors that the connections still report are
+      // therefore ignored.
       boss.off('error', onError).on('error', () => {})
     },
   }

@@ -96,7 +96,8 @@ function notices(monotonic: () => number, onDrift: ClockOptions['onDrift']) {
 }
 
 /**
- * A clock that is still ahead after this time is trusted again, because every token issued before the jump has expired.
+ * After being ahead for this long, a clock is trusted again, because by then every token issued before the jump has
+ * expired.
  */
 const trustedAgainMs = 25 * 3_600_000
 

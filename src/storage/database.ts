@@ -25,7 +25,7 @@ export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
 /** A one-row INSERT, compiled once; returns the generated id and the result of an expression evaluated after the insert. */
 export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; result: boolean }>
 
-/** The connections of a pool: open and idle ones, and requests that wait for a connection. */
+/** The connections of a pool: the numbers of open and idle connections, and of requests that wait for a connection. */
 export interface PoolMeasures {
   pool: string
   max: number

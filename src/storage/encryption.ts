@@ -14,7 +14,10 @@ export interface Sealer {
 
 /** Thrown if a secret cannot be decrypted; the message includes the secret's location. */
 export class Unsealable extends Error {
-  /** Exits with code 2, as for any configuration error: if this occurs at startup, the master key is wrong. */
+  /**
+   * Exit code 2 stands for a configuration error. At startup, a secret that cannot be decrypted means that the master
+   * key is wrong.
+   */
   readonly exitCode = 2
   constructor(location: string, cause: unknown) {
     super(`${location} cannot be decrypted: PLINTH_MASTER_KEY is not the master key that encrypted it`, {

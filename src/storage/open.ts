@@ -19,7 +19,7 @@ export interface OpenOptions {
 }
 
 const realTimer: SetTimer = (ms, run) => {
-  // Unreferenced, because the work that the timer limits already keeps the process alive.
+  // The timer does not keep the process alive, because the work that it limits already does.
   const timer = setTimeout(run, ms).unref()
   return () => clearTimeout(timer)
 }

@@ -29,9 +29,9 @@ const flushMs = 2_000
 const reportEveryMs = 60_000
 
 /**
- * Starts exporting traces to a collector by OTLP over HTTP, in JSON and in batches. Returns the functions that begin spans,
- * and `close`, which exports the remaining spans within two seconds. Spans beyond 2,048 that wait for the collector are
- * dropped.
+ * Starts exporting traces to a collector, in batches, with OTLP as JSON over HTTP. Returns the functions that begin
+ * spans, and `close`, which exports the remaining spans within two seconds. While 2,048 spans are waiting for the
+ * collector, new spans are dropped.
  */
 export function openTracing(options: TracingOptions) {
   const { settings, url, version, later } = options
@@ -74,7 +74,7 @@ function rootSampler(name: string, ratio: number): Sampler {
   return name === 'always_off' ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio)
 }
 
-/** Adds the report of failed exports to an exporter. */
+/** Makes an exporter also report its failed exports. */
 function reporting(exporter: SpanExporter, { monotonic, onLost }: TracingOptions): SpanExporter {
   let lost = 0
   let reportedAt = Number.NEGATIVE_INFINITY

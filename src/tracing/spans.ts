@@ -39,7 +39,10 @@ export const requestSpans =
     }
   }
 
-/** Begins a span for each run of jobs, in the trace of its jobs; jobs of several traces are linked to a new trace. */
+/**
+ * Begins a span for each run of jobs. If all of its jobs belong to the same trace, the span does, too. Otherwise, the
+ * span begins a new trace, with links to the traces of its jobs.
+ */
 export const jobSpans =
   (tracer: Tracer): StartJobSpan =>
   ({ queue, traces, count, attempt }) => {
@@ -63,7 +66,10 @@ export const jobSpans =
 
 const maxLinks = 128
 
-/** Begins a client span for each attempt of a delivery. Its address has no path and query, which may contain secrets. */
+/**
+ * Begins a client span for each attempt of a delivery. The span's URL lacks the path and the query, because they may
+ * contain secrets.
+ */
 export const callSpans =
   (tracer: Tracer): StartCallSpan =>
   ({ trace: parent, url, id, webhookId, type, attempts }) => {
@@ -92,7 +98,7 @@ function fail(span: Span, type: string): void {
 
 const sameTrace = (one: string, other: string) => traceFields(one).traceId === traceFields(other).traceId
 
-/** Returns the span context that a request or job received. */
+/** Returns the span context in the trace context that a request or job received. */
 function remote(text: string) {
   const { traceId, spanId, isSampled, state } = traceFields(text)
   const traceState = state === null ? {} : { traceState: createTraceState(state) }
@@ -102,7 +108,7 @@ function remote(text: string) {
 const contextOf = (parent: string | null): Context =>
   parent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, remote(parent))
 
-/** Returns the context for what the span causes; `tracestate` is passed on unchanged. */
+/** Returns the trace context to pass on to whatever the span causes; the parent's `tracestate` is unchanged. */
 function textOf(span: Span, parent: string | null): string {
   const { traceId, spanId, traceFlags } = span.spanContext()
   const state = parent === null ? null : traceFields(parent).state

@@ -81,8 +81,9 @@ function valuesOf(
 }
 
 /**
- * Returns a webhook's scopes after its event or address changed: those of the token that made the change, as for a new
- * registration. An administrator cannot add scopes to another owner's webhook, nor redirect what only the owner may read.
+ * Returns a webhook's scopes after a change of its event or address. These are the scopes of the token that made the
+ * change, as for a new registration. An administrator cannot add scopes to another owner's webhook, and cannot redirect
+ * events that only the owner may read.
  */
 function scopesAfter(before: Webhook, event: string, caller: Caller, { events, access }: Receiving): string {
   const { ownerClient, ownerSubject } = ownerOf(caller)

@@ -32,7 +32,7 @@ export async function postgresSnapshot(url: string): Promise<Snapshot> {
   }
 }
 
-/** Has the server plan each statement in exactly the form in which it will run. */
+/** Makes the server plan each statement in exactly the form in which it will run. */
 async function explain(client: pg.Client, { whole, count, csv }: LongRead): Promise<void> {
   // Without a savepoint, an invalid statement would abort the transaction.
   await client.query('savepoint explained')
@@ -66,7 +66,7 @@ async function* csvBlocks(client: pg.Client, csv: Statement): AsyncIterable<CsvB
 }
 
 /**
- * Passes the values as settings of the transaction, because COPY accepts no parameters and values must never be inserted into
+ * Passes the values as settings of the transaction. COPY accepts no parameters, and values must never be inserted into
  * SQL text.
  */
 async function withSettings(client: pg.Client, { sql, values }: Statement): Promise<string> {

@@ -82,7 +82,9 @@ export function rowsOfStatement({ run, toRow }: SqliteStatement, values: readonl
 /** A read transaction shared by all reads in one event loop iteration. */
 export interface SharedReads {
   begin: () => void
-  /** Call before acknowledging a write, so that the writer's next read sees it. */
+  /**
+   * Ends the shared read transaction. Call this before acknowledging a write, so that the client's next read sees it.
+   */
   end: () => void
   /** The file's `data_version`, read at most once per iteration. */
   generation: () => number

@@ -71,8 +71,8 @@ function pageReader(prepare: Prepare, { firstPage, nextPage, keyAt, types }: Lon
 }
 
 /**
- * After a page whose CSV records might be wrong, the next page is read as rows without trying CSV. If the following attempt
- * also fails, the next two pages are read as rows, then four, and so on up to this number.
+ * Maximum number of pages to read as rows before trying CSV again. After a page whose CSV records might be wrong, one
+ * page is read as rows; if the next attempt also fails, two pages, then four, and so on up to this number.
  */
 const maxBackoff = 64
 

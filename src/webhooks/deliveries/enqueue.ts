@@ -5,7 +5,10 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 import { bodyFor } from '../dispatch/fan-out.ts'
 import { endpointQueueId, scheduleEndpointQueues, testQueueId } from '../queue/endpoint-queue.ts'
 
-/** Makes deliveries due again, with the same event and bytes, the webhook's current address and a full retry schedule. */
+/**
+ * Makes deliveries due again. They keep their events and bytes, but go to the webhook's current address and start a
+ * full retry schedule.
+ */
 export async function makeDue(
   tx: Queryable,
   { callbackUrl, stops }: Webhook,

@@ -5,7 +5,7 @@ import type { Webhook } from '../../storage/tables/tables.ts'
 import { coveredBy, effectiveScopes } from '../dispatch/subscribers.ts'
 import { testQueueId } from '../queue/endpoint-queue.ts'
 
-/** Maximum number of waiting deliveries that one transaction ends or moves to another address. */
+/** Maximum number of waiting deliveries that one transaction ends or redirects to a new address. */
 export const settledAtOnce = 100
 
 interface SettleOptions {

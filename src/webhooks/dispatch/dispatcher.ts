@@ -17,12 +17,12 @@ const busyPauseMs = 10
 const faultPauseMs = 60_000
 
 interface State extends DispatchOptions {
-  /** Deliveries claimed but not recorded yet; only those in `calling` occupy slots. */
+  /** Deliveries that are claimed but whose outcomes are not recorded yet. Only those in `calling` occupy slots. */
   claims: Map<string, Due>
   calling: Set<Due>
   ended: Tried[]
   recording: boolean
-  /** Timer that delays recording, so that more calls can end and be recorded in the same transaction. */
+  /** Timer that delays recording, so that outcomes of more calls are recorded in the same transaction. */
   gathering: NodeJS.Timeout | undefined
   isPolling: boolean
   /**

@@ -30,9 +30,9 @@ const chunkSize = 400
 const maxGathered = 10_000
 
 /**
- * Handles `event.fan-out` jobs in batches. Adds one delivery per subscribed webhook of the event's owner or audience,
- * and one for the request's callback URL, unless a webhook with the same URL receives the plain body. A repeated run
- * adds nothing. Nobody gets an event about a row that the access rules hide from them.
+ * Handles `event.fan-out` jobs in batches. Adds one delivery per subscribed webhook of the event's owner or audience.
+ * Adds one for the request's callback URL, unless a webhook with the same URL receives the plain body. If the job runs
+ * again, it adds no delivery twice. Owners to whom access rules hide the event's row get no delivery.
  */
 export const fanOut = (options: FanOutOptions): WorkTogether => {
   const { db, now, random, bound, shapes = storedShapes, onAdded } = options

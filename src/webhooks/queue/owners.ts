@@ -52,8 +52,8 @@ export async function dueOwners(
 }
 
 /**
- * Sets when to check these owners next: when their first queue is due. The owners must already be locked. Owners that
- * were just served go behind those still waiting.
+ * Sets when to check these owners next, which is when their first queue is due. The caller must have locked the owners.
+ * Owners that were just served go behind those still waiting.
  */
 export async function settleOwners(
   tx: Queryable,

@@ -51,8 +51,8 @@ export const roomFor = ({ free }: Slots, rank: Rank): number =>
   Math.max(0, Math.min(...(poolsOf[rank] ?? []).map((pool) => free[pool] ?? 0)))
 
 /**
- * Whether an owner may take a slot. There must be more free slots than the owner occupies, so that other owners always
- * find one.
+ * Returns whether an owner may take a slot. There must be more free slots than slots that the owner occupies, so that
+ * other owners always find a free one.
  */
 export function mayTake({ free, held }: Slots, owner: string, rank: Rank): boolean {
   const counts = held.get(owner)
