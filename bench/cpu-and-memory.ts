@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 
-/** The core that runs the servers, only one of which is busy at a time, and the core that runs the load generator. */
+/** One core runs the servers, of which only one is busy at a time; the other core runs the load generator. */
 export const serverCore = 0
 export const loadCore = 1
 

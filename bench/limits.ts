@@ -24,7 +24,9 @@ const reads = (headers: Record<string, string>) =>
 
 const ms = (value: number) => `${value.toFixed(2)} ms`
 
-/** Measures the latency of other clients while one client sends twenty times its limit. */
+/**
+ * Measures the latency that other clients see while one client sends twenty times as many requests as its limit allows.
+ */
 export const greedyRow: Measurement = { name: 'greedy', measure: greedy }
 
 async function greedy(bench: Bench) {
@@ -90,7 +92,10 @@ async function newKey(service: Service, headers: Record<string, string>, name: s
   return (JSON.parse((await expectResponse(service, 201, request)).body) as { key: string }).key
 }
 
-/** Measures the goodput at ten times the service's capacity, with conditional reads, lists and writes. */
+/**
+ * Measures the goodput when clients send ten times as many requests as the service can handle: conditional reads, lists
+ * and writes.
+ */
 export const overloadRow: Measurement = { name: 'overload', measure: overload }
 
 const overloadTimes = 10

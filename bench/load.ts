@@ -20,8 +20,9 @@ export interface LoadOrder {
 }
 
 /**
- * The load generator's standard output. Each share is a fraction of wall time: the CPU time of the server, the time that the
- * generator did not spend waiting, and, for `others` shares, the CPU time of other processes on the same core.
+ * The load generator's standard output. Each share is a fraction of wall time. There are shares for the server's CPU
+ * time and for the time that the generator did not spend waiting. The `others` shares are the CPU time of other
+ * processes on the same core.
  */
 export interface LoadResult {
   /** Number of responses, including those of the warm-up. */

@@ -63,7 +63,7 @@ const rows: ListRow[] = [
   },
 ]
 
-/** Compares lists under an access rule or with an expansion with the same lists without them. */
+/** Compares lists with an access rule or an expansion to the same lists without it. */
 export const ownListRows: Measurement[] = rows.map((row) => ({
   name: row.name,
   measure: (bench) => measure(bench, row),

@@ -114,7 +114,7 @@ async function excelExport({ sandbox, pin, service, say }: Bench, count: number)
   const sampling = setInterval(() => {
     meter.sample()
     if (child.exitCode !== null) return
-    // If the process has just exited, this is NaN, and the comparison is false.
+    // NaN if the process has just exited. The comparison is then false.
     const now = memoryOf(child.pid as number).peakMiB
     if (now > peakMiB) peakMiB = now
   }, 50)

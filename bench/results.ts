@@ -62,7 +62,9 @@ export const disturbedShare = 0.1
 
 const maxAttempts = 3
 
-/** Measures up to three times, until no other process interferes; returns the result with the least interference. */
+/**
+ * Measures up to three times, until no other process interferes. Returns the measurement with the least interference.
+ */
 export async function bestRun<T extends { othersShare: number }>(measure: () => Promise<T>): Promise<T> {
   let best = await measure()
   for (let attempt = 1; attempt < maxAttempts && best.othersShare > disturbedShare; attempt++) {

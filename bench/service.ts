@@ -50,7 +50,7 @@ export interface ServiceOptions {
   definition?: OwnDefinition
 }
 
-/** A definition file, the function that fills its tables, and the scopes and path prefix of the requests. */
+/** A definition file, the function that fills its tables, and the scopes and the path prefix that requests use. */
 export interface OwnDefinition {
   file: string
   fill: (databaseFile: string, rows: number) => void

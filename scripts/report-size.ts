@@ -160,7 +160,7 @@ async function download(service: Service, taskId: string, file: string) {
   return { digest: String(response.headers['repr-digest']), sha256: `sha-256=:${hash.digest('base64')}:` }
 }
 
-/** Functions by format that return the number of rows in a file that match the input. */
+/** For each format, a function that counts the rows of a file that have the expected values. */
 const readers: Record<string, (file: string) => Promise<number>> = {
   csv: async (file) =>
     Number(

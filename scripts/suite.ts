@@ -20,7 +20,7 @@ const alone = '// Runs in its own process:'
 const maxFilesPerProcess = 8
 const processes = 3
 
-/** Returns whether a test file must not share its process. */
+/** Returns whether a test file needs a process of its own. */
 const isAlone = (file: string) =>
   file.startsWith('test/cli/') || readFileSync(join(root, file), 'utf8').startsWith(alone)
 
@@ -30,7 +30,7 @@ function groupsOf(files: readonly string[]): Map<string, readonly string[]> {
   for (const [folder, members] of Map.groupBy(files, dirname)) {
     const count = Math.ceil(members.length / maxFilesPerProcess)
     for (let n = 0; n < count; n++) {
-      // Neighbours in the alphabet are often alike, so they are spread over the groups.
+      // Adjacent names often belong to similar tests, so adjacent files go to different groups.
       const group = members.filter((_, index) => index % count === n)
       groups.set(`${folder.replaceAll('/', '-')}-${n + 1}`, group)
     }

@@ -19,6 +19,6 @@ export interface AbuseOrder {
   reportId: string
   /** A task that never ends, owned by the abusive client. */
   endlessTaskId: string
-  /** The fraction of the full number of endpoints, streams, downloads and connections to use. */
+  /** The fraction of the full number of endpoints, streams, downloads and connections that this run uses. */
   scale: number
 }

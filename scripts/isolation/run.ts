@@ -12,7 +12,7 @@ import { withoutLimits } from '../../test/support/limits.ts'
 import type { AbuseOrder, Scenario } from './order.ts'
 import { type Observation, startSecondClient } from './second-client.ts'
 
-/** A database filled by `fill-large.ts`, and the client that owns the tasks and the webhook in it. */
+/** A database filled by `fill-large.ts`, and the client that owns its tasks and its webhook. */
 export interface Filled {
   databaseUrl: string
   /** The key that encrypts the secrets in the database. */
@@ -55,7 +55,10 @@ export function fillLarge(databaseUrl: string, dataDir: string, fillArguments: r
   return { databaseUrl, masterKey, ...(JSON.parse(stdout.toString()) as Omit<Filled, 'databaseUrl' | 'masterKey'>) }
 }
 
-/** Starts a service on a filled database; returns what the second client observed while idle and in each scenario. */
+/**
+ * Starts a service on a filled database. Returns what the second client observed, first while nobody else was active
+ * and then in each scenario.
+ */
 export async function isolationRun(sandbox: Sandbox, options: IsolationOptions): Promise<IsolationResult[]> {
   const { filled, scenarios, settings = {}, say } = options
   const local = { PLINTH_WEBHOOK_ALLOW_HTTP: 'true', PLINTH_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' }

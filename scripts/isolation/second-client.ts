@@ -18,7 +18,7 @@ export interface Observation {
   /** Downloads of the client's own small report. */
   downloads: number
   slowestDownloadMs: number
-  /** Events whose delivery did not arrive before the observation ended. */
+  /** Events that were not delivered before the observation ended. */
   undelivered: number
   failures: string[]
 }

@@ -58,7 +58,7 @@ export interface TestApp {
 export const looks = { branding: { productName: 'Plinth', accentColor: '#2552c8' }, smtp: null }
 
 type Settings = Partial<Parameters<typeof buildApp>[0]> & {
-  /** The rate limits, counted in this process; by default, there are none. */
+  /** Rate limits, which are counted in this process; none by default. */
   rules?: Partial<LimitRules>
 }
 
@@ -139,8 +139,8 @@ export async function testApp(
 }
 
 /**
- * Builds the app on a new database for the calling suite, before its first test. Fails the suite if a server error occurred
- * that no client received.
+ * Before the first test of the calling suite, builds the app on a new database. Fails the suite if a server error
+ * occurred that was not sent to any client.
  */
 export function appOn(engine: EngineUnderTest, settings: Settings = {}): TestApp & { db: Database } {
   const service = {} as TestApp & { db: Database }

@@ -51,7 +51,7 @@ const raw =
     return undefined
   }
 
-/** How each receiver responds to a delivery's n-th attempt. */
+/** Decides how each receiver responds to the n-th attempt of a delivery. */
 function answers({ random, now }: Surroundings): Record<string, Answer> {
   const started = now()
   const first =

@@ -45,7 +45,10 @@ function turns() {
 const send = (service: RealService, { path, key, body }: Operation) =>
   service.call('POST', path, { body, headers: { 'idempotency-key': key } })
 
-/** Runs the service once: each client sends one request after another, until the service is killed while they wait. */
+/**
+ * Runs the service once. Each client sends one request after another; the service is killed while clients wait for
+ * responses.
+ */
 async function liveAndDie(
   service: RealService,
   life: number,

@@ -69,7 +69,10 @@ interface Ledger {
   tasks: string[]
 }
 
-/** Submits work until the service is killed at a random moment; with `mustAccept`, not before some work was accepted. */
+/**
+ * Submits work until the service is killed at a random moment. With `mustAccept`, the kill waits until some work was
+ * accepted.
+ */
 async function dieAtWork(
   service: RealService,
   ledger: Ledger,
@@ -94,7 +97,7 @@ async function dieAtWork(
   await cutOff
 }
 
-/** Waits until no task has been interrupted twice, because a third interruption would fail the task. */
+/** Waits until no unfinished task is on its last attempt: another kill would fail it. */
 const noLastAttempts = (db: Database) =>
   eventually('no task is at its last attempt', async () => {
     const found = await db.read

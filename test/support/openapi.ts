@@ -13,7 +13,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { looks, type TestApp, testApp } from './app.ts'
 
-/** Any JSON value; untyped, because tests access documents by path. */
+/** Any JSON value. It is untyped, because tests reach into documents with paths. */
 export type Json = ReturnType<typeof JSON.parse>
 
 export const baseUrl = 'https://localhost:8443'
@@ -75,7 +75,7 @@ export async function documentedApp(db: Database, settings: object = {}): Promis
   return { service, live, document, ...reader(document) }
 }
 
-/** From now on, calls `see` for each route that any app registers. */
+/** From now on, calls `see` for each route that an app registers. */
 function onEveryRoute(see: (route: RouteOptions) => void): () => void {
   const hook = (message: unknown) => (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', see)
   diagnostics.subscribe('fastify.initialization', hook)

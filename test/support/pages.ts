@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** A fenced code block of a page in docs/. */
+/** A fenced code block on a page in docs/. */
 export interface Block {
-  /** The heading of the section it is in. */
+  /** The heading of the section that contains the block. */
   heading: string
-  /** What follows the fence: the language, and what the page adds to it. */
+  /** The text after the opening fence: the language, followed by any words that the page adds to it. */
   info: string
   text: string
 }
@@ -13,7 +13,7 @@ export interface Block {
 export const pageOf = (name: string): string =>
   readFileSync(fileURLToPath(new URL(`../../docs/${name}`, import.meta.url)), 'utf8')
 
-/** Returns the page's fenced code blocks, each with its heading. */
+/** Returns the page's fenced code blocks in order. */
 export function blocksOf(markdown: string): Block[] {
   const blocks: Block[] = []
   let heading = ''

@@ -17,14 +17,14 @@ export interface ReportService {
 
 interface Options {
   format?: string
-  /** The token of the request; default: one with the scopes of the service. */
+  /** The access token of the request; by default, one with every scope of the service. */
   token?: string
   produce?: Produce
-  /** Called between the request and the generation. */
+  /** Called after the report is requested and before it is generated. */
   meanwhile?: () => unknown
 }
 
-/** Makes one attempt at a requested report; returns the task, and the errors that the service would log. */
+/** Makes one attempt at a requested report. Returns the task, and the errors that the service would log. */
 export async function attempt(
   { service, definition, scopes }: ReportService,
   taskId: string,

@@ -11,7 +11,10 @@ import { withoutLimits } from './limits.ts'
 
 const plinth = fileURLToPath(new URL('../../bin/plinth.js', import.meta.url))
 
-/** Calls `look`, at increasing intervals, until it returns a value; at the deadline, fails with `what` in the message. */
+/**
+ * Calls `look` repeatedly, at increasing intervals, until it returns a value. At the deadline, fails with a message
+ * that contains `what`.
+ */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>, ms = 60_000): Promise<T> {
   const begun = performance.now()
   for (;;) {

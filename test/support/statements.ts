@@ -13,8 +13,8 @@ export interface Statement {
 type Spy = Pick<TestContext['mock'], 'method'>
 
 /**
- * From now on, records each distinct statement that this process prepares or sends, except in scan threads. Must be called
- * before the database is opened.
+ * From now on, records each distinct statement that this process prepares or sends, except in scan threads. Call this
+ * before opening the database.
  */
 export function noteStatements(mock: Spy): Map<string, Statement> {
   const seen = new Map<string, Statement>()
@@ -48,7 +48,9 @@ interface Node {
   Plans?: Node[]
 }
 
-/** The maximum number of rows that a step of a query plan may read; a page has 200 rows, and a replay examines more. */
+/**
+ * The maximum number of rows that a step of a query plan may read. A page needs 200 rows, and a replay examines more.
+ */
 const maxMet = 2_500
 
 /** Tables that clients cannot make large, because operators fill them or the number of rows is fixed. */
@@ -77,7 +79,10 @@ async function judgeSqlite(db: Database, { text }: Statement): Promise<string | 
   return unserved(text, plan)
 }
 
-/** Finds a condition that the index does not cover; to fill a page, any number of rows may have to be read. */
+/**
+ * Finds conditions that the index does not cover. With such a condition, any number of rows may have to be read to fill
+ * a page.
+ */
 function unserved(text: string, plan: string): string | undefined {
   const [, table, conditions = ''] = / from "(\w+)" where (.*) order by .* limit /.exec(text) ?? []
   if (table === undefined || / from /.test(conditions)) return undefined

@@ -127,7 +127,10 @@ async function requestsTo(service: Stoppable): Promise<(id: string) => string> {
 export const isGraceful = ({ lost, reset, bare503, exitCode, readyz }: Cycle): boolean =>
   lost.length + reset.length + bare503 === 0 && exitCode === 0 && (readyz ?? 503) === 503
 
-/** Counts the requests whose connection was closed gracefully before they were read; clients may send them again. */
+/**
+ * Counts the requests whose connection was closed gracefully before the service read them. Clients may safely send such
+ * requests again.
+ */
 export const unread = ({ ended, lost }: Cycle): number => ended.filter((id) => !lost.includes(id)).length
 
 function lineOf(cycle: Cycle, at: number): string {

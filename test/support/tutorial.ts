@@ -1,6 +1,6 @@
 import { type Block, blocksOf, pageOf } from './pages.ts'
 
-/** The files of the service, as far as the page has been followed. */
+/** The service's files at some step of the tutorial. */
 export interface Files {
   'data.ts': string
   'service.ts': string
@@ -11,8 +11,9 @@ export const tutorial: Block[] = blocksOf(pageOf('tutorial.md'))
 const isFile = (name: string): name is keyof Files => name === 'data.ts' || name === 'service.ts'
 
 /**
- * Returns the files after each block of the tutorial: a block for service.ts replaces the file, one for data.ts the
- * declarations of the same names. A new declaration is put before the one that follows it in the block, or at the end.
+ * Returns the files after each block of the tutorial. A block for service.ts replaces the whole file. A block for
+ * data.ts replaces the declarations with the same names; a new declaration is inserted before the one that follows it
+ * in the block, or at the end.
  */
 export function filesAfterEach(blocks: Block[] = tutorial): Files[] {
   let files: Files = { 'data.ts': '', 'service.ts': '' }
@@ -37,7 +38,10 @@ function merged(file: string, block: string): string {
   return `${declarations.map(([, text]) => text).join('\n\n')}\n`
 }
 
-/** Returns the top-level statements of a file, which blank lines separate, by what they declare or import from. */
+/**
+ * Returns the top-level statements of a file, which must be separated by blank lines. Each is named by the constant
+ * that it declares or the module that it imports.
+ */
 const declarationsOf = (text: string): [name: string, text: string][] =>
   text
     .split(/\n\n(?=import|export)/)
@@ -48,5 +52,5 @@ const declarationsOf = (text: string): [name: string, text: string][] =>
       one,
     ])
 
-/** The files that the page serves, step by step. */
+/** The files at each step at which the page starts the service. */
 export const served: Files[] = filesAfterEach().filter((_, at) => tutorial[at]?.info === 'sh serve')

@@ -23,7 +23,9 @@ import { newOwner, noRules, seal, steps } from './webhooks.ts'
 /** The size and the seed of a run. */
 export interface FaultRun {
   events: number
-  /** The number of events for healthy endpoints, sent one after another while the other endpoints misbehave. */
+  /**
+   * The number of events for healthy endpoints. They are sent one after another while the other endpoints misbehave.
+   */
   healthyEvents: number
   seed: number
   say: (line: string) => void
@@ -116,7 +118,7 @@ export async function faultRun(db: Database, { events, healthyEvents, seed, say 
     say(`healthy endpoints meanwhile: p95 ${healthyP95Ms} ms`)
     assert.ok(healthyP95Ms <= 2_000, `p95 of healthy endpoints: ${healthyP95Ms} ms`)
 
-    // The black hole has not delayed the other endpoints; now its owner deletes the webhook.
+    // By now, the black hole has not delayed the other endpoints. Its owner deletes the webhook.
     await the.unsubscribe(ownerOfHole, holeId)
     await untilAllEnded()
     const virtualHours = (now() - started) / 3_600_000

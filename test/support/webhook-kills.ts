@@ -14,7 +14,10 @@ export interface KillRun {
   say: (line: string) => void
 }
 
-/** Measurements of a run: the numbers of acknowledged events, and of deliveries received more than once. */
+/**
+ * Measurements of a run: the number of acknowledged events, and the number of deliveries that were received more than
+ * once.
+ */
 export interface KillFigures {
   kills: number
   events: number
@@ -25,7 +28,9 @@ export interface KillFigures {
 const endpoints = 3
 const clients = 4
 
-/** Starts a receiver that fails three of ten calls, and records the body for each id and how often it arrived. */
+/**
+ * Starts a receiver that fails three in ten calls. For each id, it records the body and the number of times it arrived.
+ */
 async function receiver(random: () => number) {
   const taken = new Map<string, { bodies: Set<string>; times: number; product: number }>()
   const server = createServer(async (request, response) => {

@@ -29,7 +29,7 @@ export const seal = sealer(Buffer.alloc(32, 1), randomBytes)
 export const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8'] }
 export const eventBody = { taskId: 'tsk_1', status: 'completed', resultUrl: '/api/reports/tsk_1/download' }
 
-/** No resource has access rules. */
+/** Access rules that apply to no resource. */
 export const noRules: EventAccess = { appliesTo: () => false, judge: () => async () => true }
 
 export interface Call {
@@ -87,7 +87,7 @@ interface Emitted {
   audience?: string
 }
 
-/** Steps that many tests need, on the suite's database. */
+/** Returns steps that many tests need, which run on the suite's database. */
 export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
   const store = { db, queue: queue as Queue, sealer: seal, now: Date.now, random: randomBytes }
   const deliveries = (eventId: string): Promise<Delivery[]> =>
@@ -153,8 +153,8 @@ export const batch = (payloads: object[], more: Partial<Batch> = {}): Batch => (
 })
 
 /**
- * Creates dispatchers on the suite's own database, which is passed to `opened`, with a clock that the test controls. They
- * make no calls; the test supplies each outcome. Each test starts at the same time and without deliveries.
+ * Creates dispatchers with a clock that the test controls, on the suite's own database, which is passed to `opened`.
+ * They make no calls; the test supplies each outcome. Each test starts at the same time and without deliveries.
  */
 export function dispatching(
   engine: Pick<EngineUnderTest, 'database'>,
