@@ -126,7 +126,7 @@ export const WebhookView = partialSchema(
   }),
 )
 
-/** The only responses that contain the secret. */
+/** The body of the only responses that contain the webhook's secret. */
 export const CreatedWebhook = Type.Object({
   ...members,
   secret: Type.String({ description: 'Signs the calls; returned only in this response', examples: [secret] }),

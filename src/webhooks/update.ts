@@ -52,7 +52,7 @@ export function change(
   return db.write(unit).catch((error) => refuseDuplicate(db, error))
 }
 
-/** Whether to reset the endpoint's health: the webhook was enabled again or has a new address. */
+/** Returns whether to reset the endpoint's health, because the webhook was enabled again or has a new address. */
 const isFresh = (before: Webhook, after: Webhook): boolean =>
   after.callbackUrl !== before.callbackUrl || (after.status === 'active' && before.status !== 'active')
 

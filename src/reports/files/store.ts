@@ -60,7 +60,7 @@ export function isMissing(error: unknown): boolean {
 
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
 
-/** True for names that can be keys, unlike those of unfinished or foreign files. */
+/** True for names that can be keys; unfinished files and foreign files have other names. */
 export const isKey = (name: string): boolean => keyForm.test(name)
 
 /** Throws a TypeError for a key that could refer to something other than a result. */

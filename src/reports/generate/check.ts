@@ -14,8 +14,9 @@ interface Part {
 const viewer = { clientId: 'cli_check', subject: 'cli_check', isAdmin: false }
 
 /**
- * Makes the database compile the SQL of report types without running it. Throws a `DefinitionError` with one line per error,
- * which identifies the report and the component and includes the database's error.
+ * Makes the database compile the SQL of report types without running it. If any SQL is invalid, throws a
+ * `DefinitionError` with one line per error. Each line names the report and the component and includes the database's
+ * error.
  */
 export async function checkReports(db: Database, kinds: readonly ReportKind[]): Promise<void> {
   const errors = kinds.length > 0 ? await errorsOf(db, kinds) : []

@@ -41,7 +41,10 @@ export interface GenerateOptions extends Transitions {
 const maxAttemptMs = 15 * 60_000
 const checkEveryMs = 400
 
-/** Thrown if the task was cancelled or deleted while it was being processed; nothing from this attempt is recorded. */
+/**
+ * Thrown if the task was cancelled, deleted or taken over while it was being processed. Nothing from this attempt is
+ * recorded.
+ */
 class Ended extends Error {
   override name = 'Ended'
 }

@@ -1,4 +1,4 @@
-/** Columns that are not named after their fields, by field. */
+/** Column names by field, for columns that are not named after their fields. */
 export type ColumnNames = Readonly<Record<string, string>>
 
 export const snake = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

@@ -37,7 +37,7 @@ export function inserter(
   }
 }
 
-/** Returns encoded values by column, with those of the companion columns. */
+/** Returns the encoded values by column, including the values of companion columns. */
 export function inColumns(
   encoded: Record<string, unknown>,
   values: Record<string, unknown>,

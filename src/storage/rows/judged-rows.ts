@@ -26,7 +26,7 @@ export interface RowJudge<Row> {
 
 type Selection = SelectQueryBuilder<never, never, unknown>
 
-/** Returns the judge for a table; `base` is the query that selects the rows. */
+/** Returns the `RowJudge` of a table; `base` is the query that selects the rows. */
 export function rowJudge<Row>(table: string, base: unknown, decode: (row: Row) => Row | undefined): RowJudge<Row> {
   // No field has these aliases, because fields are camelCase.
   const flag = (test: RowTest, name: string) => sql<number>`case when ${judging(test)} then 1 else 0 end`.as(name)

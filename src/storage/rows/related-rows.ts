@@ -137,7 +137,10 @@ export async function readPassing(db: Database, rows: RelatedRows, { test, reque
 /** Reads a row by its id, in a transaction. */
 export type StoredRowReader = (tx: Queryable, id: number) => Promise<Record<string, unknown> | undefined>
 
-/** Returns the function that reads these fields of a row; `codecs` are those of fields stored in another form. */
+/**
+ * Returns the function that reads these fields of a row. `codecs` contains the codecs of fields whose stored form
+ * differs.
+ */
 export function storedRowReader(of: {
   table: string
   fields: readonly string[]

@@ -11,7 +11,8 @@ type Prepare = (statement: Statement) => (keys?: readonly unknown[]) => unknown[
 export function sqliteSnapshot(path: string): Snapshot {
   const db = new DatabaseSync(path, { readOnly: true, timeout: lockWaitMs })
   db.exec('pragma cache_size = -4000; pragma temp_store = file; pragma trusted_schema = off; begin')
-  // Ends with the thread (`engine.interruptible`).
+  // Always returns 1. SQLite calls it because of `engine.interruptible`; when the thread is terminated, the statement
+  // stops at its next call.
   db.function('scan_goes_on', () => 1)
   defineExactSums(db)
   const prepare: Prepare = ({ sql, values }) => {

@@ -132,7 +132,9 @@ export interface DeliveryDropsTable {
   /** In the same format as `DeliveryLanesTable.owner`. */
   owner: string
   total: number
-  /** Number of drops that the owner has not been notified of; `since` is the time of the first. */
+  /**
+   * The number of dropped deliveries that the owner has not been notified of; `since` is the time of the first drop.
+   */
   unreported: number
   since: string
   reportedAt: string | null

@@ -95,7 +95,7 @@ async function settleSome(
 }
 
 async function settleThese(tx: Queryable, webhook: Webhook | undefined, ids: string[], completedAt: string) {
-  // The negation keeps the planner from using the index on the status: the rows are looked up by id.
+  // `not (status <> …)` keeps the planner from using the index on the status, so that rows are looked up by id.
   const waiting = tx
     .updateTable('deliveries')
     .where('id', 'in', ids)

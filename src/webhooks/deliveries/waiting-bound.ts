@@ -98,7 +98,7 @@ const reasonOf = (maxWaiting: number) => `Dropped: more than ${maxWaiting} of yo
 async function drop(tx: Queryable, { db, now, maxWaiting }: BoundOptions, owner: string, ids: readonly string[][]) {
   const instant = iso(now())
   const wanted = sql`select value ->> 0 from ${db.engine.jsonRows(JSON.stringify(ids))}`
-  // The negation keeps the planner from using the index on the status: the rows are looked up by id.
+  // `not (status <> …)` keeps the planner from using the index on the status, so that rows are looked up by id.
   const { rows } = await sql<{ webhookId: string | null }>`
     update deliveries set status = 'failed', next_attempt_at = null, completed_at = ${instant},
       reason = ${reasonOf(maxWaiting)}

@@ -73,8 +73,8 @@ export async function recordHealth(
     const before = webhooks.get(id ?? '')
     if (before === undefined) continue
     const streak = failures.get(before.id)
-    // A concurrent transaction that recorded a success has reset the queue's failures, but may not have ended this
-    // failing period.
+    // A concurrent transaction may have recorded a success and reset the queue's failures to 0 without ending this
+    // failing period. The period is then over.
     const isOver = streak?.before === 0
     const after = tries.reduce(afterOne, isOver ? { ...before, ...healthy } : before)
     const reason = whyDisable(after, tries, streak?.after ?? 0, nowMs)
@@ -110,8 +110,8 @@ function whyDisable(
 }
 
 /**
- * Whether to notify the owner, which happens only once per failing period. A notification sent before this period began
- * belongs to an earlier period.
+ * Returns whether to notify the owner, which is done only once per failing period. A notification sent before this
+ * period began belongs to an earlier period.
  */
 const needsNotice = ({ status, failingSince, failingTold }: Webhook, nowMs: number): boolean =>
   status === 'active' &&

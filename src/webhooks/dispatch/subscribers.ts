@@ -5,7 +5,8 @@ import type { Owned } from '../../storage/rows/revision.ts'
 import type { Tables, Webhook } from '../../storage/tables/tables.ts'
 
 /**
- * Returns the scopes that limit a webhook's events: those of the registering token, except any that its client has lost.
+ * Returns the scopes that limit a webhook's events: the scopes of the registering token, except any that its client has
+ * lost.
  */
 export async function effectiveScopes(
   tx: Queryable,

@@ -139,8 +139,8 @@ export async function resetEndpointQueues(tx: Queryable, db: Database, webhookId
 }
 
 /**
- * Makes queues due at the given instants, in the transaction that makes their deliveries due. Ignores queues with no
- * waiting delivery.
+ * Schedules the next check of queues for the given instants, in the transaction that makes their deliveries due.
+ * Ignores queues with no waiting delivery.
  */
 export async function scheduleEndpointQueues(
   tx: Queryable,

@@ -92,8 +92,8 @@ const overdueMs = 60_000
 const maxRevived = 200
 
 /**
- * Makes owners due if they have overdue queues that are not reflected in the owner's own row, because a node running an
- * earlier release scheduled those queues. Returns the number of queues checked.
+ * Schedules checks of owners with overdue queues whose own rows do not show this, because a node running an earlier
+ * release scheduled those queues. Returns the number of queues checked.
  */
 export async function reviveOwners(db: Database, now: () => number): Promise<number> {
   const { rows } = await sql<OwnerDue>`
