@@ -132,9 +132,7 @@ export interface DeliveryDropsTable {
   /** In the same format as `DeliveryLanesTable.owner`. */
   owner: string
   total: number
-  /**
-   * The number of dropped deliveries that the owner has not been notified of; `since` is the time of the first drop.
-   */
+  /** The number of drops of which the owner has not been notified; `since` is the time of the first. */
   unreported: number
   since: string
   reportedAt: string | null
