@@ -92,7 +92,7 @@ describe('an archive', () => {
     for (const [changes, message] of unlike) await assert.rejects(archiveOf(files, null, changes).then(read), message)
   })
 
-  it('is broken if it has a file that does not belong into a backup', async () => {
+  it('is broken if it has a file that does not belong in a backup', async () => {
     for (const name of ['../escaped', 'results/../../escaped', '/etc/passwd', 'results/a/b', 'other', headName]) {
       await assert.rejects(archiveOf([[name, Buffer.from('x')]], null).then(read), isBroken, name)
     }

@@ -93,7 +93,7 @@ function contentReader({ onHead, onFile = drain }: ReadOptions) {
       return checkEntries(manifest, found)
     }
     if ((name === headName) !== (found.length === 0)) throw new BackupBroken(`${name} is not where it belongs`)
-    if (name !== headName && !fileForm.test(name)) throw new BackupBroken(`${name} does not belong into a backup`)
+    if (name !== headName && !fileForm.test(name)) throw new BackupBroken(`${name} does not belong in a backup`)
     if (found.some((entry) => entry.name === name)) throw new BackupBroken(`${name} occurs twice`)
     const { counted, entry } = measured(name, content)
     if (name === headName) {
