@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       return create(who, '/v2/invoices', { customerId, due: '2026-02-28', currency: 'EUR', ...more })
     }
 
-    it('201 with the tenant of the caller, a gap-free reference, and a total of its lines', async () => {
+    it('201 with the caller’s tenant and a gap-free reference; its total is the sum of its lines', async () => {
       const made = await invoice('ada')
       assert.deepEqual(
         [made.status, made.total, made.overdue, made.createdBy],
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       assert.equal((await as('auditor', { url: `/v2/customers/${customerId}` })).statusCode, 404)
     })
 
-    it("200 with the caller's rows alone, filtered along a relation, expanded and sorted by a sum", async () => {
+    it("200 with only the caller's rows, filtered along a relation, expanded and sorted by a sum", async () => {
       const [small, large] = [await invoice('ada'), await invoice('ada')]
       await create('ada', '/v2/lines', { invoiceId: small.id, text: 'Work', amount: '900.00' })
       await create('ada', '/v2/lines', { invoiceId: large.id, text: 'Work', amount: '10000.00' })
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('409 for the customer of an invoice, and for a paid invoice and its lines, which stay as they are', async () => {
+    it('409 for deleting a customer with invoices, and for changing a paid invoice or its lines', async () => {
       const { id, customerId } = await invoice('ada')
       const { id: lineId } = await create('ada', '/v2/lines', { invoiceId: id, text: 'Work', amount: '1.00' })
       const inUse = await as('ada', { method: 'DELETE', url: `/v2/customers/${customerId}` })
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
       assert.equal((await read('ada', `/v2/invoices/${id}`)).total, '1.00')
     })
 
-    it('200 in v1 with the names of v1; a PUT keeps what v1 hides, and a tag of either version protects a write', async () => {
+    it('200 in v1 with its own field names; a PUT keeps hidden fields; 412 for an outdated v1 tag', async () => {
       const { id, reference, customerId } = await invoice('ada', { currency: 'USD' })
       const shown = await as('ada', { url: `/v1/invoices/${id}` })
       const { number, currency, reference: none } = shown.json()

@@ -92,7 +92,7 @@ describe('an archive', () => {
     for (const [changes, message] of unlike) await assert.rejects(archiveOf(files, null, changes).then(read), message)
   })
 
-  it('is broken if it has a file that does not belong in a backup', async () => {
+  it('is broken if it contains a file that does not belong in a backup, or a file twice', async () => {
     for (const name of ['../escaped', 'results/../../escaped', '/etc/passwd', 'results/a/b', 'other', headName]) {
       await assert.rejects(archiveOf([[name, Buffer.from('x')]], null).then(read), isBroken, name)
     }
@@ -103,7 +103,7 @@ describe('an archive', () => {
     await assert.rejects(archiveOf(twice, null).then(read), /occurs twice/)
   })
 
-  it('is refused if a later release made its layout', async () => {
+  it('is refused if its format is that of a later release', async () => {
     const later = archiveOf([], null, {}, { ...head, format: archiveFormat + 1 })
     await assert.rejects(later.then(read), { name: 'BackupRefused', message: /format 2, which a later release made/ })
   })
@@ -157,7 +157,7 @@ describe('an encrypted archive', () => {
     }
   })
 
-  it('is refused if it is encrypted for a key, or with too much work', async () => {
+  it('is refused if it is encrypted for a public key, or if its work factor is too high', async () => {
     const text = sealed.toString('latin1')
     const forKey = Buffer.from(
       text.replace(/-> scrypt [^\n]+/, '-> X25519 AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'),

@@ -47,7 +47,7 @@ async function reportOf({ call }: Serving, token: string): Promise<{ taskId: str
 
 function restoreSuite(engine: EngineUnderTest): void {
   describe('a backup of a serving service', () => {
-    it('restores every acknowledged row, results, tokens and webhook secrets, and sends nothing again', async (t) => {
+    it('restores every acknowledged row, result, token and webhook secret, and resends nothing', async (t) => {
       const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
       const port = String(await freePort())
       const settings = { PLINTH_PORT: port, ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
@@ -142,7 +142,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       return configIn(join(folder, `empty-${places}`), { PLINTH_PORT: '0', ...databaseUrl(place), ...env })
     }
 
-    it('refuses a place with data, names it, and changes nothing', async () => {
+    it('refuses a target that already contains data, names that data, and changes nothing', async () => {
       const before = readdirSync(config.storage.dataDir).sort()
       const refused =
         engine.name === 'sqlite' ? /A database exists: .*plinth\.db/ : /data folder .* is not empty: certificates/
@@ -158,7 +158,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       assert.deepEqual(readdirSync(filled.storage.dataDir), ['notes'])
     })
 
-    it('refuses the other engine', async () => {
+    it('refuses a backup of the other database engine', async () => {
       const other = configIn(join(folder, 'other'), {
         PLINTH_PORT: '0',
         ...(engine.name === 'sqlite' && { DATABASE_URL: 'postgres://127.0.0.1:1/none' }),
@@ -166,7 +166,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       await assert.rejects(restoreTo(placeIn(other), file), /can only be restored to the engine that it was made with/)
     })
 
-    it('refuses another master key, and a missing one if the backup has none', async () => {
+    it('refuses a wrong master key, and requires one if the backup contains none', async () => {
       const without = join(folder, 'without.backup')
       const created = await backUp(placeIn(config), without, { withKeys: false })
       assert.deepEqual(
@@ -189,7 +189,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       await (await serve(target)).close()
     })
 
-    it('leaves nothing behind if the backup is broken or of a newer release', async () => {
+    it('leaves nothing behind if the backup is broken', async () => {
       const target = await empty()
       const bytes = readFileSync(file)
       const broken = join(folder, 'broken.backup')
@@ -201,7 +201,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       assert.equal((await restoreTo(placeIn(target), file)).results, 0)
     })
 
-    it('refuses a schema of a newer release', async () => {
+    it('refuses a schema from a newer release', async () => {
       const service = await serve(config)
       await service.db.write((tx) =>
         tx

@@ -64,7 +64,7 @@ function nodesOn(engine: EngineUnderTest) {
 }
 
 describe('the schedule', () => {
-  it('is in UTC, and includes the instant itself', () => {
+  it('is in UTC, and a backup is due at the scheduled instant itself', () => {
     const due = (cron: string, at: string) => new Date(latestDue(cron, Date.parse(at))).toISOString()
     assert.equal(due('0 3 * * *', '2026-03-02T03:00:00.000Z'), '2026-03-02T03:00:00.000Z')
     assert.equal(due('0 3 * * *', '2026-03-02T02:59:59.999Z'), '2026-03-01T03:00:00.000Z')
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
   describe('scheduled backups', () => {
     const nodes = nodesOn(engine)
 
-    it('are made once per instant, by one of the nodes', async () => {
+    it('run once for each scheduled instant, on one of the nodes', async () => {
       const schedules = await Promise.all(['one', 'two', 'three'].map((node) => nodes.node({ node })))
       await nodes.at('2026-03-01T12:00:00Z', ...schedules)
       assert.deepEqual(nodes.files(), [])
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       assert.equal(nodes.files().length, 2)
     })
 
-    it('are made up for once if no node was running, except the first', async () => {
+    it('run once after a time when no node was running, but not before the first scheduled instant', async () => {
       await nodes.at('2026-03-02T09:00:00Z', await nodes.node())
       assert.deepEqual(nodes.files(), [])
       const [running] = [await nodes.node()]
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       assert.deepEqual(nodes.files(), names)
     })
 
-    it('continue on another node when the lease of a dead node has ended, at most three times', async () => {
+    it('are retried by another node once a dead node’s lease has ended, with three attempts at most', async () => {
       const [first, ...others] = await Promise.all(['one', 'two', 'three', 'four'].map((node) => nodes.node({ node })))
       await nodes.at('2026-03-01T12:00:00Z', first as never, ...(others as never[]))
       // A process that ends without releasing its claim.
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await lastRun(nodes.db))?.status, nodes.files().length], ['failed', 1])
     })
 
-    it('return to the schedule if the service stops, and do not overlap', async () => {
+    it('become due again if the service stops while they run, and never overlap', async () => {
       const stopped = await nodes.node({
         produce: (_name, signal) =>
           new Promise((_, reject) => {
@@ -208,7 +208,7 @@ onSqlite((engine) => {
 
   describe('scheduled backups in a bucket', { skip: s3Missing }, () => {
     const nodes = nodesOn(engine)
-    it('are kept there, and old ones removed', async (t) => {
+    it('are kept in the bucket, and old ones are removed', async (t) => {
       const s3 = await s3Server()
       t.after(s3.stop)
       const store = await openResults(s3.url)

@@ -243,7 +243,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('200 according to the changed role or field, five seconds later', async () => {
+      it('a changed role or field takes effect after five seconds', async () => {
         const id = await newUser()
         await set(id, { tenant: 'west' })
         await write(id, 'west')

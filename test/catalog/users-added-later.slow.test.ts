@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([name, tenant, createdBy], ['Eve', 'north', undefined])
     })
 
-    it('do not change in a service without /users', async () => {
+    it('the users table gets no new columns if the service does not serve /users', async () => {
       const notes = plainCollection({ path: '/notes', noun: 'note', body: Type.Object({ title: Title }) })
       const { done } = await start(plainService({ resources: [notes] }))
       assert.ok(!done.some((statement) => /"users"/.test(statement)))

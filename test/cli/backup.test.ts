@@ -7,7 +7,7 @@ import { ended, killAll, newPlace, plinth, serving, succeeding } from './support
 after(killAll)
 
 describe('plinth backup and plinth restore', () => {
-  it('0 for a backup while serving, its check and its restore; 2 for a file or a folder in use; 1 if it is broken', async (t) => {
+  it('exit with 0 while the service runs, 2 if a target exists or is in use, 1 for a broken backup', async (t) => {
     const [one, two] = [await newPlace(), await newPlace()]
     t.after(() => {
       one.remove()

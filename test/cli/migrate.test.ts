@@ -58,7 +58,7 @@ Options:
     )
   })
 
-  it('--plan prints statements and numbers of rows with exit code 3, and 0 once nothing is to do', async () => {
+  it('--plan prints statements and row counts with exit code 3; exit code 0 once there is nothing to do', async () => {
     const converted = write(
       'converted',
       itemsDefinition(

@@ -66,7 +66,7 @@ describe('the production setup in docs/operations.md', () => {
     assert.deepEqual([response.status, response.json().scope], [200, 'products:write reports:read reports:write'])
   })
 
-  it('has no client for the API reference, which explains how to register one', async () => {
+  it('does not register an OAuth client for /docs; the page explains how to', async () => {
     const { text } = await get('/docs/start.js')
     assert.match(text, /"clientId": null/)
     assert.match(text, /plinth clients create/)

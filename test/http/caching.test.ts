@@ -59,7 +59,7 @@ describe('caching', () => {
       assert.deepEqual(await ask('/private', method), { control: 'private, no-cache', expires: undefined })
     })
 
-    it(`none, or undeclared: no cache may store the response to ${method}`, async () => {
+    it(`cache 'none', or no cache setting: no-store for ${method}`, async () => {
       assert.deepEqual(await ask('/none', method), { control: 'no-store', expires: undefined })
       assert.deepEqual(await ask('/silent', method), { control: 'no-store', expires: undefined })
     })

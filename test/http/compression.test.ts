@@ -92,7 +92,7 @@ describe('compression', () => {
     assert.match(String((await get('/thing', 'gzip', { 'if-none-match': '*' })).headers.vary), /\bAccept-Encoding\b/)
   })
 
-  it('200 compressed at 1 KiB or more, or at any size if uncompressed content is not acceptable', async () => {
+  it('200 with a compressed body from 1 KiB up, or at any size if uncompressed content is not acceptable', async () => {
     const sized = async (bytes: number, encoding: string) => {
       assert.equal((await get(`/bytes/${bytes}`)).headers['content-length'], String(bytes))
       return codingAt(`/bytes/${bytes}`, encoding)
@@ -124,7 +124,7 @@ describe('compression', () => {
     assert.equal(written.headers['content-encoding'], undefined)
   })
 
-  it('200 compressed for an HTML page', async () => assert.equal(await codingAt('/page', 'gzip'), 'gzip'))
+  it('200 with a compressed body for an HTML page', async () => assert.equal(await codingAt('/page', 'gzip'), 'gzip'))
 
   describe('conditional requests', () => {
     const held: [tag: string, encoding: string | undefined, status: number, tag304: string][] = [

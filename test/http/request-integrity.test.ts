@@ -20,13 +20,13 @@ describe('requestIntegrity', () => {
   const status = async (...lines: [string, ...string[]]) => (await request(...lines)).status
 
   describe('the request target (RFC 9112 §3.2)', () => {
-    it('200 in absolute form with the service’s origin, regardless of the Host header', async () => {
+    it('200 for an absolute-form target with the service’s origin, whatever the Host header says', async () => {
       for (const target of [`${baseUrl}/things`, 'HTTPS://Plinth.TEST/things?x=1']) {
         assert.equal(await status(`GET ${target} HTTP/1.1`, 'Host: other.test'), 200, target)
       }
     })
 
-    it('400 in absolute form with any other origin (T-HTTP-04)', async () => {
+    it('400 for an absolute-form target with any other origin (T-HTTP-04)', async () => {
       const others = ['https://evil.test/things', 'http://plinth.test/things', `${baseUrl}.evil.test/things`]
       for (const target of [
         ...others,
@@ -38,7 +38,7 @@ describe('requestIntegrity', () => {
       }
     })
 
-    it('404 or 405 in absolute form, depending on the path', async () => {
+    it('404 or 405 for an absolute-form target, depending on its path', async () => {
       assert.equal(await status(`GET ${baseUrl} HTTP/1.1`, 'Host: plinth.test'), 404)
       const answer = await request(`DELETE ${baseUrl}/things HTTP/1.1`, 'Host: plinth.test')
       assert.deepEqual([answer.status, answer.headers.allow], [405, 'GET, HEAD, OPTIONS, POST'])

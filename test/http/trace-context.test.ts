@@ -24,7 +24,7 @@ describe('the header traceparent', () => {
     return mounted.lines.at(-1)?.traceId
   }
 
-  it('adds the trace id to the line of the request, also for an error', async () => {
+  it('adds the trace id to the request’s log line, even for an error', async () => {
     assert.equal(await traceIdFor({ traceparent: parent }), traceId)
     await send(mounted, { url: '/nothing', headers: { traceparent: parent } })
     assert.deepEqual([mounted.lines.at(-1)?.status, mounted.lines.at(-1)?.traceId], [404, traceId])

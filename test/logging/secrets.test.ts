@@ -121,7 +121,7 @@ describe('T-OPS-02 an error in the log', () => {
     }
   })
 
-  it('has no credentials in its text, recognized by their form', () => {
+  it('contains no text that has the form of a credential', () => {
     for (const text of [
       `cannot reach postgres://plinth:${secret('db')}@db.example/plinth`,
       `refused Authorization: Bearer ${secret('bearer')}`,
@@ -136,7 +136,7 @@ describe('T-OPS-02 an error in the log', () => {
     }
   })
 
-  it('has no secret of the settings, also in another encoding, and stays valid JSON', () => {
+  it('contains no secret from the settings, percent-encoded or not, and remains valid JSON', () => {
     const secrets = ['pass "pl4nted" word', 'pl4nted/ü?']
     const text = `a ${secrets[0]} b ${secrets[1]} c ${encodeURIComponent(secrets[1] as string)} d`
     const { err } = JSON.parse(line(new Error(text), secrets))

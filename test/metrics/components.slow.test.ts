@@ -10,7 +10,7 @@ import { type Scraped, scraped } from '../support/metrics.ts'
 import { eventually, type RealService, realService } from '../support/service.ts'
 
 forEachEngine((engine) => {
-  describe('metrics of a service after traffic', () => {
+  describe('GET /metrics after traffic', () => {
     let place: Place
     let service: RealService
     let receiver: Server
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     }
     const value = (name: string, labels?: Record<string, string>) => metrics.value(name, labels)
 
-    it('has at least one sample of every metric of this engine', () => {
+    it('includes at least one sample of every metric that applies to this database engine', () => {
       const others = engine.name === 'sqlite' ? /^plinth_database_connection/ : /^plinth_database_wal/
       const empty = [...metrics.metrics.keys()].filter(
         (name) =>
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.deepEqual(empty, [])
     })
 
-    it('counts jobs, reports and their rows', () => {
+    it('counts jobs, reports and their bytes', () => {
       const done = (kind: string) => value('plinth_queue_jobs_total', { kind, outcome: 'done' }) ?? 0
       assert.equal(done('report.generate'), 2)
       assert.ok(done('event.fan-out') >= 1)

@@ -22,7 +22,7 @@ onSqlite((engine) => {
     (await scrape()).value('plinth_http_requests_total', labels) ?? 0
 
   describe('GET /metrics', () => {
-    it('200 in the Prometheus text format, which nobody may store, with the scope admin', async () => {
+    it('200 in the Prometheus text format, with no-store, for a token with the scope admin', async () => {
       const response = await service.send({ url: '/metrics', token: admin })
       assert.equal(response.statusCode, 200)
       assert.equal(response.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8')
@@ -65,7 +65,7 @@ onSqlite((engine) => {
       assert.equal(await count({ route: '/livez', method: 'GET', status: '200', version: 'none' }), 1)
     })
 
-    it('has a histogram of durations with as many requests, by class of status', async () => {
+    it('equals the count in the duration histogram, which has one series per status class', async () => {
       await service.send({ url: '/products/1' })
       const { all, value } = await scrape()
       const labels = { route: '/products/:id', method: 'GET', version: 'v1', status_class: '4xx' }

@@ -48,7 +48,7 @@ describe('PLINTH_METRICS_PORT', () => {
     assert.equal((await service.call('GET', '/metrics', { headers })).status, 401)
   })
 
-  it('is closed by SIGTERM, and the process exits with 0', async () => {
+  it('is closed on SIGTERM, and the process exits with code 0', async () => {
     const open = await request(`${base}/livez`)
     await open.body.dump()
     await service.kill('SIGTERM')
@@ -56,7 +56,7 @@ describe('PLINTH_METRICS_PORT', () => {
     await assert.rejects(request(`${base}/metrics`), { code: 'ECONNREFUSED' })
   })
 
-  it('exits with an error that names the setting if the port is in use', async () => {
+  it('makes the process exit with an error that names the setting if the port is in use', async () => {
     const blocker = createServer().listen(Number(new URL(base).port), '127.0.0.1')
     await once(blocker, 'listening')
     await assert.rejects(

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    it('has no samples of these metrics, but all others, and plinth_database_up 0, if a query fails', async () => {
+    it('are missing if a query fails; all other metrics remain, and plinth_database_up is 0', async () => {
       const closed = await engine.database()
       await closed.close()
       const failing = watched(closed, { backlog: async () => idle })
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       assert.equal(failing.errors.length, 1)
     })
 
-    it('responds after two seconds if the database does not respond, and starts no second query meanwhile', async () => {
+    it('are omitted after two seconds if the database does not respond; no second query starts meanwhile', async () => {
       const timers = drivenTimers()
       const { promise, resolve } = Promise.withResolvers<Backlog[]>()
       let calls = 0
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       await until(() => timers.pending().length === 0)
     })
 
-    it('queries the database at most once in five seconds, for all scrapes together', async () => {
+    it('are queried at most once in five seconds, for all scrapes together', async () => {
       let calls = 0
       const backlog = async () => {
         calls++
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.equal(calls, 2)
     })
 
-    it('counts rows from covering indexes, and at most 10,000 of a kind', async () => {
+    it('are counted from covering indexes, up to 10,000 rows of a kind', async () => {
       const { scrape } = watched(db, { backlog: async () => idle })
       await addPendingTasks(db, 10_001)
       const { value } = await scrape()

@@ -93,7 +93,7 @@ forEachEngine((engine) => {
     assert.equal(await auth.statusFor(access), 403)
   })
 
-  it('200 for a token whose client has got a new secret, because its tokens stay valid', async () => {
+  it('200 for a token whose client’s secret was rotated, because tokens stay valid', async () => {
     const { app, access } = await begun()
     await asAdmin('POST', `/api/clients/${app.id}/rotate-secret`)
     assert.equal(await auth.statusFor(access), 200)

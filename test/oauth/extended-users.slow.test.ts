@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.deepEqual([set.status, set.body.tenant, set.body.role], [200, 'north', 'auditor'])
     })
 
-    it('adds to userinfo, with the scope profile, the fields that userinfo names', async () => {
+    it('adds the fields listed in `userinfo` to the userinfo response for the scope profile', async () => {
       const { access_token } = await tokensOf(user)
       const { status, body } = await call(access_token, 'GET', '/oauth/userinfo')
       const { sub, name } = user
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('shows in the invitation the text fields of own, and stores what is entered', async () => {
+    it('shows the text fields listed in `own` on the invitation page, and stores what the user enters', async () => {
       const { access_token } = await tokensOf(administrator)
       const id = (await person(real)).userId
       const headers = { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' }

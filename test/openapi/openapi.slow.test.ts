@@ -337,7 +337,7 @@ onSqlite((engine) => {
       for (const { name, description } of document.tags) assert.ok(description, name)
     })
 
-    it('documents the one-field body of a 429', () => {
+    it('documents the 429 body as ErrorBody, in application/json only', () => {
       const documents = documentation(builtIn, versionLives(builtIn, {}), { baseUrl, version: '1.0.0' })
       const options = documents['/openapi.json']!
       const limited = { ...options.everywhere, problems: ['RATE_LIMIT_EXCEEDED' as const] }

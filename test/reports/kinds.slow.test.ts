@@ -334,7 +334,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/report-types', () => {
-    it('200 with a type per resource and the three other types, each with its parameters', async () => {
+    it('200 with one type per resource, then inventory, activity and deliveries', async () => {
       const response = await test.send({ method: 'GET', url: '/api/report-types' })
       const types = response.json()
       assert.deepEqual(

@@ -180,7 +180,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('400 with handling=strict for names of the object prototype', async () => {
+      it('400 with handling=strict for parameters named like Object.prototype members (toString)', async () => {
         const answer = await send('GET', '/products?toString=1&hasOwnProperty=2', undefined, 'handling=strict')
         assert.deepEqual(Object.keys(named(answer)), ['toString', 'hasOwnProperty'])
       })

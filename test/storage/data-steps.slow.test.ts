@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await start(other), [])
     })
 
-    it('stops at a value that the new schema refuses, naming the row, and swaps nothing', async () => {
+    it('stops at a value that the new schema rejects, names its row, and leaves all values unchanged', async () => {
       await start(earlier)
       await add(1, 1e15, 3)
       const before = await rows()
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
       assert.match(String(history[0]?.change), /^create table "resource_items"/)
     })
 
-    it('drops what is no longer declared only with --allow-data-loss, and names it', async () => {
+    it('refuses to drop undeclared columns and tables; with --allow-data-loss, drops and lists them', async () => {
       const tags = collection({
         path: '/tags',
         noun: 'tag',

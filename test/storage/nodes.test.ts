@@ -9,7 +9,7 @@ onPostgres((engine) => {
   describe('nodes of a database', () => {
     const onError = (error: unknown) => assert.fail(String(error))
 
-    it('are excluded only while none is there, and cannot join while they are', async () => {
+    it('can be excluded only while none is running, and cannot join until the exclusion ends', async () => {
       const { url, remove } = await engine.place()
       const [first, second] = [await joinNodes(url, onError), await joinNodes(url, onError)]
       const here = `process ${process.pid} on \\S+`

@@ -18,7 +18,7 @@ describe('seal', () => {
     assert.equal(Buffer.from(first.slice(3), 'base64url').includes('hunter2'), false)
   })
 
-  it('rejects text that was moved, altered, truncated or encrypted with a different key', () => {
+  it('rejects text that was sealed for another location or with another key, altered or truncated', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.throws(() => open(sealed, 'a:2'))
     assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))

@@ -40,7 +40,7 @@ function exporting(url: string, env: Record<string, string> = {}) {
 }
 
 describe('a collector', () => {
-  it('that never responds delays the stop by two seconds, and no request', async (t) => {
+  it('that never responds delays a shutdown by two seconds, but delays no request', async (t) => {
     const sockets: Socket[] = []
     const server = createServer((socket) => sockets.push(socket))
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -61,7 +61,7 @@ describe('a collector', () => {
     await closed
   })
 
-  it('that refuses spans is reported with their number, once a minute', async (t) => {
+  it('that refuses spans is reported once a minute, with the number of refused spans', async (t) => {
     const { received, url } = await collector(t)
     received.status = 400
     const { clock, lost, tracing, request } = exporting(`${url}/v1/traces`)

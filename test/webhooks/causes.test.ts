@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is none if the webhook was stopped: the delivery ends with a reason for its owner, and a line in the log', async () => {
+    it('does not happen once the webhook was stopped: its delivery ends with a reason and a log line', async () => {
       const lines: FailureLine[] = []
       const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
       const the = await one(outcomes.delivered, { onRecorded })

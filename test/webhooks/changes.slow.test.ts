@@ -194,7 +194,7 @@ forEachEngine((engine) => {
         assert.equal((await call('PATCH', path, { status: 'paused' }, admin)).statusCode, 200)
       })
 
-      it('403 if the token may not read the new events or, for a new address, the current events', async () => {
+      it('403 without the scope for the new events, or for the current events when the address changes', async () => {
         const { id, callbackUrl } = await register()
         const path = `/api/webhooks/${id}`
         const weak = { as: token('webhooks:write webhooks:read', owner) }
@@ -443,7 +443,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('have secret rotations recorded in the audit log, without the secret', async () => {
+    it('the audit log records each rotation of a secret, but not the secret', async () => {
       const { id } = await register()
       await call('POST', `/api/webhooks/${id}/rotate-secret`, { immediate: true })
       assert.deepEqual((await entries(id)).at(-1), ['webhook.secret_rotated', { immediate: true }])

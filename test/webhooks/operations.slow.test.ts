@@ -179,7 +179,7 @@ forEachEngine((engine) => {
         await refused(400, 'INVALID_INPUT', 'POST', path, { immediate: 'yes' })
       })
 
-      it('200 for the account’s secret, then 409 while both secrets sign, but 200 with immediate', async () => {
+      it('200, then 409 while both secrets are in use, unless `immediate` is true', async () => {
         const receiver = await service.receiver()
         const first = (await call('GET', '/api/webhooks/secret')).json().secret
         const reported = async () => {

@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       assert.equal(unseen.json().detail.replace(own.invoiceId, ''), missing.json().detail.replace('999999', ''))
     })
 
-    it('409 RESOURCE_IN_USE with the number of readable rows; for other rows it names only the collection', async () => {
+    it('409 RESOURCE_IN_USE counts only the referring rows that the caller can read', async () => {
       const { id: customerId } = await customer('north')
       const remove = async () => {
         const refused = await as('north', { method: 'DELETE', url: `/customers/${customerId}` })
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.equal(await remove(), 'is referred to by 1 invoices')
     })
 
-    it('409 RESOURCE_IN_USE without a number if the token lacks the scope for reading the rows', async () => {
+    it('409 RESOURCE_IN_USE without the count of referring rows, if the token lacks their read scope', async () => {
       const { id: customerId } = await customer('north')
       await create('north', '/invoices', { customerId, status: 'draft' })
       const sent = token('customers:read customers:write', 'crm_north')
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errors[0].message], [409, 'is referred to by invoices'])
     })
 
-    it('409 RESOURCE_IN_USE without a number if the caller can read none of the rows', async () => {
+    it('409 RESOURCE_IN_USE without the count of referring rows, if the caller can read none of them', async () => {
       const { id: customerId } = await customer('north')
       const colleague = { token: token(scopes, 'app_north'), method: 'POST', url: '/memos' } as const
       for (const text of ['secret one', 'secret two']) {

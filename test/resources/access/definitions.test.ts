@@ -29,7 +29,7 @@ describe('the access option', () => {
     }
   })
 
-  it('contradicts publicRead', () => {
+  it('is rejected together with publicRead', () => {
     assert.match(errorsOf({ access: () => true, publicRead: true }), /publicRead and access contradict each other/)
   })
 
@@ -39,7 +39,7 @@ describe('the access option', () => {
     assert.equal(errorsOf(withCreator), '')
   })
 
-  it('with of must name a reference to a collection with rules, at most three steps away', () => {
+  it('with `of` must name a reference to a collection with rules, at most three steps away', () => {
     const plain = collection({ ...notes, path: '/plain', noun: 'plain' })
     const tag = (to: Parameters<typeof Ref>[0], access: object, path = 'tags') =>
       collection({
@@ -87,7 +87,7 @@ describe('the access option', () => {
     service({ resources: chain })
   })
 
-  it('with of requires the collection that the service lists', () => {
+  it('with `of` requires the collection that the service lists', () => {
     const other = collection({ ...notes, access: () => true })
     const body = Type.Object({ noteId: Ref(own) })
     const tags = collection({ path: '/tags', noun: 'tag', body, access: { of: 'note' } })
@@ -97,7 +97,7 @@ describe('the access option', () => {
     )
   })
 
-  it('with of is type-checked', () => {
+  it('with `of` is type-checked', () => {
     const tag = { path: '/tags', noun: 'tag' } as const
     const body = Type.Object({
       noteId: Ref(own),

@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('access rules with claims from the labels of clients', () => {
+  describe('access rules with claims from client labels', () => {
     const app = appOn(engine, { definition })
     const client = async (labels: object) => {
       const payload = { name: 'Import', scopes: ['notes:read'], grants: ['client_credentials'], labels }
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       assert.equal((await create(await client({}), 'north')).statusCode, 403)
     })
 
-    it('200 according to the changed label, five seconds later', async () => {
+    it('a changed label takes effect after five seconds', async () => {
       const id = await client({ tenant: 'north' })
       await create(id, 'north')
       const before = await read(id)

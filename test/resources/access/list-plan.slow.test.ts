@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    it('200 with its rows, letter by letter, read from an index on every page', async () => {
+    it('200 with the rows whose tenant matches case-sensitively, read from an index on every page', async () => {
       seen.clear()
       const tenants = new Set<string>()
       let [next, count]: [string | undefined, number] = ['/v2/notes?limit=100', 0]

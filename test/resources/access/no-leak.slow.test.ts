@@ -60,7 +60,7 @@ async function shrunk(engine: EngineUnderTest, found: Difference): Promise<Diffe
 
 forEachEngine((engine) => {
   describe(`random definitions, rows, callers and requests (SEED=${seed})`, () => {
-    it('have the responses, reports and events of a naive model in memory', async (t) => {
+    it('produce the same responses, reports and events as a naive in-memory model', async (t) => {
       const counts: Record<string, number> = {}
       let [requests, rows] = [0, 0]
       for (const [at, plan] of plansOf().entries()) {

@@ -246,7 +246,7 @@ forEachEngine((engine) => {
     describe(`two services that differ in the rows of one tenant (SEED=${seed}, round ${round})`, () => {
       const [one, other] = [appOn(engine, { definition }), appOn(engine, { definition })]
 
-      it('respond alike to the other tenant', async () => {
+      it('give the other tenant identical responses', async () => {
         await Promise.all([fill(one, first), fill(other, second)])
         for (const [at, request] of requests.entries()) {
           const responses = await Promise.all([one, other].map((app) => send(app, 'crm_north', request)))

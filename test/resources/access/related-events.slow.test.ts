@@ -103,7 +103,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('events of rows that refer to rows of their own collection', () => {
+  describe('deletion events in a self-referencing collection', () => {
     const folders = collection({
       path: '/folders',
       noun: 'folder',
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
     })
     const tree = service({ resources: [folders] })
     const app = appOn(engine, { definition: tree })
-    it('are evaluated with the parent that was deleted together with the row', async () => {
+    it('access rules still see the parent that was deleted in the same cascade', async () => {
       const bearer = token(Object.keys(tree.scopes).join(' '), 'crm_north')
       const post = async (url: string, payload: object) => {
         const response = await app.send({ method: 'POST', url, payload, token: bearer })

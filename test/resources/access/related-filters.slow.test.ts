@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 without rows whose related row the caller cannot read, for every filter', async () => {
+    it('every filter omits rows whose related row the caller cannot read', async () => {
       assert.deepEqual(await found('auditor', 'customer.name=Ada'), ['ada', 'south'])
       assert.deepEqual(await found('crm_north', 'customer.name=Ada'), ['ada'])
       assert.deepEqual(await found('crm_south', 'customer.name[in]=Ada,Bob'), ['south'])
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ url, scopes: 'payments:read invoices:read' })).statusCode, 200)
     })
 
-    it('documented in OpenAPI', async () => {
+    it('are documented in OpenAPI', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       interface Parameter {
         $ref?: string

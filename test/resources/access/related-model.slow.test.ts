@@ -61,7 +61,7 @@ type Step<Kind extends Operation['kind']> = Extract<Operation, { kind: Kind }>
 forEachEngine((engine) => {
   describe(`resources with random references and access rules, seed ${seed}`, () => {
     for (const [number, drawn] of fc.sample(shapes, { seed, numRuns: definitions }).entries()) {
-      it(`give every caller what a naive model in memory gives it: definition ${number + 1}`, async () => {
+      it(`give every caller the same responses as a naive in-memory model: definition ${number + 1}`, async () => {
         const rules = {} as Model['rules']
         const definition = definitionOf(drawn, rules)
         const scopes = Object.keys(definition.scopes).join(' ')

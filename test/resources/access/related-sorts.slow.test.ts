@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with unreadable related rows in the place of missing ones', async () => {
+    it('200 with unreadable related rows treated like missing ones', async () => {
       for (const sort of ['customer.name', '-customer.name']) {
         const north = (await listed('crm_north', `sort=${sort}`)).names
         assert.deepEqual(north.slice(3).toSorted(), ['eve', 'none'], sort)
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.doesNotMatch(cursors, /sort 0/)
     })
 
-    it('200 without members other than those of the unsorted list', async () => {
+    it('200 with the same members as in the unsorted list', async () => {
       const [sorted, plain] = [await listed('auditor', 'sort=customer.credit'), await listed('auditor', '')]
       const byId = (all: Row[]) => all.toSorted((a, b) => a.id - b.id)
       assert.deepEqual(byId(sorted.response.json().items), byId(plain.response.json().items))
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.equal(response.headers['x-total-count'], '2')
     })
 
-    it('200 by the names of the version', async () => {
+    it('200 for a sort by the field names of the version', async () => {
       const ids = async (url: string) => {
         const page = (await send(app, 'auditor', { url })).json()
         return (page.items ?? page).map(({ id }: Row) => id)
@@ -265,7 +265,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('documented in OpenAPI', async () => {
+    it('are documented in OpenAPI', async () => {
       const document = (await app.send({ url: '/v1/openapi.json', scopes: null })).json()
       const listed = document.paths['/invoices'].get.parameters as { $ref?: string; name: string }[]
       const all = listed.map((one) => (one.$ref ? document.components.parameters[one.$ref.split('/')[3] ?? ''] : one))
@@ -279,7 +279,7 @@ forEachEngine((engine) => {
   describe('two services that differ in related rows that the caller cannot read', () => {
     const apps = [appOn(engine, { definition }), appOn(engine, { definition })]
 
-    it('respond alike to sorts and alternatives along the relation, page by page', async () => {
+    it('give identical pages for sorts and alternatives along the relation', async () => {
       for (const [at, app] of apps.entries()) {
         const add = async (tenant: string, name: string, level: number) => {
           const more = { weight: level, credit: `${level}.00`, since: `2026-01-0${level}` }

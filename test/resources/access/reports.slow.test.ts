@@ -219,7 +219,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('reports under conditions on every type of field', () => {
+  describe('reports under access rules on fields of every type', () => {
     let rule: unknown = true
     const { collection, service: serviceOf } = plinth({ claims: () => ({}) })
     const samples = collection({

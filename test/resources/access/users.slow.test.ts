@@ -21,7 +21,7 @@ const scopes = 'users:read notes:read notes:write webhooks:read webhooks:write r
 const merge = { 'content-type': 'application/merge-patch+json' }
 
 forEachEngine((engine) => {
-  describe('events of users with fields of their own', () => {
+  describe('events of a service that adds fields to users', () => {
     const app = appOn(engine, { definition })
     const tokens = { ada: '', eve: '', client: token(`${scopes} users:read:full`, 'cli_full') }
     type Who = keyof typeof tokens
@@ -57,13 +57,13 @@ forEachEngine((engine) => {
       app.clock.now += 5_000
     }
 
-    it('are received by the user and by clients that see all users, without hidden fields', async () => {
+    it('about a user are received by that user and by clients that see all users, without hidden fields', async () => {
       await change('ada', { tenant: 'north', role: 'member', phone: '+44' })
       const names = ['createdAt', 'email', 'id', 'name', 'role', 'tenant', 'updatedAt']
       assert.deepEqual(await received(), { by: ['ada', 'client'], names })
     })
 
-    it('of rows are received by a user who was moved to their tenant', async () => {
+    it('about a tenant’s rows are received by a user who was moved to that tenant', async () => {
       await change('eve', { tenant: 'south' })
       await received()
       const write = () =>
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await received()).by, ['ada', 'eve'])
     })
 
-    it('about a deletion are received by those who could see the user, but not by the user', async () => {
+    it('about a deleted user are received by those who could see the user, but not by the user', async () => {
       const request = { method: 'DELETE', url: `/users/${ids.eve}`, scopes: 'users:read:full users:read users:write' }
       assert.equal((await app.send(request as never)).statusCode, 204)
       assert.deepEqual(await received(), { by: ['client'], names: ['id'] })

@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.deepEqual(again, [])
     })
 
-    it('is recomputed for another field, and after writes by a node without the declaration', async () => {
+    it('is recomputed if it now sums another field, and after writes by a node without the declaration', async () => {
       await first()
       await start(definitionWith(totals('amount')))
       const { service } = await start(definitionWith(totals('discount')))
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ url: '/invoices/1', scopes })).headers.etag, '"1"')
     })
 
-    it('is refused if it was a stored field before', async () => {
+    it('is refused if the table already has a stored field of that name', async () => {
       await start(definitionWith({}, { total: Decimal(9, 2) }))
       await assert.rejects(
         start(definitionWith(totals('amount'))),

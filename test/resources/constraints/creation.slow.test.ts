@@ -56,7 +56,7 @@ const filled = {
 }
 
 forEachEngine((engine) => {
-  describe('values of a creation', () => {
+  describe('`set` and `defaults` of new rows', () => {
     const service = appOn(engine, { definition })
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
     const post = (payload: object, headers = {}) => send({ method: 'POST', url, payload, headers })
@@ -70,14 +70,14 @@ forEachEngine((engine) => {
     const own = ({ id: _, createdAt: __, updatedAt: ___, ...rest }: Record<string, unknown>) => rest
     const count = async () => (await send({ url: `${url}?limit=200` })).json().length
 
-    it('201 with the values of set and defaults, which are stored and can be filtered by', async () => {
+    it('201 with the values of `set` and `defaults`, which are stored and can be filtered by', async () => {
       const made = await create()
       assert.deepEqual(own(made), filled)
       assert.deepEqual((await send({ url: `${url}/${made.id}` })).json(), made)
       assert.equal((await send({ url: `${url}?status=draft&region=EU` })).json().length, 1)
     })
 
-    it("201 with the body's values instead of defaults, but never instead of set", async () => {
+    it("201 with the body's values instead of `defaults`, but never instead of `set`", async () => {
       const sent = { status: 'sent', tags: [], due: '2026-05-01', code: 'mine' }
       const made = await create({ title: 'A', ...sent, region: 7, openedAt: '1999-01-01T00:00:00Z' })
       assert.deepEqual(own(made), { ...filled, ...sent })
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       assert.ok(!('code' in made))
     })
 
-    it('200 for a PUT that omits the values or contains a field of set; they stay the same', async () => {
+    it('200 for a PUT that omits these values or sends a field in `set`; the stored values stay the same', async () => {
       const { id } = await create({ title: 'A', status: 'sent' })
       service.clock.now += 1_000
       const put = await change('PUT', id, { title: 'B', region: 'us', openedAt: 7 })
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       service.clock.now -= 1_000
     })
 
-    it('200 for a PATCH, which ignores fields of set and can remove optional defaults but not required ones', async () => {
+    it('200 for a PATCH, which ignores fields in `set` and can remove optional defaults; 400 for required ones', async () => {
       const { id } = await create()
       const patched = await change('PATCH', id, { region: 'us', openedAt: null, due: null, tags: null })
       const { due: _, tags: __, ...rest } = filled
@@ -109,14 +109,14 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errors[0].field], [400, 'status'])
     })
 
-    it('422 for an invalid value for a default field, and for a rule that a kept value breaks in a PUT', async () => {
+    it('422 for an invalid value in a field with a default, and for a PUT whose kept values break a rule', async () => {
       assert.equal((await post({ title: 'A', status: 'lost' })).statusCode, 422)
       const { id } = await create()
       const put = await change('PUT', id, { title: 'A', due: '2026-02-01' })
       assert.deepEqual(put.json().errors, [{ field: 'due', message: 'must not be before it is opened' }])
     })
 
-    it('400 with handling=strict for a field of set, which is read-only', async () => {
+    it('400 with handling=strict for a field in `set`, which is read-only', async () => {
       const strict = { prefer: 'handling=strict' }
       const errors = [{ field: 'region', message: 'is read-only' }]
       const { id } = await create()
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await change('PATCH', id, { region: 'us' }, strict)).json().errors, errors)
     })
 
-    it('403 if set has no value; nothing is stored', async () => {
+    it('403 if `set` returns no value for the caller; nothing is stored', async () => {
       const before = await count()
       returned.region = null
       const answer = await post({ title: 'A', region: 'us' })
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       ['returns a promise', () => Promise.resolve('x'), /returned an invalid value: code must be string/],
     ]
     for (const [what, code, message] of failures) {
-      it(`500 when a function ${what}, and nothing is stored`, async () => {
+      it(`500 if a function ${what}; nothing is stored`, async () => {
         const before = await count()
         returned.code = code
         const answer = await post({ title: 'A' })
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('201 for a repeated request with an Idempotency-Key, which creates only one row', async () => {
+    it('201 with the first response when a creation is repeated with the same Idempotency-Key', async () => {
       const headers = { 'idempotency-key': 'creation-1' }
       const first = await post({ title: 'A' }, headers)
       service.clock.now += 1_000

@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url })).statusCode, 404)
     })
 
-    it('200 for one of many concurrent changes into the state, 409 for all later changes', async () => {
+    it('200 for only one of many concurrent changes into the locked state, 409 for the others', async () => {
       const url = await create('/invoices', { customerId: await customer(), status: 'draft' })
       const paid = Array.from({ length: 8 }, () => send({ method: 'PATCH', url, payload: { status: 'paid' } }))
       const codes = (await Promise.all(paid)).map(({ statusCode }) => statusCode)
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'DELETE', url: open })).statusCode, 409)
     })
 
-    it('200 or 409 for changes that compete with one of the related row, in the order of their revisions', async () => {
+    it('200 or 409 for changes that race with a change of the related row, by the order of revisions', async () => {
       const period = await create('/periods', { isClosed: false, year: 2026 })
       const periodId = Number(period.split('/')[2])
       const urls = await Promise.all(Array.from({ length: 4 }, () => create('/entries', { periodId, text: 'Work' })))
@@ -221,7 +221,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('compare today with the day in the time zone of the service', async () => {
+    it('take `today` to be the current day in the service’s time zone', async () => {
       // 2026-03-01T12:00Z is 02:00 on the next day in Kiritimati.
       const [ended, running] = [
         await create('/plans', { until: '2026-03-01' }),

@@ -98,14 +98,14 @@ describe('the options table and columns', () => {
     })
   }
 
-  it('refuse the path of a built-in resource', () => {
+  it('cannot be combined with the path of a built-in resource', () => {
     assert.throws(() => collection({ ...declared, path: '/books', table: 'legacy_books' }), {
       message:
         '/books: table and columns cannot be combined with this path, which has a table of the service: choose another path',
     })
   })
 
-  it('refuse a table that another collection has', () => {
+  it('refuse a table that another collection uses', () => {
     const one = collection({ ...declared, table: 'legacy_books' })
     const other = collection({ ...declared, path: '/others', noun: 'other', table: 'legacy_books' })
     assert.throws(() => service({ resources: [one, other] }), {

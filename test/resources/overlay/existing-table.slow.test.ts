@@ -61,7 +61,7 @@ forEachEngine((engine) => {
     const ids = async (app: TestApp, query: string) =>
       (await get(app, `/titles?${query}`)).map(({ id }: { id: number }) => id)
 
-    it('200 for every row, by all filters, sorts, bounds and searches', async () => {
+    it('200 with the matching rows for all filters, sorts, bounds and searches', async () => {
       await create()
       const { service: app } = await start(definition)
       const { createdAt, updatedAt, ...dune } = await get(app, '/titles/1')
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.deepEqual([seen.heading, seen.leaves], ['Dune', 412])
     })
 
-    it('201, 200, 204, 409, 412 and 422 for writes, which keep the other columns', async () => {
+    it('201, 200, 204, 409, 412 and 422 for writes, which leave undeclared columns unchanged', async () => {
       await create()
       const { service: app } = await start(definition)
       const send = (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object, headers = {}) =>
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await ids(app, 'q=sol'), [id])
     })
 
-    it('200 for the file of a report, with the names of the fields', async () => {
+    it('200 for a report file whose columns have the field names', async () => {
       await create()
       const { service: app } = await start(definition)
       const at = {
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ url: String(headers.location), ...other })).statusCode, 404)
     })
 
-    it('keeps a column under the new name of its field, and refuses to convert it', async () => {
+    it('keeps the column of a renamed field, and refuses to convert it', async () => {
       await create()
       const body = Type.Object({
         title: Line(1, 80),

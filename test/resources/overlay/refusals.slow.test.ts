@@ -185,7 +185,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ url: '/titles/4', scopes })).json().isbn, 'none')
     })
 
-    it('is created with these names if it does not exist', async () => {
+    it('is created with the declared table and column names if it does not exist yet', async () => {
       const { service: app } = await start(over(fits, { ...named, search: ['title'], unique: ['title'] }))
       const created = await app.send({ method: 'POST', url: '/titles', scopes, payload: { title: 'Dune' } })
       assert.deepEqual([created.statusCode, created.json().title], [201, 'Dune'])
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await start(over(fits, { ...named, search: ['title'], unique: ['title'] }))).done, [])
     })
 
-    it('is compared again at each start', async () => {
+    it('is checked again at each start', async () => {
       await create()
       await start(over(fits, named))
       await run('alter table legacy_books add column pulped smallint not null default 0')
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       assert.match((await refusal(longer))[1] as string, /^book_title \(title\): found character varying\(80\)/)
     })
 
-    it('gives a further column to a new field, whose values are checked then', async () => {
+    it('lets a new field use another of its columns, whose values are then checked', async () => {
       await create()
       await start(over(fits, named))
       const more = (max: number) =>
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('keeps a column whose field is declared with another one until plinth migrate --tidy', async () => {
+    it('is refused if a field now names another column, until plinth migrate --tidy renames the old one', async () => {
       await create()
       await start(over(fits, { ...named, search: ['title'], unique: ['title'] }))
       const moved = over(fits, { columns: { title: 'heading' }, search: ['title'], unique: ['title'] })

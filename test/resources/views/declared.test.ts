@@ -130,7 +130,7 @@ describe('a view', () => {
       ))
   }
 
-  it('refuses a view of a view, and of what is no collection', () => {
+  it('refuses a view of a view, and of anything else that is not a collection', () => {
     const first = view(invoices, { rename: { reference: 'number' } })
     assert.match(
       errorOf(() => view(first, { hide: [] })),
@@ -149,7 +149,7 @@ describe('a view', () => {
     )
   })
 
-  it('accepts a name that a hidden field has, and names that fields exchange', () => {
+  it('accepts the name of a hidden field as a new name, and two fields that swap names', () => {
     const { declaration } = view(invoices, {
       rename: { reference: 'serial', due: 'status', count: 'due' },
       hide: ['serial', 'status'],
@@ -175,7 +175,7 @@ describe('a service with views', () => {
     assert.equal(versions.v1?.collections[1], invoicesV1)
   })
 
-  it('refuses a view among its resources', () => {
+  it('refuses a view in `resources`', () => {
     const declare = () => service({ resources: [customers, invoicesV1] })
     assert.match(
       errorOf(declare),
@@ -183,7 +183,7 @@ describe('a service with views', () => {
     )
   })
 
-  it('refuses a view of what it does not serve, and two of one collection', () => {
+  it('refuses a view of a collection that it does not list, and a collection together with its view', () => {
     const others = view(collection({ path: '/notes', noun: 'note', body: Type.Object({ text: Title }) }), {})
     assert.match(
       errorOf(() => service({ resources, versions: { v1: [others], ...all } })),
@@ -195,7 +195,7 @@ describe('a service with views', () => {
     )
   })
 
-  it('refuses names that its relations have', () => {
+  it('refuses new names that relations or `expand` already use', () => {
     const renamed = view(invoices, { rename: { reference: 'lines' } })
     assert.match(
       errorOf(() => service({ resources, versions: { v1: [customers, renamed, lines], ...all } })),

@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       return { events, bodies: Map.groupBy(rows, ({ webhookId }) => webhookId) }
     }
 
-    it('are stored with the names of the collection, and delivered with those of the version that a webhook names', async () => {
+    it('are stored with the collection’s field names, and delivered with those of the webhook’s version', async () => {
       const [one, two, byDefault] = [await listen({ version: 'v1' }), await listen({ version: 'v2' }), await listen()]
       const enveloped = await listen({ version: 'v1', payloadStyle: 'envelope' })
       assert.deepEqual([one.version, two.version, byDefault.version], ['v1', 'v2', 'v2'])
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('follow the next version once that of a webhook is retired', async () => {
+    it('use the next version’s field names once the webhook’s version is retired', async () => {
       const { id } = await listen({ version: 'v1' })
       await create('/v2/invoices')
       const { events, bodies } = await delivered({
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('reach webhooks that were registered before versions with the newest names', async () => {
+    it('use the newest field names for webhooks that were registered without a version', async () => {
       const { id } = await listen({ version: 'v1' })
       await app.db.write((tx) => tx.updateTable('webhooks').set({ version: null }).where('id', '=', id).execute())
       const shown = (await send({ url: `/api/webhooks/${id}` })).json()
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
       assert.equal(bodies.get(id)?.[0]?.body, events[0]?.body)
     })
 
-    it('200 for a webhook that changes its version, 422 for one that is not served', async () => {
+    it('200 for changing a webhook’s version, 422 for a version that is not served', async () => {
       const { id } = await listen()
       const changed = await send({ method: 'PATCH', url: `/api/webhooks/${id}`, payload: { version: 'v1' } })
       assert.deepEqual([changed.statusCode, changed.json().version], [200, 'v1'])

@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       for (const payload of fc.sample(valid, { seed, numRuns: 60 })) await create(payload)
     })
 
-    it('lists and reads what v2 does, under its own names', async () => {
+    it('list and read the same rows as v2, under the field names of the view', async () => {
       let compared = 0
       const inV1: Name = (field) => shown(field) ?? field
       await fc.assert(
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.ok(compared > 500, `only ${compared} rows`)
     })
 
-    it('stores and refuses what v2 does, and keeps what it hides', async () => {
+    it('store and refuse the same writes as v2, and keep hidden fields', async () => {
       let written = 0
       const sent = fc.record({ method: fc.constantFrom('POST', 'PUT', 'PATCH'), base: valid, more: body })
       await fc.assert(

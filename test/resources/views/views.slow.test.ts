@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       return answer.body
     }
 
-    it('201 with its names, what it hides filled in, and the same row and revision in both versions', async () => {
+    it('201 with its own field names and with hidden fields filled in; both versions share the row and revision', async () => {
       const created = await post(fresh({ payBy: '2026-04-01', note: 'soon', place: { city: 'Bonn' } }))
       assert.equal(created.statusCode, 201, created.body)
       const { id, createdAt, updatedAt, _links, ...shown } = created.json()
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal((await get(`/v1/invoices/${id}`)).json().number, `N-${made}`)
     })
 
-    it('ignores the names of other versions in bodies, and refuses them under strict handling', async () => {
+    it('ignores the field names of other versions in bodies, or refuses them under strict handling', async () => {
       const more = { currency: 'USD', origin: 'x', reference: 'R-0', amountHidden: 7, totalHidden: 1, pin: '1234' }
       const { id } = await create(more)
       const own = (await get(`/v2/invoices/${id}`)).json()
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('keeps what it hides in PUT and PATCH', async () => {
+    it('keeps hidden fields in PUT and PATCH', async () => {
       const own = { reference: 'K-1', customerId: clientId, issued: '2026-03-01', total: '7.00', amount: 9 }
       const payload = { ...own, currency: 'USD', origin: 'app', status: 'sent', pin: '1', remark: 'old' }
       const { id } = (await send({ method: 'POST', url: '/v2/invoices', payload })).json()
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       assert.match(gone.body, /"number"/)
     })
 
-    it('422 names a rule of a hidden field as one of another version', async () => {
+    it('422 says that the broken rule is on a field that this version does not have', async () => {
       const own = { reference: 'H-1', customerId: clientId, issued: '2026-03-01', total: '7.77' }
       const payload = { ...own, currency: 'USD', origin: 'app' }
       const { id } = (await send({ method: 'POST', url: '/v2/invoices', payload })).json()
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
       assert.match(refused.body, /must be EUR for large totals \(a field that this version does not have\)/)
     })
 
-    it('filters, ranges, sorts and searches by its names alone', async () => {
+    it('filters, compares, sorts and searches only by its own field names', async () => {
       const [one, two] = [
         await create({ amount: '100.25', payBy: '2030-01-01' }),
         await create({ amount: '200.25', note: 'needle' }),
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       assert.equal(Number(counted.headers['x-total-count']), all.length)
     })
 
-    it('lists the same members as it reads, without concealed ones, and parts of them by its names', async () => {
+    it('has the same members in lists and single rows, none write-only, selected by its own names', async () => {
       const { id, number } = await create({ note: 'part', pin: '9' })
       const read = (await get(`/v1/invoices/${id}`)).json()
       assert.deepEqual((await get(`/v1/invoices?number=${number}`)).json(), [read])
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await get(`/v1/invoices?number=${number}&fields=number,currency`)).json(), [{ number }])
     })
 
-    it('expands and nests by the names of renamed references, with the rows of the version', async () => {
+    it('expands and nests along renamed references, and shows related rows as its version does', async () => {
       const { id, number } = await create()
       const line = await post({ billId: id, label: 'Work' }, '/v1/lines')
       assert.equal(line.statusCode, 201, line.body)
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
       assert.equal((await get(`/v2/lines/${line.json().id}`)).statusCode, 404)
     })
 
-    it('shares the revision: the tags of both versions meet If-Match, but neither is that of the other representation', async () => {
+    it('accepts the tag of either version in If-Match, but in If-None-Match only its own', async () => {
       const created = await post(fresh())
       const { id } = created.json()
       const [v1, v2] = [`/v1/invoices/${id}`, `/v2/invoices/${id}`]
