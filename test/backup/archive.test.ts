@@ -15,7 +15,7 @@ const head = {
 
 type Files = readonly [name: string, bytes: Buffer][]
 
-/** Writes an archive of these files, with changes to its manifest. */
+/** Writes an archive of these files; `changes` overrides members of its manifest. */
 async function archiveOf(
   files: Files,
   secret: string | null,

@@ -33,7 +33,7 @@ function writing({ call }: Serving, token: string) {
   return { acknowledged, stop }
 }
 
-/** Requests a report and returns its task and its file. */
+/** Requests a report, and returns its task id and its bytes. */
 async function reportOf({ call }: Serving, token: string): Promise<{ taskId: string; bytes: Buffer }> {
   const body = { reportType: 'products', format: 'csv' }
   const { taskId } = (await call('POST', '/api/reports', { token, body })).json()
@@ -134,7 +134,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       for (const step of remove) await step()
     })
     let places = 0
-    /** A place without data. */
+    /** Returns the configuration of a service without data. */
     const empty = async (env: Record<string, string> = {}) => {
       places += 1
       const place = await engine.place()
@@ -197,7 +197,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       await assert.rejects(restoreTo(placeIn(target), broken), { name: 'BackupBroken' })
       assert.deepEqual(readdirSync(target.storage.dataDir), [])
       await assert.rejects(verify(broken), { name: 'BackupBroken' })
-      // A start after the failure finds an empty place.
+      // The failed restore has left the target empty, so another restore succeeds.
       assert.equal((await restoreTo(placeIn(target), file)).results, 0)
     })
 

@@ -14,7 +14,7 @@ import { configIn, newFolder, passphrase, placeIn, verify } from './support.ts'
 
 type Line = Record<string, unknown> & { text: string }
 
-/** Nodes on one database and one folder of backups, with a clock that the test sets. */
+/** Nodes that share a database and a backup folder, with a clock that the test sets. */
 function nodesOn(engine: EngineUnderTest) {
   const nodes = {} as { db: Database; folder: string; clock: { at: string }; lines: Line[] }
   let remove: () => void
@@ -52,9 +52,9 @@ function nodesOn(engine: EngineUnderTest) {
         },
         ...more,
       }),
-    /** The kept backups. */
+    /** Returns the names of the backups in the folder. */
     files: () => readdirSync(nodes.folder).sort(),
-    /** Moves the clock past the instant, and checks all schedules at the same time. */
+    /** Sets the clock to the instant, and checks all schedules at the same time. */
     at: async (instant: string, ...schedules: { check: () => Promise<void> }[]) => {
       nodes.clock.at = instant
       await Promise.all(schedules.map(({ check }) => check()))
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
     it('are retried by another node once a dead node’s lease has ended, with three attempts at most', async () => {
       const [first, ...others] = await Promise.all(['one', 'two', 'three', 'four'].map((node) => nodes.node({ node })))
       await nodes.at('2026-03-01T12:00:00Z', first as never, ...(others as never[]))
-      // A process that ends without releasing its claim.
+      // Simulates a process that dies without releasing its claim.
       const scheduledFor = '2026-03-02T03:00:00.000Z'
       await claimRun(nodes.db, { scheduledFor, node: 'dead', nowMs: Date.parse(scheduledFor) })
       await nodes.at('2026-03-02T03:01:00Z', ...(others as never[]))

@@ -81,7 +81,7 @@ export async function serve(config: Config): Promise<Serving> {
 
 const unending = () => new AbortController().signal
 
-/** Writes a backup of this place to a file. */
+/** Writes a backup of this service's data to a file. */
 export const backUp = async (place: Place, file: string, more: Partial<CreateOptions> = {}): Promise<Created> =>
   createBackup(
     {

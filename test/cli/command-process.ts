@@ -26,7 +26,7 @@ async function perform({ args, env, input }: Command): Promise<CommandResult> {
   const texts = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
     process[name].write = (chunk: string | Uint8Array) => {
-      // A command prints nothing after `process.exit`.
+      // After `process.exit`, a command must print nothing.
       if (exitCode === undefined) texts[name] += chunk
       return true
     }

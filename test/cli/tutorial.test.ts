@@ -22,7 +22,7 @@ const app = join(root, 'invoicing')
 const separator = '\u001e'
 const files = filesAfterEach()
 
-/** Functions for bash: `npx` without npm's own startup, and what the page does in the other two terminals. */
+/** Bash functions that replace `npx`, to save npm's startup time, and the commands for the other two terminals. */
 const prelude = `
 exec 2>&1
 plinth=(${JSON.stringify(process.execPath)} ${JSON.stringify(join(project, 'bin', 'plinth.js'))})
@@ -40,7 +40,7 @@ heard() {
 }
 `
 
-/** Returns the bash commands that do what a block of the page says. */
+/** Returns the bash commands that are equivalent to a code block of the page. */
 function scriptOf({ info, text }: Block, at: number): string {
   if (info.startsWith('ts ')) return `cp ../step${at}/*.ts .`
   if (info === 'sh serve') return `service step${at}`
@@ -57,7 +57,7 @@ describe('docs/tutorial.md', { skip: unavailable }, () => {
   let settings: Record<string, string>
   let outputs: string[] = []
 
-  /** Serves the definition of a step in this process, or stops the one that is served. */
+  /** On request, serves a step's definition in this process, or stops the running service. */
   const control = createServer(async ({ url = '' }, response) => {
     try {
       await service?.close()

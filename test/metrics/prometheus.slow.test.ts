@@ -26,10 +26,10 @@ interface Panel {
 const dashboard: { panels: Panel[]; templating: { list: { name: string }[] } } = JSON.parse(
   readFileSync(join(deploy, 'grafana', 'plinth.json'), 'utf8'),
 )
-/** Metrics that only a service on PostgreSQL has, and series that exist only after a failure. */
+/** Matches queries for metrics that exist only on PostgreSQL, and for series that exist only after a failure. */
 const ofOthers = /plinth_database_connection|_total\{status=~"5\.\."|_seconds_count\{outcome="failed"/
 
-/** Prometheus, configured to scrape a service at its own listener and at the main one. */
+/** Configures Prometheus to scrape a service at both its metrics listener and its main listener. */
 function configuration(service: RealService, metricsPort: number): string {
   const secretFile = join(service.dataDir, 'prometheus-secret')
   writeFileSync(secretFile, 'boot secret')

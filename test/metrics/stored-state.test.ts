@@ -9,7 +9,7 @@ import { scraped } from '../support/metrics.ts'
 import { noteStatements, type Statement } from '../support/statements.ts'
 import { drivenTimers, patient, until } from '../support/timers.ts'
 
-/** Metrics of a database, with a clock that the test moves. */
+/** Returns the metrics of a database, with a clock that the test advances. */
 function watched(db: Database, queue: Pick<MeasuredQueue, 'backlog'>, later = patient) {
   const errors: unknown[] = []
   const clock = { ms: 1_000_000 }

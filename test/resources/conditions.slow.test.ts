@@ -143,7 +143,7 @@ type Values = Record<string, unknown>
 const cents = (text: string) =>
   BigInt((text.includes('.') ? text : `${text}.`).replace(/\.(.*)$/, (_, digits) => digits.padEnd(2, '0')))
 
-/** What a condition means, implemented a second time in the simplest way. */
+/** An independent, simple implementation of conditions. */
 function means(wanted: Values, row: Values, text: TextComparison): boolean {
   return Object.entries(wanted).every(([name, compared]) => {
     if (name === 'any') return (compared as Values[]).some((one) => means(one, row, text))

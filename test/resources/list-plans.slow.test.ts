@@ -13,7 +13,7 @@ const scopes = 'users:read'
 interface Seen {
   sql: string
   values: readonly unknown[]
-  /** True if it ran as a scan, off the thread and connections that serve requests. */
+  /** True if the statement ran as a scan, outside the thread and connections that serve requests. */
   isScan: boolean
 }
 

@@ -34,7 +34,7 @@ forEachEngine((engine) => {
     const named = () =>
       rowsOf(db, {
         table: declaration.table,
-        // The names of two columns are swapped: the name of a field is that of another column.
+        // Two columns have swapped names: each has the name of the field that the other stores.
         fields: ['second', 'first', 'total', 'customerId'],
         folded: ['second', 'first'],
         columns: { second: 'first', first: 'second', total: 'amount', customerId: 'owner_id' },

@@ -69,7 +69,7 @@ describe('a collector', () => {
     const batch = async () => {
       const before = clock.reads
       for (let n = 0; n < 512; n++) request()
-      // The clock is read when the response has arrived.
+      // The exporter reads the clock only once the response has arrived.
       await eventually('the batch was refused', async () => clock.reads > before)
     }
     await batch()

@@ -17,7 +17,7 @@ const traceId = '0af7651916cd43dd8448eb211c80319c'
 const parentId = 'b7ad6b7169203331'
 const traced = { traceparent: `00-${traceId}-${parentId}-01`, tracestate: 'vendor=value' }
 
-/** Starts a service, whose requests are sent by the returned function. */
+/** Starts a service, and returns a function that sends requests to it. */
 async function serviceOn(t: TestContext, databaseUrl: string, env: Record<string, string>) {
   const dataDir = mkdtempSync(join(tmpdir(), 'plinth-traces-'))
   const port = await freePort()

@@ -257,7 +257,7 @@ forEachEngine((engine) => {
         ]
       }
       const [all, none] = [Array(6).fill(true), Array(6).fill(false)]
-      // Each request twice, so that the second response may come from a cache.
+      // Send each request twice, so that the second response may come from a cache.
       assert.deepEqual([await seen(), await seen()], [all, all])
       await moveTo('south', customerId)
       assert.deepEqual([await seen(), await seen()], [none, none])

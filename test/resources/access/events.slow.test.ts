@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.ok(mine)
       await people.move('colleague', 'south')
       service.ahead.ms += maxCachedMs
-      // Like the retry of a failed attempt.
+      // Simulates the retry of a failed attempt.
       await service.db.write(async (tx) => {
         const waiting = { status: 'pending', nextAttemptAt: new Date(0).toISOString() } as const
         await tx.updateTable('deliveries').set(waiting).where('id', '=', mine.id).execute()

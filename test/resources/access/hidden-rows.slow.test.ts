@@ -50,7 +50,7 @@ const definition = service({ resources: all, versions: { v1: all, v2: [renamed, 
 const scopes = Object.keys(definition.scopes).join(' ')
 type Request = Parameters<TestApp['send']>[0]
 
-/** An id that no row has. */
+/** The id of a missing row. */
 const missing = 987_654
 const merge = { 'content-type': 'application/merge-patch+json' }
 const conditions = [
@@ -66,7 +66,7 @@ const conditions = [
   {},
 ]
 
-/** What a caller can tell from a response, without the numbers that say which id it sent. */
+/** Returns what a caller can observe in a response. Numbers are masked, because they include the requested id. */
 function observed({ statusCode, headers, body }: Awaited<ReturnType<TestApp['send']>>) {
   const { etag, 'last-modified': lastModified, 'cache-control': cache, vary, link, allow, location } = headers
   const withoutIds = (text: unknown) => String(text).replace(/\d+/g, '#')
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
         ids.lines = await create(who, '/lines', { invoiceId: ids.invoices, text: 'Work', amount: '900.00' })
       }
     })
-    /** Sends a request about the row, and about none, as another tenant; both responses must be the same. */
+    /** Asserts that another tenant gets the same response for the hidden row as for a missing row. */
     const same = async (name: string, requestOf: (id: number) => Request) => {
       const responseTo = async (id: number) => observed(await as('crm_north', requestOf(id)))
       const row = hidden[name] as number

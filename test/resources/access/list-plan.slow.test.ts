@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     before(async () => {
       seen = noteStatements(mock)
       db = await engine.database()
-      // The access rule is added to a table that exists.
+      // The access rule is added after the table has been created.
       await migrate(db, { tables: open.tables })
       await migrate(db, { tables: restricted.tables })
       app = await testApp(db, { definition: restricted })

@@ -29,7 +29,7 @@ const maxAttempts = Number(process.env.SHRINKS ?? 60)
 async function shrunk(engine: EngineUnderTest, found: Difference): Promise<Difference> {
   let best = found
   let attempts = 0
-  /** The checks that failed; messages contain ids of requests. */
+  /** Identifies the failed check by its stack frames, because messages contain request ids. */
   const placeOf = ({ cause }: Difference) =>
     String((cause as Error).stack)
       .match(/at \S+ \(\S*no-leak\S+\)/g)

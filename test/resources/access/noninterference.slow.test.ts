@@ -62,12 +62,12 @@ const tenant = fc.constantFrom('north', 'south')
 const status = fc.constantFrom('draft', 'sent', 'paid')
 const amount = fc.constantFrom('0.00', '1.50', '400.00', '999.99', '-400.00')
 const level = fc.integer({ min: 0, max: 3 })
-/** Ids of rows of both tenants, and of none. */
+/** Ids of both tenants' rows and of missing rows. */
 const id = fc.integer({ min: 1, max: 9 })
 const any = fc.oneof
 const merge = { 'content-type': 'application/merge-patch+json' }
 
-/** What the other tenant has: three rows of each collection in every world, so that ids are the same. */
+/** The hidden tenant's rows: always three per collection, so that both services have the same ids. */
 const world = fc.record({
   shift: fc.nat(3),
   levels: fc.array(level, { minLength: 3, maxLength: 3 }),
@@ -203,7 +203,7 @@ const drawn = fc.sample(fc.tuple(world, world, fc.array(request, { minLength: 40
 })
 const send = (app: TestApp, who: string, request: Request) => app.send({ token: token(scopes, who), ...request })
 
-/** Fills a service: both tenants in turns, so that ids of one lie between those of the other. */
+/** Fills a service, alternating between the tenants, so that their ids interleave. */
 async function fill(app: TestApp, { shift, levels, statuses, amounts }: World): Promise<void> {
   const add = async (tenant: string, url: string, payload: object) => {
     const created = await send(app, `crm_${tenant}`, { method: 'POST', url, payload })
@@ -234,7 +234,7 @@ async function fill(app: TestApp, { shift, levels, statuses, amounts }: World): 
   }
 }
 
-/** What a caller can tell from a response. */
+/** Returns what a caller can observe in a response. */
 const observed = ({ statusCode, headers, body }: Awaited<ReturnType<TestApp['send']>>) => ({
   ...{ statusCode, etag: headers.etag, link: headers.link, location: headers.location },
   ...{ count: headers['x-total-count'], modified: headers['last-modified'], names: Object.keys(headers).sort() },

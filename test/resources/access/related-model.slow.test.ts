@@ -286,7 +286,7 @@ async function listed(on: Context, { name, caller, filter, along }: Step<'list'>
     .filter((row) => canRead(on.model, name, row, caller) && matching(row))
     .map(({ id }) => id)
   for (const sort of ['', '&sort=-id']) {
-    // Each request twice, so that the second page may come from the cache.
+    // Send each request twice, so that the second response may come from the page cache.
     for (let round = 0; round < 2; round++) {
       const listed = await send(on, caller, { url: `/${name}?limit=200&${query}${sort}`, headers })
       assert.equal(listed.statusCode, 200, listed.body)

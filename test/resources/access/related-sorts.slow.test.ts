@@ -29,7 +29,7 @@ const customers = collection({
   sorts: ['nick', 'weight', 'credit'],
   access: ({ claims }) => claims.isAuditor || { tenant: claims.tenant },
 })
-/** Everyone can read them, but not the customers they refer to. */
+/** Everyone can read these rows, but not the customers to which they refer. */
 const invoices = collection({
   path: '/invoices',
   noun: 'invoice',
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       for (const sort of ['customer.name', '-customer.name']) {
         const north = (await listed('crm_north', `sort=${sort}`)).names
         assert.deepEqual(north.slice(3).toSorted(), ['eve', 'none'], sort)
-        // Among them, the id decides in the direction of the sort.
+        // Rows with equal sort values are ordered by id, in the direction of the sort.
         assert.deepEqual(north.slice(3), sort.startsWith('-') ? ['eve', 'none'] : ['none', 'eve'])
         assert.deepEqual((await listed('crm_nobody', `sort=${sort}`)).names.length, 5)
       }

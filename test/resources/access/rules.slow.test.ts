@@ -119,7 +119,7 @@ forEachEngine((engine) => {
           (await idsOf('text=needle%20of%20the%20south')).ids,
           who === 'auditor' || who === 'stranger' ? [south.id] : [],
         )
-        // Repeated, to read the cached page.
+        // Send the request twice, so that the second response comes from the page cache.
         for (let round = 0; round < 2; round++) {
           const all = (await idsOf('limit=200&sort=-id')).ids
           assert.equal(all.includes(north.id), expected[who].includes(north.id), who)

@@ -28,7 +28,7 @@ const notes = collection({
   access: (caller) => caller.is('admin') || { tenant: caller.claims.tenant },
 })
 
-/** Rows for callers with a token that has the scope `admin`. */
+/** Rows that only callers with the scope `admin` can read. */
 const secrets = collection({
   path: '/secrets',
   noun: 'secret',
@@ -41,7 +41,7 @@ export const scopes = Object.keys(definition.scopes)
   .filter((scope) => scope !== 'admin')
   .join(' ')
 
-/** Has the scope `admin`, which gives no access to notes. */
+/** A caller with the scope `admin`, which gives no access to notes. */
 export const everyone = ['owner', 'colleague', 'stranger', 'auditor', 'machine', 'admin', 'nobody'] as const
 export type Who = (typeof everyone)[number]
 /** Callers who may read the notes of the tenant `north`. */

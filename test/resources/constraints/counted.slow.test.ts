@@ -10,7 +10,7 @@ import { Title } from '../../../src/resources/field-types.ts'
 import { appOn, type TestApp } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** Makes the next reference; a test may replace it for a request. */
+/** Returns the reference of a new row; a test may replace this function for one request. */
 const made = { reference: (_: CreationContext): Promise<string> | string => '' }
 const usual = async ({ next }: CreationContext) => `R-${await next('invoices')}`
 

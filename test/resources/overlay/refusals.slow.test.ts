@@ -246,7 +246,7 @@ forEachEngine((engine) => {
       const { service: app, done } = await start(moved)
       assert.deepEqual(done, [])
       assert.equal((await app.send({ url: '/titles?q=dune', scopes })).json()[0].title, 'Dune')
-      // A column that the service did not create has the name of its field only if that is declared.
+      // Without `columns`, a column that the service did not create keeps its name, so there is nothing to rename.
       const unnamed = over(fits, { search: ['title'], unique: ['title'] })
       assert.deepEqual(await migrateThoroughly(state.db, { ...thorough, tables: unnamed.tables, tidy: true }), [])
     })

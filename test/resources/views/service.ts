@@ -20,7 +20,7 @@ export const invoices = collection({
       issued: Day,
       due: Type.Optional(Day),
       total: Decimal(12, 2),
-      // Once the name of the total, which v1 still calls it.
+      // In v1, `amount` is the name of `total`.
       amount: Type.Integer(),
       currency: Type.Enum(['EUR', 'USD']),
       origin: Line(1, 20),

@@ -10,11 +10,11 @@ const seed = Number(process.env.SEED ?? 20_261_123)
 
 type Members = Record<string, unknown>
 const hidden: readonly string[] = hide
-/** The name in v1 of a field of v2; undefined if v1 hides it. */
+/** Returns a v2 field's name in v1; undefined if v1 hides the field. */
 const shown = (field: string): string | undefined =>
   hidden.includes(field) ? undefined : ((rename as Record<string, string>)[field] ?? field)
 
-/** A representation of v2 as v1 should show it, related rows included. */
+/** Converts a v2 representation, including related rows, to the v1 representation that is expected. */
 const renamed = (members: Members): Members =>
   Object.fromEntries(
     Object.entries(members).flatMap(([field, value]): [string, unknown][] => {
@@ -53,7 +53,7 @@ const valid = fc.record(
   { requiredKeys: ['customerId', 'issued', 'total'] },
 )
 
-/** Query parameters of v2, as functions of the names that the version has. */
+/** Query parameters, as functions that take a version's field names. */
 type Name = (field: string) => string
 const upper = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
 const parameter = fc.oneof(
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
       return created.statusCode === 201 ? created.json().id : 0
     }
     const own = async (id: number): Promise<Members> => (await send({ url: `/v2/invoices/${id}` })).json()
-    /** What was stored, without what differs between any two rows. */
+    /** Returns a stored row without the values that differ between any two rows. */
     const stored = async (id: number): Promise<Members> => {
       const { id: _, reference, createdAt, updatedAt, _links, ...rest } = await own(id)
       return { ...rest, isKept: String(reference).startsWith('R-') }
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
             amount: 3,
           }
           const change: Members = method === 'PATCH' ? more : { ...base, ...(isMostlyValid ? {} : more) }
-          // Two rows that differ only in what is unique.
+          // Two rows that differ only in unique values.
           const [one, two] = [await create(start), await create({ ...start, total: `${2_000_000 + made}.00` })]
           const before = await own(two)
           const kept = Object.fromEntries(hidden.map((field) => [field, before[field]]))
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
           const inV2 = { ...change, ...reference(), ...(method === 'POST' ? defaults : method === 'PUT' ? kept : {}) }
           const url = (version: string, id: number) => `/${version}/invoices${method === 'POST' ? '' : `/${id}`}`
           const v1 = await send({ method: method as 'POST', url: url('v1', one), payload: inV1 })
-          // Its row goes first, because both have the same unique values.
+          // Delete the row of v1 before v2 writes the same unique values.
           const stored1 = v1.statusCode < 300 ? await stored(v1.json().id) : await stored(one)
           if (v1.statusCode < 300) {
             assert.deepEqual(v1.json(), renamed(await own(v1.json().id)))
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
             return
           }
           const stored2 = await stored(v2.json().id)
-          // The total of a patch that leaves it out is that of its own row.
+          // A patch without `total` keeps the total, which differs between the two rows.
           const isOwnTotal = method === 'PATCH' && !('total' in change)
           assert.deepEqual({ ...stored1, ...(isOwnTotal && { total: stored2.total }) }, stored2, context)
           await send({ method: 'DELETE', url: `/v2/invoices/${v2.json().id}` })

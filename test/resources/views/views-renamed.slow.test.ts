@@ -54,7 +54,7 @@ const current = collection({
     renamed: { reference: 'number', customerId: 'buyerId', total: 'cost', company: 'firm', status: 'state' },
   },
 })
-// `number` is the name of another column, that of `reference`; `cost` is again that of its own.
+// In v1, `number` names `total` and `cost` names `reference`: the reverse of the columns that store them.
 const rename = { total: 'number', reference: 'cost', customerId: 'buyerId', status: 'phase' }
 const definition = service({
   resources: [customers, current],

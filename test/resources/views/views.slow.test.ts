@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       return answer.body
     }
 
-    it('201 with its own field names and with hidden fields filled in; both versions share the row and revision', async () => {
+    it('201 with its own field names and filled-in hidden fields; both versions share row and revision', async () => {
       const created = await post(fresh({ payBy: '2026-04-01', note: 'soon', place: { city: 'Bonn' } }))
       assert.equal(created.statusCode, 201, created.body)
       const { id, createdAt, updatedAt, _links, ...shown } = created.json()

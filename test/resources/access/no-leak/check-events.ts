@@ -15,7 +15,7 @@ import { type Change, denied } from './writes.ts'
 const unexpected = (error: unknown) => assert.fail(String(error))
 const access = ({ definition, db, app }: Context) => rowAccess(definition, { db, now: () => app.clock.now }).eventAccess
 
-/** True if the owner of a webhook may hear of a change now: by what rows were then, and by what the owner is now. */
+/** Returns true if a webhook's owner may learn of a change, given the rows at that time and the owner's present rights. */
 function mayHear(on: Context, { owner }: Hook, { name, row, seen }: Change): boolean {
   return owner.scopes.includes(`${name}:read`) && canRead({ ...seen, today: on.state.today }, name, row, askerOf(owner))
 }
@@ -29,7 +29,7 @@ function bodyOf({ type, name, row, seen }: Change, { version }: Hook): Members {
   return type === 'deleted' ? { id: row.id } : JSON.parse(JSON.stringify(shown(seen, name, row, version, '')))
 }
 
-/** Distributes the new events like the worker, and compares who receives what. Ends the deliveries. */
+/** Fans out the new events as the worker does, compares each delivery with the model, and ends all deliveries. */
 export async function checkDeliveries(on: Context, changes: readonly Change[]): Promise<void> {
   const { db, definition, app } = on
   const since = on.hooks.length === 0 ? [] : await newEvents(on)
@@ -64,7 +64,7 @@ export async function checkDeliveries(on: Context, changes: readonly Change[]): 
     }
     const data = hook.isEnvelope ? parsed.data : parsed
     if (hook.isEnvelope) assert.deepEqual([parsed.type, parsed.timestamp], [eventType, nowOf(on)])
-    // A row that one request changes twice has two events; the last one shows the row as it is.
+    // A row that one request changes twice has two events; the last event shows the final row.
     const key = `${hook.owner.name} ${hook.id} ${eventType} ${data.id}`
     found.set(key, { ids: [...(found.get(key)?.ids ?? []), id], body: data })
   }
@@ -83,7 +83,7 @@ export async function checkDeliveries(on: Context, changes: readonly Change[]): 
   await end(on)
 }
 
-/** Returns the ids of the events that were not yet distributed, and marks them as seen. */
+/** Returns the ids of the events that have not been fanned out, and marks them as seen. */
 async function newEvents({ db, seenEvents }: Context): Promise<string[]> {
   const all = await db.read.selectFrom('events').select('id').orderBy('id').execute()
   const fresh = all.map(({ id }) => id).filter((id) => !seenEvents.has(id))
@@ -95,7 +95,7 @@ async function newEvents({ db, seenEvents }: Context): Promise<string[]> {
 const end = ({ db }: Context) =>
   db.write((tx) => tx.updateTable('deliveries').set({ status: 'delivered', nextAttemptAt: null }).execute())
 
-/** Redelivers, replays or sends an earlier delivery, after rows and callers may have changed. */
+/** Redelivers, replays or sends an earlier delivery. Rows and callers may have changed in the meantime. */
 export async function checkResend(dice: Dice, on: Context): Promise<void> {
   if (on.delivered.length === 0) return
   const lost = dice.chance(0.5) ? on.delivered.filter((one) => !mayHear(on, one.hook, one.change)) : []

@@ -38,7 +38,7 @@ const queryOf = (parameters: readonly [string, string][]) => {
   return text === '' ? '' : `?${text}`
 }
 
-/** Returns why a caller may not read anything with this request; a response may state any of the reasons. */
+/** Returns all reasons to refuse this request whatever the rows are; the response may state any of them. */
 function refusalsOf(who: Person, name: Name, { reached, isUnknown }: DrawnRead): Refusal[] {
   if (!who.scopes.includes(`${name}:read`)) return [accessDenied]
   const isAllowed = [...reached].every((one) => who.scopes.includes(`${one}:read`))
@@ -48,7 +48,7 @@ function refusalsOf(who: Person, name: Name, { reached, isUnknown }: DrawnRead):
 const statedBy = ({ statusCode }: Response, refusals: readonly Refusal[]) =>
   refusals.find(({ status }) => status === statusCode) ?? refusals[0]
 
-/** Returns a row as a read shows it. */
+/** Returns a row as a GET response shows it. */
 function shownTo(on: Context, who: Person, { name, version, prefix }: Place, row: Row, drawn: DrawnRead): unknown {
   const { state } = on
   const asker = askerOf(who)
@@ -64,7 +64,7 @@ export async function assertLikeMissing(response: Response, ask: (id: number) =>
   assert.deepEqual(observed(response), observed(await ask(missingId)))
 }
 
-/** GET or HEAD of one row, and again with its entity tag, by the same or another caller. */
+/** Checks GET or HEAD of one row, sometimes repeated with the row's entity tag by the same or another caller. */
 export async function checkRead(dice: Dice, on: Context): Promise<void> {
   const place = drawPlace(dice, on)
   const who = drawCaller(dice, on, place.name)
@@ -97,7 +97,7 @@ export async function checkRead(dice: Dice, on: Context): Promise<void> {
   if (etag && isStrong) assert.match(String(etag), new RegExp(`^"${row.revision}(\\.|"$)`))
   if (!dice.chance(0.4)) return
   const other = dice.chance(0.5) ? who : dice.one(on.people)
-  // HEAD does not evaluate tags of contents that it does not make.
+  // For HEAD, the service builds no body with `fields` or `expand`, so it cannot compare that body's tag.
   const tag = etag && of !== undefined && (method === 'GET' || isStrong) ? { etag: String(etag), of } : undefined
   await check(other, await read(other, row.id, tag ? { 'if-none-match': tag.etag } : {}), tag)
 }
@@ -148,7 +148,7 @@ async function pageAt(on: Context, who: Person, url: string, headers: Record<str
   return { ...(envelope as { items: unknown[]; next: string | null; prev: string | null }), total }
 }
 
-/** GET of a list, or of the list under a row, by one or two callers. */
+/** Checks GET of a list, or of the list under a row, by one or two callers. */
 export async function checkList(dice: Dice, on: Context, isNested: boolean): Promise<void> {
   const place = drawPlace(dice, on)
   const { version, prefix } = place
@@ -181,7 +181,7 @@ export async function checkList(dice: Dice, on: Context, isNested: boolean): Pro
     const ask = (id: number) => send(on, by, { url: `${pathOf(id)}${queryOf(drawn.parameters)}` })
     const response = await ask(parent?.id ?? 0)
     count(on, kind, response.statusCode)
-    // An invalid query or a missing scope may be found before or after the row.
+    // The service may detect an invalid query or a missing scope before or after it looks for the row.
     assertRefused(response, statedBy(response, isParentReadable ? refusals : [...refusals, absent]) ?? absent)
     if (!isParentReadable) await assertLikeMissing(response, ask)
   }

@@ -16,11 +16,11 @@ interface Order {
   type: string
   of: Name
   parameters: object
-  /** Returns the rows of the report, when it runs. */
+  /** Computes the expected rows at the time the report runs. */
   rows: () => Members[]
 }
 
-/** Requests, generates and downloads a report. The requester may lose or get a claim before it runs. */
+/** Requests, generates and downloads a report. The requester’s claim may change before the report runs. */
 async function checkReport(dice: Dice, on: Context, who: Person, { type, of, parameters, rows }: Order): Promise<void> {
   if (!who.scopes.includes(`${of}:read`)) {
     const payload = { reportType: type, format: 'json', parameters }
@@ -35,7 +35,7 @@ async function checkReport(dice: Dice, on: Context, who: Person, { type, of, par
   const meanwhile = () => (isMoved ? move(on, who, tenant) : undefined)
   const at = { service: { ...app, db }, definition, scopes: '' }
   on.log.push(`${who.name} report ${type} ${format} ${JSON.stringify(parameters)}`)
-  // `clock` is read when the report runs.
+  // `reportFile` reads `app.clock` only when the report runs.
   const file = String(await reportFile(at, type, parameters, { format, token: tokenOf(who), meanwhile }))
   on.requests += 3
   count(on, type === 'summary' ? 'typed report' : 'report', 200)
@@ -56,7 +56,7 @@ async function checkReport(dice: Dice, on: Context, who: Person, { type, of, par
   )
 }
 
-/** The report of a collection: the fields of its table, and sums and counts. */
+/** Checks the report of a collection, which has the fields of its table, and its sums and counts. */
 export function checkRowsReport(dice: Dice, on: Context): Promise<void> {
   const { state } = on
   const of = dice.one(state.world.names)
@@ -76,7 +76,7 @@ export function checkRowsReport(dice: Dice, on: Context): Promise<void> {
   return checkReport(dice, on, who, { type: of, of, parameters, rows })
 }
 
-/** The typed report of the definition: groups with their number of rows and a sum. */
+/** Checks the definition's typed report: groups, each with its number of rows and a sum. */
 export function checkTypedReport(dice: Dice, on: Context): Promise<void> {
   const { state } = on
   const { of, where, group, sum } = state.world.report

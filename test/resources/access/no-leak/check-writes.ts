@@ -41,14 +41,14 @@ const writingOf = (on: Context, who: Person, { name, version }: Place): Writing 
   ...{ state: on.state, name, version, asker: askerOf(who), scopes: who.scopes, now: nowOf(on) },
 })
 
-/** Sends a body without one of the fields that it needs, from time to time. */
+/** Occasionally removes a required field from a body; returns whether it did. */
 function maybeIncomplete(dice: Dice, body: Members, required: readonly string[]): boolean {
   if (required.length === 0 || !dice.chance(0.04)) return false
   delete body[dice.one(required)]
   return true
 }
 
-/** Compares a response that shows a row which the model has stored. */
+/** Asserts that a response shows this row as the model stored it. */
 function assertShown(on: Context, place: Place, response: Response, row: Row): void {
   assert.deepEqual(
     response.json(),
@@ -56,7 +56,7 @@ function assertShown(on: Context, place: Place, response: Response, row: Row): v
   )
 }
 
-/** POST, with an Idempotency-Key from time to time. Returns the changes for events. */
+/** Checks a POST, sometimes with an Idempotency-Key. Returns the changes that cause events. */
 export async function checkCreate(
   dice: Dice,
   on: Context,
@@ -105,7 +105,7 @@ export async function checkCreate(
   return changes
 }
 
-/** Responses are kept for a day. */
+/** Stored responses expire after a day. */
 function forgetExpired(on: Context): void {
   on.keyed = on.keyed.filter(({ at }) => at > on.app.clock.now - 86_400_000)
 }
@@ -117,7 +117,7 @@ function newRow(on: Context, { name }: Place, who: Person, values: Members, id: 
   return { ...values, id, revision: 0, createdAt: at, updatedAt: at, ...creator }
 }
 
-/** Sends a request with a key that the caller has used, with the same or another body. */
+/** Sends a request with a key that the caller has used before, with the same body or another body. */
 async function replayed(
   on: Context,
   { who, place: { name }, url, key, payload, stored }: Keyed,
@@ -136,7 +136,7 @@ async function replayed(
     return []
   }
   const row = on.state.rows[name].get(stored.id)
-  // Without access rules a response is kept even if its row is deleted.
+  // Without access rules, the stored response is replayed even if its row has been deleted.
   const hasRules = on.state.world.shapes[name].access !== 'none'
   if (hasRules && (row === undefined || !canRead(on.state, name, row, askerOf(who)))) {
     assertRefused(response, absent)
@@ -153,12 +153,12 @@ export async function checkReplay(dice: Dice, on: Context): Promise<Change[]> {
   if (on.keyed.length === 0) return []
   const earlier = dice.one(on.keyed)
   if (dice.chance(0.75)) return replayed(on, earlier)
-  // The key of another caller is no key of this one, which therefore creates a row.
+  // Keys belong to their caller, so the same key sent by another caller creates a row.
   const { place, body, key } = earlier
   return checkCreate(dice, on, place, dice.one(on.people), { body, key })
 }
 
-/** Draws If-Match or If-None-Match; returns whether a row with the revision meets it. */
+/** Draws If-Match or If-None-Match; `isMet` is true if a row with this revision satisfies it. */
 function drawCondition(dice: Dice, revision: number): { headers: Record<string, string>; isMet: boolean } {
   if (dice.chance(0.6)) return { headers: {}, isMet: true }
   const [current, other] = [`"${revision}"`, `"${revision + 7}"`]
@@ -174,7 +174,7 @@ function drawCondition(dice: Dice, revision: number): { headers: Record<string, 
   ])
 }
 
-/** PUT or PATCH of a row. */
+/** Checks a PUT or PATCH of a row. */
 export async function checkChange(dice: Dice, on: Context, method: 'PUT' | 'PATCH'): Promise<Change[]> {
   const place = drawPlace(dice, on)
   const who = drawCaller(dice, on, place.name)

@@ -29,7 +29,7 @@ export interface Hook {
   isEnvelope: boolean
 }
 
-/** Where a request goes. */
+/** The collection and the version to which a request is sent. */
 export interface Place {
   name: Name
   version: Version
@@ -42,14 +42,14 @@ export interface Keyed {
   place: Place
   url: string
   key: string
-  /** The body with the collection's own names, and as it was sent. */
+  /** The body with the collection's own field names; `payload` is the body as it was sent. */
   body: Members
   payload: Members
   at: number
   stored: { id: number; body: unknown } | Refusal
 }
 
-/** A delivery that was compared with the model. */
+/** A delivery that has been compared with the model. */
 export interface Delivered {
   id: string
   hook: Hook
@@ -66,16 +66,16 @@ export interface Context {
   hooks: Hook[]
   keyed: Keyed[]
   delivered: Delivered[]
-  /** The ids of the events that have been distributed. */
+  /** The ids of the events that have been fanned out. */
   seenEvents: Set<string>
-  /** How often the model expected each outcome, such as `read 404`. */
-  /** Who requested the last report. */
+  /** The caller who requested the last report. */
   reporter: Person | undefined
+  /** How often the model expected each outcome, such as `read 404`. */
   counts: Record<string, number>
   requests: number
-  /** How many rows lists have shown, pages of a list together. */
+  /** The number of rows in all lists so far, over all their pages. */
   rowsListed: number
-  /** The last requests, for the report of a difference. */
+  /** The last requests, to be printed with a difference. */
   log: string[]
 }
 
@@ -96,7 +96,7 @@ export async function send(on: Context, who: Person, request: Request): Promise<
 
 export const nowOf = ({ app }: Context) => new Date(app.clock.now).toISOString()
 
-/** Sets the model's day, after the clock moved. */
+/** Advances the clock, and sets the model's day. */
 export function advance(on: Context, ms: number): void {
   on.app.clock.now += ms
   on.state.today = nowOf(on).slice(0, 10)
@@ -111,7 +111,7 @@ export function assertRefused(response: Response, { status, code, errors }: Refu
 }
 const sorted = (errors: unknown[] = []) => errors.map((error) => JSON.stringify(error)).sort()
 
-/** What a caller can tell from a response, without the ids and times that differ between any two. */
+/** Returns what a caller can observe in a response, without ids and times that differ between any two responses. */
 export function observed({ statusCode, headers, body }: Response) {
   const varying = ['date', 'x-request-id', 'x-ratelimit-remaining', 'ratelimit']
   const kept = Object.entries(headers).filter(([name]) => !varying.includes(name))
@@ -124,7 +124,7 @@ export function observed({ statusCode, headers, body }: Response) {
   }
 }
 
-/** Compares the rows and revisions in the database with the model's; only the changed rows have a new revision. */
+/** Compares the rows and revisions in the database with the model; only changed rows may have a new revision. */
 export async function settle(on: Context, changed: readonly Change[]): Promise<void> {
   for (const name of new Set(changed.map((change) => change.name))) {
     const { rows } = await sql<{ id: number; revision: number }>`
@@ -176,7 +176,7 @@ export async function start(engine: EngineUnderTest, world: World, dice: Dice) {
   const openRules = () => {
     rules.areOn = true
     state.areRulesOn = true
-    // What was found out about callers is kept for five seconds.
+    // The service caches facts about callers for five seconds.
     advance(on, 5_000)
   }
   const close = async () => {

@@ -1,10 +1,10 @@
-/** Random choices from a seed. */
+/** Random choices, reproducible from a seed. */
 export interface Dice {
   /** Returns an integer from 0 up to, but not including, `max`. */
   int: (max: number) => number
   chance: (probability: number) => boolean
   one: <T>(choices: readonly T[]) => T
-  /** Returns each choice with this probability, in the same order. */
+  /** Selects each choice with this probability; keeps their order. */
   some: <T>(choices: readonly T[], probability?: number) => T[]
 }
 

@@ -65,7 +65,7 @@ function ruleFor(dice: Dice, { shapes }: World, name: Name): Rule {
       ...(access === 'none' ? [] : [['createdBy', 'text'] as [string, Kind]]),
     ]
   }
-  /** A comparison that depends on the caller. */
+  /** Draws a comparison that depends on the caller. */
   const ownComparison = (of: Name): Condition => {
     if (shapes[of].access !== 'none' && dice.chance(0.3)) return { createdBy: '$me' }
     const operands = ['$tenant', dice.one(pools.tenant ?? [])]
@@ -121,7 +121,7 @@ function drawTotals(dice: Dice, world: World, name: Name): Record<string, Total>
   return totals
 }
 
-/** Draws what lists can name, and what is unique. */
+/** Draws the collection's filters, ranges, sorts, searched fields and unique fields. */
 function drawLists(dice: Dice, shape: Shape): void {
   const { fields, whens, totals } = shape
   const visible = Object.keys(fields).filter((field) => !shape.writeOnly.includes(field))

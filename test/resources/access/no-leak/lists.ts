@@ -3,12 +3,12 @@ import { type Asker, canRead, inRange, type Row, type State } from './rules.ts'
 import { kindOf, type Name } from './shapes.ts'
 import { fold } from './writes.ts'
 
-/** A comparison in a query, with the collection's own names. */
+/** A comparison in a query, with the collection's own field names. */
 export interface Filter {
   field: string
   operator: string
   value: unknown
-  /** The relation to the row that is compared; none for the row itself. */
+  /** The relation to the row that is compared; undefined if the listed row itself is compared. */
   relation?: Relation
 }
 
@@ -20,7 +20,7 @@ export interface Sort {
 
 export interface Query {
   filters: Filter[]
-  /** At least one must hold; no restriction if there are none. */
+  /** Alternatives, of which a row must meet at least one, unless there are none. */
   or: Filter[]
   q: string | null
   sort: Sort[]
@@ -28,7 +28,7 @@ export interface Query {
   under: { field: string; id: number } | null
 }
 
-/** Compares as queries do: text without regard to case. */
+/** Compares as queries do, which ignore the case of text. */
 function passes(state: State, name: Name, row: Row, { field, operator, value: wanted }: Filter): boolean {
   const kind = kindOf(state.world.shapes[name], field)
   const value = fieldValue(state, name, row, field)
@@ -45,14 +45,14 @@ function passes(state: State, name: Name, row: Row, { field, operator, value: wa
   return inRange(operator, value, wanted)
 }
 
-/** Returns the row along a relation to one row, if the caller can read it; the row itself without a relation. */
+/** Returns the row to compare: the row itself or, with a relation, the related row if the caller can read it. */
 function comparedRow(state: State, name: Name, row: Row, asker: Asker, relation?: Relation): [Name, Row] | undefined {
   if (relation === undefined) return [name, row]
   const [other] = along(state, relation, row)
   return other !== undefined && canRead(state, relation.to, other, asker) ? [relation.to, other] : undefined
 }
 
-/** Returns the rows of a list, in order, that a caller can read. */
+/** Returns the rows that a caller sees in a list, in order. */
 export function listed(state: State, name: Name, query: Query, asker: Asker, searched: readonly string[]): Row[] {
   const { filters, or, q, under } = query
   const meetsFilter = (row: Row, filter: Filter) => {
@@ -135,7 +135,7 @@ function picked(value: unknown, paths: readonly string[][]): unknown {
   return entries.length > 0 ? Object.fromEntries(entries) : undefined
 }
 
-/** Returns what a response with `fields` contains of a row; all of it without `fields`. */
+/** Returns the members of a row that a response contains: those selected by `fields`, or all without `fields`. */
 export const selected = (row: Members, fields: readonly string[]): unknown =>
   fields.length === 0
     ? row
@@ -144,7 +144,7 @@ export const selected = (row: Members, fields: readonly string[]): unknown =>
         fields.map((field) => field.split('.')),
       ) ?? {})
 
-/** The fields that a list can be filtered by in a version; those of `ranges` only with operators. */
+/** Returns the fields that can filter a list in a version; fields in `ranges` only with operators. */
 export function filterable(state: State, name: Name, version: Version): { field: string; isRangeOnly: boolean }[] {
   const shape = state.world.shapes[name]
   const all = [...new Set([...shape.filters, ...shape.ranges])]
@@ -153,7 +153,7 @@ export function filterable(state: State, name: Name, version: Version): { field:
     .map((field) => ({ field, isRangeOnly: !shape.filters.includes(field) }))
 }
 
-/** The fields that a list can be sorted by in a version. */
+/** Returns the fields that can sort a list in a version. */
 export function sortable(state: State, name: Name, version: Version): string[] {
   const shape = state.world.shapes[name]
   const required = shape.filters.filter((field) => {

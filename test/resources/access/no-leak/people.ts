@@ -11,15 +11,15 @@ export interface Person {
   scopes: string[]
 }
 
-/** The members that rules can look at, as `createdBy` contains the id. */
+/** Returns the caller's id in the form that `createdBy` contains. */
 export const idOf = ({ user, client }: Person) => (user === undefined ? `client:${client}` : `user:${user}`)
 
 const hidden: Record<string, (scope: string) => boolean> = {
-  /** Lacks the scopes for reading one collection and for writing another. */
+  /** The caller `half` lacks the scope for reading one collection and the scope for writing another. */
   half: (scope) => scope === 'bees:read' || scope === 'cats:write',
 }
 
-/** Returns the callers: users with ids from 1, and machine clients. `scopes` are those of the service. */
+/** Returns the callers: users with ids from 1, and machine clients. `scopes` lists the scopes of the service. */
 export function drawPeople(scopes: readonly string[]): Person[] {
   const usual = scopes.filter((scope) => scope !== 'admin' && !scope.startsWith('users:'))
   const user = (name: string, id: number, tenant: string | undefined, more: Partial<Person> = {}): Person => ({

@@ -9,10 +9,10 @@ import { type Dice, diceFrom } from './dice.ts'
 import { drawWorld } from './draw-world.ts'
 import type { Name } from './shapes.ts'
 
-/** One definition, its first rows, and the cases on it. Every case has a seed of its own, so that it can be left out. */
+/** One definition, its first rows and its cases. Every row and case has its own seed, so that each can be left out. */
 export interface Plan {
   seed: number
-  /** The position of each row's collection. */
+  /** For each row, the index of its collection, and its seed. */
   rows: readonly { name: number; seed: number }[]
   cases: readonly number[]
 }
@@ -32,7 +32,7 @@ export class Difference extends Error {
   }
 }
 
-/** How often each kind of request is drawn. */
+/** The checks, each with the weight by which it is drawn. */
 const kinds: readonly [number, (dice: Dice, on: Context) => Promise<unknown>][] = [
   [20, (dice, on) => checkList(dice, on, false)],
   [8, (dice, on) => checkList(dice, on, true)],
@@ -48,7 +48,7 @@ const kinds: readonly [number, (dice: Dice, on: Context) => Promise<unknown>][] 
 ]
 const weighted = kinds.flatMap(([weight, check]) => Array.from({ length: weight }, () => check))
 
-/** Runs one case: draws requests until one finds what it is about, such as a row. Time passes between any two. */
+/** Runs one case: draws checks until one sends a request; a check without a suitable row, for example, sends none. */
 async function playCase(dice: Dice, on: Context): Promise<void> {
   advance(on, 1 + dice.int(1_500))
   if (dice.chance(0.06)) {
@@ -64,7 +64,7 @@ async function playCase(dice: Dice, on: Context): Promise<void> {
   assert.deepEqual(on.app.faults, [])
 }
 
-/** Plays a plan on a new service. Throws `Difference` with what led to it. */
+/** Plays a plan on a new service. If the service and the model differ, throws a `Difference` that tells what led to it. */
 export async function play(engine: EngineUnderTest, plan: Plan): Promise<Played> {
   const dice = diceFrom(plan.seed)
   const world = drawWorld(dice)

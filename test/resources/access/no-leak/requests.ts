@@ -6,19 +6,19 @@ import type { State } from './rules.ts'
 import { kindOf, type Name, operatorsOf, pools } from './shapes.ts'
 import { storedFields } from './writes.ts'
 
-/** A drawn read: its query parameters, and what the model needs to know about them. */
+/** A drawn read request: its query parameters, and their meaning for the model. */
 export interface DrawnRead {
   parameters: [string, string][]
   query: Query
   fields: string[]
   expand: string[][]
-  /** The collections that the parameters reach, whose read scope the token needs. */
+  /** The collections that the parameters reach; the token needs the read scope of each. */
   reached: Set<Name>
-  /** True if a parameter names what the version does not have. */
+  /** True if a parameter contains a name that the version does not have. */
   isUnknown: boolean
 }
 
-/** An id that no row has. */
+/** The id of a missing row. */
 export const missingId = 99_999_999
 
 /** Draws a value of a field for a query or a body. */
@@ -64,7 +64,7 @@ export function drawList(dice: Dice, state: State, name: Name, version: Version)
     return true
   }
   const toOne = relationsOf(state.world, name, version).filter(({ isMany }) => !isMany)
-  /** Draws a filter of the rows or, less often, of the rows along a relation, with the name of its parameter. */
+  /** Draws a filter by the row or, less often, by a related row, with the name of its parameter. */
   const filter = (): { drawn: Filter; text: string } | undefined => {
     const relation = toOne.length > 0 && dice.chance(0.35) ? dice.one(toOne) : undefined
     const one = drawFilter(dice, state, relation?.to ?? name, version, relation === undefined)
@@ -152,7 +152,7 @@ function drawPath(dice: Dice, state: State, name: Name, version: Version, drawn:
   if (path.length > 0) drawn.expand.push(path)
 }
 
-/** Draws a body, with the collection's own names; a patch may remove optional fields. */
+/** Draws a body with the collection's own field names; a patch may remove optional fields. */
 export function drawBody(dice: Dice, state: State, name: Name, kind: 'whole' | 'patch', { tenant }: Person): Members {
   const shape = state.world.shapes[name]
   const body: Members = {}
@@ -166,7 +166,7 @@ export function drawBody(dice: Dice, state: State, name: Name, kind: 'whole' | '
   return body
 }
 
-/** Returns a body with the names of a version. A field that the version hides stays under its own name, which is ignored. */
+/** Renames a body's fields for a version. Hidden fields keep their own names, which the version ignores. */
 export const inVersion = ({ world }: State, name: Name, version: Version, body: Members): Members =>
   Object.fromEntries(
     Object.entries(body).map(([field, value]) => [memberOf(world.shapes[name], version, field) ?? field, value]),

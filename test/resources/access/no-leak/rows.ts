@@ -29,7 +29,7 @@ export function fieldValue(state: State, name: Name, row: Row, field: string): u
   return field in totals ? totalOf(state, name, row, field) : row[field]
 }
 
-/** All fields of a collection that responses may show. */
+/** Returns all fields of a collection that responses may contain. */
 export const shownFields = (shape: Shape) =>
   [
     ...Object.keys(shape.fields),
@@ -38,7 +38,7 @@ export const shownFields = (shape: Shape) =>
     ...Object.keys(shape.totals),
   ].filter((field) => !shape.writeOnly.includes(field))
 
-/** Returns a row as a version shows it. `prefix` is the version's prefix of links; undefined for events without one. */
+/** Returns a row as a version shows it. `prefix` starts the links; it is empty in events. */
 export function shown(state: State, name: Name, row: Row, version: Version, prefix: string): Members {
   const shape = state.world.shapes[name]
   const members: Members = { id: row.id }
@@ -52,11 +52,11 @@ export function shown(state: State, name: Name, row: Row, version: Version, pref
   return members
 }
 
-/** A way from a row to others in a version: to one row, or to the many that refer to it. */
+/** A relation in a version: from a row to the row that it refers to or, if `isMany`, to the rows that refer to it. */
 export interface Relation {
   name: string
   to: Name
-  /** The reference, in the row itself or in the others, under its own name. */
+  /** The collection's own name of the reference field, which is in the row itself or, if `isMany`, in the related rows. */
   field: string
   isMany: boolean
 }
@@ -75,7 +75,7 @@ export function relationsOf(world: World, name: Name, version: Version): Relatio
   return [...toOne, ...toMany]
 }
 
-/** Returns the rows along a relation, in the order of their ids. */
+/** Returns the related rows, ordered by id. */
 export const along = ({ rows }: State, { to, field, isMany }: Relation, row: Row): Row[] =>
   [...rows[to].values()]
     .filter((one) => (isMany ? one[field] === row.id : one.id === row[field]))
@@ -86,7 +86,7 @@ export function withRow(state: State, name: Name, row: Row): State {
   return { ...state, rows: { ...state.rows, [name]: new Map(state.rows[name]).set(row.id, row) } }
 }
 
-/** True if the day can change what responses show, so that entity tags contain it. */
+/** Returns true if responses depend on the current day, which entity tags then contain. */
 export const dependsOnDay = ({ whens }: Shape) => JSON.stringify(whens).includes('"today"')
 export const hasLock = ({ world }: State, name: Name): boolean => {
   const { locked, access, links } = world.shapes[name]

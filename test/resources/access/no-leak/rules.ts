@@ -12,7 +12,7 @@ export interface Row {
 }
 export type Rows = Record<Name, Map<number, Row>>
 
-/** The rows at one time, which rules, locks and computed fields look at. */
+/** The state at one time, by which rules, locks and computed fields are evaluated. */
 export interface State {
   world: World
   rows: Rows
@@ -22,7 +22,7 @@ export interface State {
   today: string
 }
 
-/** What rules can find out about a caller. */
+/** The facts about a caller that rules can use. */
 export interface Asker {
   id: string
   tenant: string | undefined
@@ -37,7 +37,7 @@ export const askerOf = (person: Person): Asker => ({
   may: (scope) => person.scopes.includes(scope),
 })
 
-/** Returns a rule for one caller, as the functions of the definition return it too: `true`, `false` or a condition. */
+/** Returns the result of a rule for a caller, as an `access` function would: `true`, `false` or a condition. */
 export function ruleFor(rule: Rule, asker: Asker): boolean | Condition {
   if (typeof rule === 'boolean') return rule
   if ('is' in rule) return asker.is(rule.is as string) || ruleFor(rule.otherwise as Rule, asker)
@@ -53,7 +53,7 @@ function filled(value: unknown, asker: Asker): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, filled(part, asker)]))
 }
 
-/** Returns the row that a reference names. */
+/** Returns the row to which a row refers. */
 export function referred({ world, rows }: State, name: Name, relation: string, row: Row): Row | undefined {
   const { to } = world.shapes[name].links[relation] as Link
   return rows[to].get(row[`${relation}Id`] as number)
@@ -72,7 +72,7 @@ export function meets(state: State, condition: boolean | Condition, name: Name, 
   })
 }
 
-/** Compares a value with what a condition says about its field, letter by letter. */
+/** Returns whether a value meets a condition on its field; text is compared case-sensitively. */
 function matches(wanted: unknown, value: unknown, today: string): boolean {
   if (typeof wanted !== 'object' || wanted === null) return isEqual(value, wanted, today)
   return Object.entries(wanted).every(([operator, operand]) => {
@@ -106,7 +106,7 @@ function passes(state: State, name: Name, kind: 'read' | 'write', row: Row, aske
   return parent !== undefined && passesWith(state, (links[access.of] as Link).to, kind, parent, asker)
 }
 
-/** Rows must be readable to be writable, here and where the rules come from. */
+/** A caller can write only readable rows; this also applies to the row that provides the rules. */
 const passesWith = (state: State, name: Name, kind: 'read' | 'write', row: Row, asker: Asker) =>
   passes(state, name, 'read', row, asker) && (kind === 'read' || passes(state, name, 'write', row, asker))
 
@@ -114,7 +114,7 @@ export const canRead = (state: State, name: Name, row: Row, asker: Asker) => pas
 export const canWrite = (state: State, name: Name, row: Row, asker: Asker) =>
   passesWith(state, name, 'write', row, asker)
 
-/** True if a row refuses changes: by its own state, or with the row that it takes its rules from. */
+/** Returns true if a row is locked, either by its own condition or because the row that provides its rules is locked. */
 export function isLocked(state: State, name: Name, row: Row): boolean {
   const { locked, access, links } = state.world.shapes[name]
   if (locked !== null && meets(state, locked, name, row)) return true

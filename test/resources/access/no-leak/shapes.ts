@@ -14,12 +14,12 @@ export interface Link {
   onDelete: 'restrict' | 'cascade' | 'setNull'
 }
 
-/** A condition as data, with `$tenant` and `$me` in place of the caller's tenant and id. */
+/** A condition in which `$tenant` and `$me` stand for the caller's tenant and id. */
 export type Condition = { readonly [member: string]: unknown }
-/** `is` and `may` give access to everyone with a role or a scope; everyone else has what `otherwise` gives. */
+/** `is` and `may` give access to callers with a role or a scope; `otherwise` applies to all other callers. */
 export type Rule = boolean | Condition | { is: string; otherwise: Rule } | { may: string; otherwise: Rule }
 
-/** A sum of a field of the rows that refer to a row; their number if there is no field. */
+/** A sum over the rows that refer to a row, or their number if `field` is null. */
 export interface Total {
   from: Name
   field: string | null
@@ -28,7 +28,7 @@ export interface Total {
 /** A generated collection. */
 export interface Shape {
   fields: Record<string, Field>
-  /** The references by relation name; the field is the name with `Id`. */
+  /** The references, by relation name; the name of the reference field is the relation name plus `Id`. */
   links: Record<string, Link>
   access: 'none' | { of: string } | { read: Rule; write: Rule }
   locked: Condition | null
@@ -44,7 +44,7 @@ export interface Shape {
   /** True if new rows get the caller's tenant. */
   setsTenant: boolean
   hasLinks: boolean
-  /** How v1 differs. */
+  /** The view that v1 serves; null if it serves the collection itself. */
   view: { rename: Record<string, string>; hide: string[]; defaults: Record<string, unknown> } | null
 }
 
@@ -79,7 +79,7 @@ export const kindOf = ({ fields, links, whens, totals }: Shape, field: string): 
 
 export const linkFields = ({ links }: Shape) => Object.keys(links).map((name) => `${name}Id`)
 
-/** Returns the relation of a collection to one that refers to it by exactly one field, or undefined. */
+/** Returns the relation by which `child` refers to a collection; undefined unless exactly one field does. */
 export function childLink({ shapes }: Pick<World, 'shapes'>, parent: Name, child: Name): string | undefined {
   const links = Object.entries(shapes[child].links).filter(([, { to }]) => to === parent)
   return links.length === 1 ? links[0]?.[0] : undefined

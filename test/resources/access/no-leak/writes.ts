@@ -10,7 +10,7 @@ export interface Refusal {
   errors?: { field: string; message: string }[]
 }
 
-/** One changed row, for events. `seen` has the rows that decide who hears of it. */
+/** A changed row, which causes an event. `seen` is the state that decides who receives the event. */
 export interface Change {
   type: 'created' | 'updated' | 'deleted'
   name: Name
@@ -49,7 +49,7 @@ const isKept = (shape: Shape, version: Version, field: string) =>
 
 export const storedFields = (shape: Shape) => [...Object.keys(shape.fields), ...linkFields(shape)]
 
-/** The fields that a body must have; a PUT may omit those that it keeps. */
+/** The fields that a body must have; a PUT may omit fields whose values it keeps. */
 export function requiredFields(shape: Shape, version: Version, isReplacement: boolean): string[] {
   return storedFields(shape).filter((field) => {
     const isRequired = shape.fields[field]?.isRequired ?? shape.links[field.slice(0, -2)]?.isRequired
@@ -83,7 +83,7 @@ export function changedValues({ state, name, version }: Writing, row: Row, body:
   return present(values)
 }
 
-/** Returns why a row may not be changed or deleted, before its new values matter. */
+/** Returns why a row may not be changed or deleted, regardless of the new values. */
 export function refusedAt({ state, name, asker }: Writing, row: Row | undefined): Refusal | undefined {
   if (row === undefined || !canRead(state, name, row, asker)) return absent
   return canWrite(state, name, row, asker) ? undefined : denied
@@ -101,7 +101,7 @@ export function immutableRefusal({ state, name, version }: Writing, row: Row, va
   return refusal(422, 'VALIDATION_ERROR', errors)
 }
 
-/** Returns why new values of a row cannot be stored. */
+/** Returns why the new values of a row cannot be stored; undefined if they can. */
 export function refusedValues(writing: Writing, row: Row, before: Row | undefined): Refusal | undefined {
   const { state, name, version, asker } = writing
   const shape = state.world.shapes[name]
@@ -147,7 +147,7 @@ function duplicateRefusal(shape: Shape, version: Version, tuple: readonly string
   return refusal(409, 'DUPLICATE_RESOURCE', members.length > 0 ? errors : undefined)
 }
 
-/** Stores a new or changed row, and returns the changes. Rows with sums and counts over it change too. */
+/** Stores a new or changed row, and returns the changes. Rows with a sum or count over this row also change. */
 export function store({ state, name, now }: Writing, row: Row, before: Row | undefined): Change[] {
   state.rows[name] = new Map(state.rows[name]).set(row.id, row)
   const summing = touchTotals(state, name, before ? [before, row] : [row], now)
@@ -156,7 +156,7 @@ export function store({ state, name, now }: Writing, row: Row, before: Row | und
   return [own, ...summing.map(([of, one]): Change => ({ type: 'updated', name: of, row: one, seen }))]
 }
 
-/** Marks the rows as changed that have totals over these rows. */
+/** Marks every row that has a total over these rows as changed; returns the rows marked. */
 function touchTotals(state: State, name: Name, touched: readonly Row[], now: string): [Name, Row][] {
   const found = new Map<string, [Name, Row]>()
   for (const parent of state.world.names) {
@@ -192,7 +192,7 @@ function referring({ world, rows }: State, to: Name, id: number, rule: string): 
   )
 }
 
-/** Deletes a row with everything that depends on it. Returns the changes, or why it cannot be deleted. */
+/** Deletes a row and the rows that depend on it. Returns the changes, or the reason why it cannot be deleted. */
 export function remove({ state, name, asker, scopes, now }: Writing, row: Row): Change[] | Refusal {
   if (isLocked(state, name, row)) return refusal(409, 'RESOURCE_LOCKED')
   const doomed: [Name, Row][] = [[name, row]]
