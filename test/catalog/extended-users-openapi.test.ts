@@ -29,7 +29,7 @@ onSqlite((engine) => {
       await db.close()
     })
 
-    it('has them in responses, bodies and filters, and documents who may write them', () => {
+    it('has the added fields in responses, bodies and filters, and documents who may write them', () => {
       const { components, paths } = documented.document
       const { User, UserItem, UserCreate } = components.schemas
       for (const { properties, required } of [User, UserItem, UserCreate]) {

@@ -18,7 +18,7 @@ const rowCount = 30_000
 
 forEachEngine((engine) => {
   describe('plinth migrate, killed while it fills a field', () => {
-    it('resumes: every row is written once, and no process serves it in between', { timeout: 120_000 }, async () => {
+    it('resumes, writes every row once, and lets no process serve meanwhile', { timeout: 120_000 }, async () => {
       const place = await engine.place()
       const service = await realService({ DATABASE_URL: place.url })
       const env = { DATABASE_URL: place.url, PLINTH_DATA_DIR: service.dataDir, PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0' }
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
 
 onPostgres((engine) => {
   describe('a renamed field on two nodes', () => {
-    it('the earlier process goes on writing while the new one serves, and no row is touched', {
+    it('the earlier process continues to write while the new one serves, and no row is rewritten', {
       timeout: 120_000,
     }, async () => {
       const renamed = write(

@@ -112,7 +112,7 @@ describe('T-OPS-02 an error in the log', () => {
     assert.ok(!line(error).includes(planted))
   })
 
-  it('of Node.js for an invalid URL does not contain the URL', () => {
+  it('from Node.js for an invalid URL does not contain the URL', () => {
     try {
       new URL(`postgres://plinth:${secret('db')}@bad host/`)
       assert.fail('the URL is valid')

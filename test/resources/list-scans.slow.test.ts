@@ -61,10 +61,10 @@ forEachEngine((engine) => {
       ['an exact count under filters', '/books?limit=1&genre=genre&author=author', 'count=exact'],
       ['a range with another order', '/books?limit=1&updatedAfter=2025-01-01&sort=-author,title', ''],
     ] as const) {
-      it(`serves other requests while reading ${what}`, async () => {
+      it(`let other requests through while reading ${what}`, async () => {
         await ready()
-        // A read on this thread would let one or two requests through. Repeated, because a busy machine can give the thread
-        // of the scan all the time of a quick read. PostgreSQL, which never blocks this thread, may need a few milliseconds.
+        // If the read blocked this thread, only one or two requests would be answered during it. The read is repeated,
+        // because on a busy machine a quick scan can end before this thread runs. PostgreSQL never blocks this thread.
         const enough = engine.name === 'sqlite' ? 6 : 0
         let answered = 0
         for (let round = 0; round < 10 && (round === 0 || answered < enough); round++) {
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('503 with Retry-After for an account with too many scans; another account is served before its last one', async () => {
+    it('503 with Retry-After for an account with too many scans; other accounts are served in between', async () => {
       await ready()
       const order: string[] = []
       const scan = async (as: string, at: number) => {

@@ -47,7 +47,7 @@ forEachEngine((engine) => {
     const idOf = (item: Record<string, unknown>) => item.id ?? item.taskId ?? item.sequence
 
     for (const list of paged) {
-      it(`200 for each page, to the end by next and back by prev: /v2/${list}`, async () => {
+      it(`200 for each page, to the end along next links and back along prev links: /v2/${list}`, async () => {
         const ids: unknown[] = []
         const urls: string[] = []
         let last = { next: `/v2/${list}?limit=2`, prev: null, items: [] }
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
         assert.ok(!('name' in narrow) && !('title' in narrow))
       })
 
-      it(`304 and HEAD as for other lists, with its own tag: /v2/${list}`, async () => {
+      it(`304 and HEAD work as for other lists, with a tag that differs from v1: /v2/${list}`, async () => {
         const { headers, body } = await get(`/v2/${list}`)
         const etag = String(headers.etag)
         assert.match(etag, /^W\//)

@@ -62,7 +62,7 @@ const conditions: Record<string, string>[] = [
 ]
 const json = { 'content-type': 'application/json' }
 const body = { name: 'Ada', email: 'ada@plinth.test' }
-/** In this order, because each depends on the previous one. */
+/** Must be sent in this order, because each write depends on the previous one. */
 const writes: Request[] = [
   { method: 'PATCH', url: '/users/1', payload: {} },
   { method: 'PATCH', url: '/users/1', payload: { name: 'Ada L.' } },
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       }
     })
 
-    /** The responses without values that differ in every response. */
+    /** Returns the responses of both services, without the values that differ in every response. */
     const answers = async (request: Request, scopes: string) =>
       Promise.all(
         services.map(async (service) => {

@@ -18,7 +18,7 @@ const notes = collection({
   hides: { fields: ['secret'], unless: ({ scopes }) => scopes.has('notes:read:full') },
 })
 
-/** A report type that counts the notes, in addition to those of the resources. */
+/** A report type that counts the notes, in addition to the report types of the resources. */
 const totals: ReportKind = {
   ...{ name: 'totals', scope: 'notes:read', from: '(select count(*) as notes from resource_notes) as totals' },
   columns: [{ name: 'notes', type: 'integer', sql: 'notes' }],

@@ -209,7 +209,7 @@ onPostgres((engine) => {
             }
             return sql`explain select id from books where title_key like '%needle%' escape '!'`.execute(tx)
           })
-        // PostgreSQL uses a new index only once no transaction is older than it, those of other tests included.
+        // PostgreSQL uses a new index only once all older transactions have ended, including those of other tests.
         await eventually('the plan uses the index', async () =>
           /Bitmap Index Scan on books_search/.test(JSON.stringify((await plan()).rows)),
         )

@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       })
       await changed.promise
       const expiring = expireDeliveries(db, now)
-      // Gives all queries that do not wait for the transaction time to run.
+      // Lets every query finish that does not have to wait for the transaction.
       for (let n = 0; n < 20; n++) await new Promise(setImmediate)
       end.resolve()
       await Promise.all([sending, expiring])

@@ -178,7 +178,9 @@ forEachEngine((engine) => {
         await refused(404, 'RESOURCE_NOT_FOUND', 'POST', `/api/webhooks/whk_${'A'.repeat(22)}/rotate-secret`)
         await refused(400, 'INVALID_INPUT', 'POST', path, { immediate: 'yes' })
       })
+    })
 
+    describe('POST /api/webhooks/secret/rotate', () => {
       it('200, then 409 while both secrets are in use, unless `immediate` is true', async () => {
         const receiver = await service.receiver()
         const first = (await call('GET', '/api/webhooks/secret')).json().secret

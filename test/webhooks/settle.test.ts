@@ -111,7 +111,7 @@ forEachEngine((engine) => {
         (await the.count('status', 'failed')) + (await stillAtOldAddress(the.id)),
       )
     })
-    /** Counts deliveries claimed before they were moved; the calls use the webhook's address, not the one in the row. */
+    /** Counts deliveries claimed before the address changed; their rows keep the old address, but calls use the new. */
     const stillAtOldAddress = async (id: string) => {
       const claimed = db.read.selectFrom('deliveries').select('id').where('webhookId', '=', id)
       const rows = claimed.where('leaseUntil', 'is not', null).where('url', '=', here).where('status', '=', 'pending')

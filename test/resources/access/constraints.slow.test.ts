@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.equal((await post('own_south', sent({ tenant: 'north' }))).statusCode, 403)
     })
 
-    it('201 or 403 for a new row, depending on the value that set gives it', async () => {
+    it('201 or 403 for a new row, depending on the value that `set` gives it', async () => {
       const payload = { text: 'Hello', tenant: 'south' }
       const own = await as('own_north', { method: 'POST', url: '/letters', payload })
       assert.deepEqual([own.statusCode, own.json().tenant], [201, 'north'])

@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       return rows.flat().map(([id]) => Number(id))
     }
 
-    it('reach those who may read the related row that decides, even over two steps', async () => {
+    it('reach those whom the related row entitles to read the row, even over two steps', async () => {
       const { lineId } = await invoiceOf('north')
       await send('crm_north', 'POST', '/remarks', { lineId, text: 'Good' })
       assert.deepEqual(await received(), {

@@ -211,8 +211,8 @@ async function read(on: Context, { name, caller, at }: Step<'read'>): Promise<vo
 }
 
 /**
- * Returns the relations to one row, those of the related row, and the collections that have a single reference to this
- * one.
+ * Returns the paths that `expand` accepts: the references, the references of their rows, and the collections that have a
+ * single reference to this one.
  */
 function expandable(on: Context, name: Name): string[] {
   const toOne = Object.entries(on.model.shapes[name].links)

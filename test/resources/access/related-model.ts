@@ -19,7 +19,7 @@ export const nounOf = (name: Name) => name.slice(0, -1)
 interface Shape {
   /** The references, by relation name. */
   links: Readonly<Record<string, Link>>
-  /** `rules` for own rules, the name of a relation to take its rules, or none. */
+  /** `rules` for rules of its own; `of` names the relation whose collection provides the rules. */
   access: 'rules' | 'none' | { of: string }
 }
 export type Shapes = Readonly<Record<Name, Shape>>

@@ -72,7 +72,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('functions of set and defaults can use only declared claims and roles', () => {
+it('functions in `set` and `defaults` can use only declared claims and roles', () => {
   const body = Type.Object({ tenant: Type.String(), text: Title })
   collection({
     path: '/typed',

@@ -10,7 +10,7 @@ import { Ref } from '../../../src/resources/relations/ref.ts'
 import { successiveAppsOn } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
 
-/** Two generations of a service, with different totals for invoices. */
+/** Returns a definition whose invoices have these options and fields. */
 const definitionWith = (options: object = {}, fields = {}) => {
   const invoices = collection({
     path: '/invoices',

@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       service.clock.now -= 1_000
     })
 
-    it('200 for a PATCH, which ignores fields in `set`, and removes optional defaults but not required ones', async () => {
+    it('200 for a PATCH that sends fields in `set`, which are ignored, or removes optional values', async () => {
       const { id } = await create()
       const patched = await change('PATCH', id, { region: 'us', openedAt: null, due: null, tags: null })
       const { due: _, tags: __, ...rest } = filled

@@ -163,7 +163,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'GET', url })).headers.etag, '"2"')
     })
 
-    it('409 RESOURCE_LOCKED while a related row meets the condition, also for rows that belong to the row', async () => {
+    it('409 RESOURCE_LOCKED while a related row meets the condition, also for rows under the locked row', async () => {
       const period = (isClosed: boolean, year: number) => create('/periods', { isClosed, year })
       const idOf = (url: string) => Number(url.split('/')[2])
       const [open, closed, old] = [await period(false, 2026), await period(true, 2026), await period(true, 2019)]

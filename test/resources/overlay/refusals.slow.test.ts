@@ -273,7 +273,7 @@ forEachEngine((engine) => {
       await start(over(fits, { ...named, search: ['title'] }))
     })
 
-    it('is planned with its statements and numbers of rows, and unchanged', async () => {
+    it('is left unchanged by a plan, which shows the statements and the numbers of rows', async () => {
       await run(`create table legacy_books (${key}, book_title text not null, notes text)`)
       await run("insert into legacy_books (book_title) values ('Dune'), ('Emma')")
       const before = await schema()

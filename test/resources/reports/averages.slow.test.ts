@@ -26,7 +26,7 @@ const scopes = `${Object.keys(definition.scopes).join(' ')} reports:read reports
 const largest = '9999999999999999.99'
 const zeros = (count: number) => Array.from({ length: count }, () => ({ amount: '0.00', pieces: 0 }))
 const groups: Record<string, object[]> = {
-  // An eighth of 0.01 is 0.00125, and a tie in the last place.
+  // 0.01 / 8 is 0.00125, a tie when rounded to four decimal places.
   half: [{ amount: '0.01', pieces: 1 }, ...zeros(7)],
   'half below zero': [{ amount: '-0.01', pieces: -1 }, ...zeros(7)],
   large: [

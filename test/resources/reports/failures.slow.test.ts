@@ -11,7 +11,7 @@ const seats = collection({
   body: Type.Object({ amount: Type.Integer(), weight: Type.Number() }),
 })
 const choice = Type.Object({ choice: Type.Optional(Type.String()) })
-/** The result of the condition of `chosen`, by parameter; all but the last are the author's mistakes. */
+/** What the `where` function of `chosen` returns for each parameter; all but the last are the author's mistakes. */
 const conditions: Record<string, unknown> = {
   ...{ nothing: undefined, empty: {}, text: 'amount', promise: Promise.resolve(true), unknown: { amonut: 1 } },
   ...{ wrong: { amount: 'many' }, none: { amount: null } },

@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('lists the groups without show, ordered by value: text by code point, decimals numerically', async () => {
+    it('lists the groups without `show`, ordered by value: text by code point, decimals numerically', async () => {
       const groups = await json('groups')
       assert.deepEqual(groups.slice(0, 2), [
         { isOpen: false, total: '9999999999999999.99', note: 'Z' },
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('contains the rows themselves without group and show, also compared with the current day', async () => {
+    it('without `group` and `show`, contains the rows themselves, here those due before the current day', async () => {
       const [only, ...others] = await json('overdue')
       assert.deepEqual(others, [])
       assert.deepEqual(only, {

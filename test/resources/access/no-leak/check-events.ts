@@ -15,7 +15,7 @@ import { type Change, denied } from './writes.ts'
 const unexpected = (error: unknown) => assert.fail(String(error))
 const access = ({ definition, db, app }: Context) => rowAccess(definition, { db, now: () => app.clock.now }).eventAccess
 
-/** Returns true if a webhook's owner may learn of a change, given the rows at that time and the owner's present rights. */
+/** Returns true if a webhook's owner may learn of a change, given the rows then and the owner's rights now. */
 function mayHear(on: Context, { owner }: Hook, { name, row, seen }: Change): boolean {
   return owner.scopes.includes(`${name}:read`) && canRead({ ...seen, today: on.state.today }, name, row, askerOf(owner))
 }

@@ -64,7 +64,7 @@ async function playCase(dice: Dice, on: Context): Promise<void> {
   assert.deepEqual(on.app.faults, [])
 }
 
-/** Plays a plan on a new service. If the service and the model differ, throws a `Difference` that tells what led to it. */
+/** Plays a plan on a new service. If it differs from the model, throws a `Difference` that tells what led to it. */
 export async function play(engine: EngineUnderTest, plan: Plan): Promise<Played> {
   const dice = diceFrom(plan.seed)
   const world = drawWorld(dice)

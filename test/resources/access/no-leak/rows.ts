@@ -56,7 +56,7 @@ export function shown(state: State, name: Name, row: Row, version: Version, pref
 export interface Relation {
   name: string
   to: Name
-  /** The collection's own name of the reference field, which is in the row itself or, if `isMany`, in the related rows. */
+  /** The collection's own name of the reference field: a field of the row or, if `isMany`, of the related rows. */
   field: string
   isMany: boolean
 }

@@ -114,7 +114,7 @@ export const canRead = (state: State, name: Name, row: Row, asker: Asker) => pas
 export const canWrite = (state: State, name: Name, row: Row, asker: Asker) =>
   passesWith(state, name, 'write', row, asker)
 
-/** Returns true if a row is locked, either by its own condition or because the row that provides its rules is locked. */
+/** Returns true if a row is locked: by its own condition, or because the row that provides its rules is locked. */
 export function isLocked(state: State, name: Name, row: Row): boolean {
   const { locked, access, links } = state.world.shapes[name]
   if (locked !== null && meets(state, locked, name, row)) return true
