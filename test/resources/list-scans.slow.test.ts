@@ -64,7 +64,8 @@ forEachEngine((engine) => {
       it(`let other requests through while reading ${what}`, async () => {
         await ready()
         // If the read blocked this thread, only one or two requests would be answered during it. The read is repeated,
-        // because on a busy machine a quick scan can end before this thread runs. PostgreSQL never blocks this thread.
+        // because on a busy machine a quick scan can end before this thread runs. PostgreSQL never blocks this thread, but
+        // may end the read so soon that no request is answered during it.
         const enough = engine.name === 'sqlite' ? 6 : 0
         let answered = 0
         for (let round = 0; round < 10 && (round === 0 || answered < enough); round++) {
