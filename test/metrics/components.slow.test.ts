@@ -63,7 +63,10 @@ forEachEngine((engine) => {
         const calls = (outcome: string) => now.value('plinth_webhook_calls_total', { outcome }) ?? 0
         const reports = now.value('plinth_report_rows_total', { format: 'csv' }) ?? 0
         const waiting = now.value('plinth_webhook_deliveries_waiting')
-        return calls('delivered') >= 1 && calls('http_5xx') >= 1 && reports === 2 && waiting === 1 && now
+        // A job is counted only after its effects, such as a report's rows.
+        const done = (kind: string) => now.value('plinth_queue_jobs_total', { kind, outcome: 'done' }) ?? 0
+        const areJobsDone = done('report.generate') === 2 && done('event.fan-out') >= 1
+        return calls('delivered') >= 1 && calls('http_5xx') >= 1 && reports === 2 && waiting === 1 && areJobsDone && now
       })
     }
     const value = (name: string, labels?: Record<string, string>) => metrics.value(name, labels)
