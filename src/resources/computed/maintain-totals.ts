@@ -58,7 +58,7 @@ export function totalsUpdater(
     const tally: Tally = new Map()
     for (const values of before) count(tally, targets, values, -1n)
     for (const values of after) count(tally, targets, values, 1n)
-    return (by, isGone = () => false) => store(tx, tally, by, isGone, engine)
+    return (by, removal) => store(tx, tally, by, removal, engine)
   }
   const seen = (tx: Queryable, ids: readonly number[]) => integerRows(tx, engine, { ...of, ids })
   return {
@@ -120,13 +120,13 @@ async function store(
   tx: Queryable,
   tally: Tally,
   { caller, now }: Parameters<Settle>[0],
-  isGone: NonNullable<Parameters<Settle>[1]>,
+  removal: Parameters<Settle>[1],
   engine: Options['db']['engine'],
 ) {
   const stored: Awaited<ReturnType<Settle>> = []
   for (const [target, byId] of tally) {
     const { table } = target.declaration
-    const ids = [...byId.keys()].filter((id) => !isGone({ table, id }))
+    const ids = [...byId.keys()].filter((id) => !removal?.isGone({ table, id }))
     const fields = target.totals.map(({ name }) => name)
     for (const shown of await integerRows(tx, engine, { table, ids, fields })) {
       const sums = target.totals.map((total) => {
@@ -135,7 +135,9 @@ async function store(
       })
       const changed = await target.rows.update(tx, shown.id, Object.fromEntries(sums), {}, now)
       if (changed === undefined) continue
-      if (changed.subscribed) await target.announce(tx, 'updated', changed.row, caller, now)
+      const announce = () => target.announce(tx, 'updated', changed.row, caller, now)
+      if (changed.subscribed && removal) removal.updated({ table, id: shown.id }, announce)
+      else if (changed.subscribed) await announce()
       stored.push({ table, id: shown.id, row: changed.row })
     }
   }

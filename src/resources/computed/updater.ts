@@ -13,13 +13,21 @@ export interface RowId {
   id: number
 }
 
+/** What a deletion that affects several rows does with the rows that it updates. */
+export interface RemovalUpdates {
+  /** True for a row that is being deleted, so that its own totals no longer matter. */
+  isGone: (row: RowId) => boolean
+  /** Keeps the event of an updated row for the end of the deletion, instead of that of an earlier update of this row. */
+  updated: (row: RowId, announce: () => Promise<void>) => void
+}
+
 /**
- * Updates the totals that a write affects and returns the updated rows, each with a new revision and an event. Omits
- * rows for which `isGone` returns true. Throws 422 for a total that is too large.
+ * Updates the totals that a write affects and returns the updated rows, each with a new revision and an event. Throws
+ * 422 for a total that is too large.
  */
 export type Settle = (
   by: Pick<Deletion, 'caller' | 'now'>,
-  isGone?: (row: RowId) => boolean,
+  removal?: RemovalUpdates,
 ) => Promise<(RowId & { row: Row })[]>
 
 /**

@@ -1,6 +1,7 @@
 import type { Database } from '../../storage/database.ts'
 import { lockedRow } from '../../storage/rows/related-rows.ts'
 import type { Deleted } from '../../storage/rows/rows.ts'
+import type { RemovalUpdates } from '../computed/updater.ts'
 import type { Declaration } from '../declaration.ts'
 import {
   findDoomed,
@@ -37,10 +38,16 @@ export function remover(
     await refuseInUse(removal, deletion)
     const released = await findReleased(removal)
     await refuseLocked(removal, released)
-    await release(removal, released, deletion)
+    const events = new Map<string, () => Promise<void>>()
+    const updates: RemovalUpdates = {
+      isGone: (row) => isDoomed(removal, row),
+      updated: ({ table, id }, announce) => events.set(`${table} ${id}`, announce),
+    }
+    await release(removal, released, deletion, updates)
     const settlements = [settle, ...(await lockTotals(removal))]
     const result = await removeDoomed(removal, deletion)
-    for (const one of settlements) await one(deletion, (row) => isDoomed(removal, row))
+    for (const one of settlements) await one(deletion, updates)
+    for (const announce of events.values()) await announce()
     return result
   }
 }
@@ -50,14 +57,16 @@ async function release(
   { tx }: Removal,
   released: Awaited<ReturnType<typeof findReleased>>,
   { caller, now }: Deletion,
+  { updated }: RemovalUpdates,
 ): Promise<void> {
-  for (const [{ rows, announce }, fieldsOfRows] of released) {
+  for (const [{ declaration, rows, announce }, fieldsOfRows] of released) {
     const byFields = Map.groupBy(fieldsOfRows, ([, fields]) => fields.join())
     for (const [fields, entries] of byFields) {
       const values = Object.fromEntries(fields.split(',').map((field) => [field, null]))
       const ids = entries.map(([id]) => id)
       for (const { row, subscribed } of await rows.updateAll(tx, ids, values, now)) {
-        if (subscribed) await announce(tx, 'updated', row, caller, now)
+        const { table } = declaration
+        if (subscribed) updated({ table, id: row.id }, () => announce(tx, 'updated', row, caller, now))
       }
     }
   }

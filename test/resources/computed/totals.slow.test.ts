@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { reportKinds } from '../../../src/mount-versions.ts'
 import { createClient } from '../../../src/oauth/clients/clients.ts'
+import { collection, service as define, Ref, Title, Type } from '../../../src/plinth.ts'
 import { type ReportKind, readOf } from '../../../src/reports/report-types.ts'
 import { sealer } from '../../../src/storage/encryption.ts'
 import { openSnapshot } from '../../../src/storage/open.ts'
@@ -212,6 +213,47 @@ forEachEngine((engine) => {
           ['4.00', 1, false],
           ['0.00', 0, false],
         ],
+      )
+    })
+  })
+
+  describe('a sum over rows that one deletion deletes together', () => {
+    const orders = collection({
+      path: '/orders',
+      noun: 'order',
+      body: Type.Object({ title: Title }),
+      computed: { weight: { sum: 'parts.weight', as: Type.Integer() } },
+    })
+    const parts = collection({
+      path: '/parts',
+      noun: 'part',
+      body: Type.Object({
+        orderId: Ref(orders, { onDelete: 'cascade' }),
+        parentId: Type.Optional(Ref('self', { onDelete: 'cascade' })),
+        weight: Type.Integer(),
+      }),
+    })
+    const ordered = define({ resources: [orders, parts] })
+    const app = appOn(engine, { definition: ordered })
+    const all = [...Object.keys(ordered.scopes), 'webhooks:write'].join(' ')
+    const post = async (url: string, payload: object): Promise<number> => {
+      const created = await app.send({ method: 'POST', url, payload, scopes: all })
+      assert.equal(created.statusCode, 201, created.body)
+      return created.json().id
+    }
+    it('has one event, with the new sum', async () => {
+      await post('/api/webhooks', { event: 'order.updated', callbackUrl: 'http://127.0.0.1:9/1' })
+      const orderId = await post('/orders', { title: 'A' })
+      const root = await post('/parts', { orderId, weight: 1 })
+      await post('/parts', { orderId, parentId: root, weight: 2 })
+      await post('/parts', { orderId, parentId: root, weight: 4 })
+      await post('/parts', { orderId, weight: 8 })
+      await app.db.write((tx) => tx.deleteFrom('events').execute())
+      assert.equal((await app.send({ method: 'DELETE', url: `/parts/${root}`, scopes: all })).statusCode, 204)
+      const events = await app.db.read.selectFrom('events').select('body').execute()
+      assert.deepEqual(
+        events.map(({ body }) => JSON.parse(String(body)).weight),
+        [8],
       )
     })
   })
