@@ -54,7 +54,7 @@ export async function checkDeliveries(on: Context, changes: readonly Change[]): 
     .where('eventId', 'in', since)
     .orderBy('eventId')
     .execute()
-  const found = new Map<string, { ids: string[]; body: Members }>()
+  const found = new Map<string, { id: string; body: Members }>()
   for (const { id, webhookId, eventType, body } of rows) {
     const hook = on.hooks.find((one) => one.id === webhookId) as Hook
     const parsed = JSON.parse(body)
@@ -64,9 +64,9 @@ export async function checkDeliveries(on: Context, changes: readonly Change[]): 
     }
     const data = hook.isEnvelope ? parsed.data : parsed
     if (hook.isEnvelope) assert.deepEqual([parsed.type, parsed.timestamp], [eventType, nowOf(on)])
-    // A row that one request changes twice has two events; the last event shows the final row.
     const key = `${hook.owner.name} ${hook.id} ${eventType} ${data.id}`
-    found.set(key, { ids: [...(found.get(key)?.ids ?? []), id], body: data })
+    assert.ok(!found.has(key), `one event for ${key}`)
+    found.set(key, { id, body: data })
   }
   const expected = new Map<string, Members>()
   for (const hook of on.hooks) {
@@ -74,7 +74,8 @@ export async function checkDeliveries(on: Context, changes: readonly Change[]): 
       if (!isFor(change, hook) || !mayHear(on, hook, change)) continue
       const key = `${hook.owner.name} ${hook.id} ${typeOf(change)} ${change.row.id}`
       expected.set(key, bodyOf(change, hook))
-      for (const id of found.get(key)?.ids ?? []) on.delivered.push({ id, hook, change })
+      const delivery = found.get(key)
+      if (delivery) on.delivered.push({ id: delivery.id, hook, change })
       count(on, `event ${change.type}`, 200)
     }
   }
