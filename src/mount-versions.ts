@@ -28,6 +28,7 @@ import { declaredReport } from './resources/reports/report.ts'
 import { reportOf } from './resources/representation.ts'
 import { rowAccess } from './row-access.ts'
 import type { Queryable } from './storage/database.ts'
+import { uuidSource } from './storage/ids.ts'
 import { readVersionCalls } from './versioning/call-counts.ts'
 import { versionList } from './versioning/routes.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
@@ -35,7 +36,7 @@ import { webhooks } from './webhooks/routes.ts'
 import type { WebhooksOptions } from './webhooks/webhooks-options.ts'
 
 /** The options shared by all API versions; event types and access rules come from the definition. */
-export type VersionOptions = Omit<CollectionOptions, 'factsOf'> &
+export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid'> &
   Omit<ReportsOptions, 'access'> &
   Omit<InvitationRouteOptions, 'roles'> &
   Omit<WebhooksOptions, 'events' | 'versions' | 'access'> &
@@ -62,6 +63,8 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
   const registrable = servedVersions(definition, options.lives)
   const { ofAccounts, served: usersCollection, roles } = usersOf(definition, options)
   const { factsOf, eventAccess, reportAccess } = rowAccess(definition, options)
+  // With one source of UUIDs, so that the ids of all versions increase.
+  const shared = { ...options, zone: definition.zone, factsOf, newUuid: uuidSource(options) }
   const all = definition.collections.map(({ declaration }) => declaration)
   const guardOf = ({ declaration }: Collection) =>
     (declaration.view?.collection ?? declaration) === usersCollection?.declaration ? ofAccounts : undefined
@@ -72,14 +75,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         if (served?.unknownParameters === 'refuse') rejectUnknownParameters(at)
         const related = { all, served: (served?.collections ?? []).map(({ declaration }) => declaration) }
         for (const one of served?.collections ?? []) {
-          await at.register(one.plugin, {
-            ...options,
-            zone: definition.zone,
-            factsOf,
-            guard: guardOf(one),
-            related,
-            prefix,
-          })
+          await at.register(one.plugin, { ...shared, guard: guardOf(one), related, prefix })
         }
         await at.register(reports, { ...options, access: reportAccess, checkCallback, watch, downloads, prefix })
         await at.register(webhooks, {

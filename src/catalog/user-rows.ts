@@ -35,7 +35,7 @@ export function userRows({ db, queue, random, now }: UserRowsOptions, declaratio
       const time = at()
       const { row, subscribed } = await rows.insert(tx, values, time)
       if (subscribed) await publish(tx, 'created', row, known(caller), time)
-      return row.id
+      return Number(row.id)
     },
     /** Changes fields of a user, if the user exists. */
     change: async ({ tx, caller }: Writing, id: number, values: Values): Promise<void> => {

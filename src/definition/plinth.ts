@@ -8,6 +8,7 @@ import type { GivenFields } from '../resources/constraints/creation.ts'
 import type { Collection } from '../resources/declaration.ts'
 import type { FieldOf as BodyField, ResourceOptions } from '../resources/resource-options.ts'
 import { DefinitionError } from '../startup-errors.ts'
+import type { IdType } from '../storage/ids.ts'
 import { type Definition, defineService, type ServiceOptions } from './service.ts'
 import { plinthErrors } from './users-rules.ts'
 
@@ -69,9 +70,10 @@ export function plinth<Claims extends object = object, Fields extends TObject = 
       Derived extends DerivedSchemas = Record<never, never>,
       Set extends BodyField<B> = never,
       Defaulted extends BodyField<B> = never,
+      Ids extends IdType = 'integer',
     >(
-      declared: ResourceOptions<B, Claims, RoleOf<Role>, Computed, Derived> & GivenFields<Set, Defaulted>,
-    ): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>> =>
+      declared: ResourceOptions<B, Claims, RoleOf<Role>, Computed, Derived, Ids> & GivenFields<Set, Defaulted>,
+    ): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>, Ids> =>
       collectionWith(declared, { ...(claims && { claims }), users: extended }),
     service: (declared: ServiceOptions): Definition => defineService(declared, extended),
     /** The collection of users, which every version serves at `/users`. */

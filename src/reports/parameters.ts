@@ -4,15 +4,10 @@ import { instantOf, isDay } from '../http/headers/instant.ts'
 import { documentedAs } from '../http/partial-schema.ts'
 import type { FieldError } from '../http/problems/problem.ts'
 import { Line } from '../http/text-rules.ts'
+import { mustBeUuid, uuidOf } from '../http/uuid.ts'
 import { declaredErrors, readDeclared } from './declared-report.ts'
-import {
-  type FilterValue,
-  parseFilterDecimal,
-  type ReportFilter,
-  type ReportKind,
-  type ReportQuery,
-  type ServedReport,
-} from './report-types.ts'
+import { type FilterValue, parseFilterDecimal, type ReportFilter } from './report-filters.ts'
+import type { ReportKind, ReportQuery, ServedReport } from './report-types.ts'
 
 const Text = Line(0, 300)
 const List = Type.Array(Text, { maxItems: 50 })
@@ -118,17 +113,26 @@ function filterOf({ filters = [] }: ReportKind, parameters: Record<string, Filte
   return parameters
 }
 
-function checkValue({ type, decimal }: ReportFilter, value: FilterValue, reject: (message: string) => void): void {
+function checkValue(
+  { type, decimal, isUuid }: ReportFilter,
+  value: FilterValue,
+  reject: (message: string) => void,
+): void {
   if (decimal === undefined) {
     if (typeof value !== type) reject(`must be a ${type}`)
+    else if (isUuid && uuidOf(String(value)) === undefined) reject(mustBeUuid)
     return
   }
   const parsed = parseFilterDecimal(value, decimal)
   if ('error' in parsed) reject(parsed.error)
 }
 
-const filterSchema = ({ type, decimal }: ReportFilter): object =>
-  decimal ? { type: 'string', pattern: decimalPattern({ ...decimal, minimum: '-' }) } : { type }
+const filterSchema = ({ type, decimal, isUuid }: ReportFilter): object =>
+  isUuid
+    ? { type, format: 'uuid' }
+    : decimal
+      ? { type: 'string', pattern: decimalPattern({ ...decimal, minimum: '-' }) }
+      : { type }
 
 const nameList = (names: string[], description: string) => ({
   anyOf: [{ type: 'array', items: { type: 'string', enum: names } }, { type: 'string' }],

@@ -1,30 +1,13 @@
 import { type RawBuilder, sql } from 'kysely'
-import { type DecimalForm, decimalTextOf, parseDecimal } from '../http/decimal.ts'
 import type { Caller } from '../http/policies/authenticate.ts'
-import { Problem } from '../http/problems/problem.ts'
 import { accountOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
-import { wideInteger } from '../storage/rows/column-codec.ts'
-import { caseFold } from '../storage/rows/page-query.ts'
-import { passesNone, type RowTest, type StoredValue, testSql } from '../storage/rows/row-test.ts'
+import { passesNone, type RowTest, testSql } from '../storage/rows/row-test.ts'
 import { aggregateRead, countGroups } from '../storage/snapshots/aggregate-read.ts'
 import { type LongRead, type LongReadOptions, longRead } from '../storage/snapshots/long-read.ts'
 import { type DeclaredReport, groupsOf } from './declared-report.ts'
 import type { ReportColumn } from './formats/format.ts'
-
-/** A condition that a report request may contain; `column` is an SQL expression. */
-export interface ReportFilter {
-  name: string
-  type: 'string' | 'number' | 'boolean'
-  column: string
-  op: '=' | '>=' | '<=' | '>' | '<'
-  /** Whether the column holds case-folded text. */
-  folded: boolean
-  /**
-   * The decimal's format, for a decimal whose `type` is `string` and whose `column` is an integer without the decimal point.
-   */
-  decimal?: DecimalForm
-}
+import { comparedIn, type FilterValue, operandOf, type ReportFilter } from './report-filters.ts'
 
 /**
  * A report type as plain data that contains everything a thread needs to read the rows. `sql` and `column` are SQL
@@ -67,8 +50,6 @@ export interface ReportAccess {
   callerNow: (requester: { ownerClient: string; ownerSubject: string; scopes: string | null }) => Promise<Caller>
 }
 
-export type FilterValue = string | number | boolean
-
 /** The validated parameters of a report. A report that declares its own parameters has different members. */
 export interface ReportQuery {
   from?: string
@@ -109,8 +90,8 @@ export function columnsOf({ columns, typed }: ServedReport, { fields }: ReportQu
 /** Returns a report's rows as a long read. */
 export function readOf(db: Database, kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongRead {
   const groups = kind.typed && groupsOf(db, kind.typed)
-  if (groups === undefined) return longRead(db, queryOf(kind, query, viewer))
-  return aggregateRead(db, { ...groups, where: [...conditions(kind, query, viewer), groups.interruptible] })
+  if (groups === undefined) return longRead(db, queryOf(db, kind, query, viewer))
+  return aggregateRead(db, { ...groups, where: [...conditions(db, kind, query, viewer), groups.interruptible] })
 }
 
 /** Counts a report's rows, up to `max`; if few rows match its filters, the query reads all rows. */
@@ -124,14 +105,14 @@ export async function countUpTo(
   const grouped = kind.typed && groupsOf(db, kind.typed)
   if (grouped?.groups.length === 0) return 1
   const [, table] = /^"?(\w+)"?(?= join |$)/.exec(kind.from) ?? []
-  const where = [...conditions(kind, query, viewer), ...(table ? [db.engine.interruptible(table)] : [])]
+  const where = [...conditions(db, kind, query, viewer), ...(table ? [db.engine.interruptible(table)] : [])]
   const counting = countGroups({ from: sql.raw(kind.from), where, groups: grouped?.groups ?? [] }, max)
   const account = accountOf(viewer)
   const [counted] = await db.scan<{ rows: number }>({ compile: () => counting.compile(db.read) }, { account })
   return Number(counted?.rows)
 }
 
-function queryOf(kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongReadOptions {
+function queryOf(db: Database, kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongReadOptions {
   const columns = columnsOf(kind, query)
   // A typed report may have a parameter named `sort` with a different meaning.
   const sort = kind.typed ? [] : (query.sort ?? [])
@@ -148,7 +129,7 @@ function queryOf(kind: ServedReport, query: ReportQuery, viewer: ReportRequester
   return {
     cells: columns.map(({ sql: text, type }) => ({ term: sql.raw(text), type })),
     from: sql.raw(kind.from),
-    where: conditions(kind, query, viewer),
+    where: conditions(db, kind, query, viewer),
     order: (first < 0 ? order : order.slice(0, first + 1)).map(({ column, descending, isWide }) => {
       const cell = columns.findIndex(({ sql: text }) => text === column)
       return { term: sql.raw(column), descending, isWide, ...(cell >= 0 && { cell }) }
@@ -156,11 +137,17 @@ function queryOf(kind: ServedReport, query: ReportQuery, viewer: ReportRequester
   }
 }
 
-function conditions(kind: ServedReport, query: ReportQuery, viewer: ReportRequester): RawBuilder<unknown>[] {
+function conditions(
+  { engine }: Pick<Database, 'engine'>,
+  kind: ServedReport,
+  query: ReportQuery,
+  viewer: ReportRequester,
+): RawBuilder<unknown>[] {
   const { time, owned, typed, restricted } = kind
   const met: RawBuilder<unknown>[] = []
-  if (restricted) met.push(testSql(viewer.readable ?? passesNone, { table: restricted.table, bind: reportValue }))
-  if (typed) return [...met, testSql(viewer.matching ?? passesNone, { table: typed.table, bind: reportValue })]
+  const bind = comparedIn(engine)
+  if (restricted) met.push(testSql(viewer.readable ?? passesNone, { table: restricted.table, bind }))
+  if (typed) return [...met, testSql(viewer.matching ?? passesNone, { table: typed.table, bind })]
   if (owned && !(owned.adminSeesAll && viewer.isAdmin)) {
     met.push(sql`${sql.raw(owned.client)} = ${viewer.clientId}`)
     if (owned.subject) met.push(sql`${sql.raw(owned.subject)} = ${viewer.subject}`)
@@ -169,31 +156,7 @@ function conditions(kind: ServedReport, query: ReportQuery, viewer: ReportReques
   if (time && query.to !== undefined) met.push(sql`${sql.raw(time.column)} < ${query.to}`)
   for (const [name, value] of Object.entries(query.filter ?? {})) {
     const filter = kind.filters?.find((known) => known.name === name) as ReportFilter
-    met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${operandOf(filter, value)}`)
+    met.push(sql`${sql.raw(filter.column)} ${sql.raw(filter.op)} ${operandOf(engine, filter, value)}`)
   }
   return met
 }
-
-/**
- * Returns the value to compare with a filter's column. Throws a Problem if the definition has changed since the request.
- */
-function operandOf({ name, folded, decimal }: ReportFilter, value: FilterValue): RawBuilder<unknown> {
-  if (decimal) {
-    const parsed = parseFilterDecimal(value, decimal)
-    if ('error' in parsed) throw new Problem('VALIDATION_ERROR', `The filter ${name} ${parsed.error}`)
-    return reportValue(wideInteger(parsed.value)) as RawBuilder<unknown>
-  }
-  // PostgreSQL would otherwise read the value with the type of the column, which may be narrower.
-  const isLarge = typeof value === 'number' && Number.isSafeInteger(value) && Math.abs(value) >= 2 ** 31
-  if (isLarge) return reportValue(BigInt(value)) as RawBuilder<unknown>
-  // Booleans are stored as 1 or 0.
-  return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
-}
-
-/** Casts 64-bit integers from text, because a report on PostgreSQL receives numbers as double precision. */
-const reportValue = (value: StoredValue | bigint): unknown =>
-  typeof value === 'bigint' ? sql`cast(${String(value)} as bigint)` : value
-
-/** Parses a filter's decimal, which may be a string or a number. */
-export const parseFilterDecimal = (value: FilterValue, form: DecimalForm): ReturnType<typeof parseDecimal> =>
-  parseDecimal(typeof value === 'number' ? decimalTextOf(value) : String(value), form)

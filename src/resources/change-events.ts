@@ -1,3 +1,4 @@
+import { Type } from 'typebox'
 import { exampleOf } from '../openapi/examples.ts'
 import { plain, type Schema, wholeOf } from '../openapi/schemas.ts'
 import { type EventKind, recordEvent } from '../queue/events.ts'
@@ -7,6 +8,7 @@ import { newOrderedId, type RandomBytes } from '../storage/ids.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { presenter } from './computed/present.ts'
 import type { Announce, Declaration, Link } from './declaration.ts'
+import { idTypes } from './id-types.ts'
 import { representation } from './representation.ts'
 
 interface EventDeps {
@@ -53,20 +55,20 @@ export function publicFields(
   return { ...Object.fromEntries(visible), ...(linked && { _links: linked }) }
 }
 
-const idSchema = { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] }
-
 /** The events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
 export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
-  const { noun, concealed } = declaration
+  const { noun, concealed, ids } = declaration
+  const { schema: idSchema, example: id } = idTypes[ids]
+  const deletion = Type.Object({ id: idSchema('') })
   const own = ['id', ...Object.keys(declaration.shownBody.properties), 'createdAt', 'updatedAt']
   const names = declaration.access ? [...own, 'createdBy'] : own
   const visible = [...names.filter((name) => !concealed.includes(name)), ...(declaration.links ? ['_links'] : [])]
   const { examples, ...schema } = wholeOf(plain(representation(declaration, visible)) as Schema)
-  const [example = exampleOf(schema) ?? { id: 1 }] = (examples ?? []) as object[]
+  const [example = exampleOf(schema) ?? { id }] = (examples ?? []) as object[]
   const audience = audienceOf(declaration)
   return {
     [`${noun}.created`]: { description: `A ${noun} was created`, example, schema, audience },
     [`${noun}.updated`]: { description: `A ${noun} was changed or replaced`, example, schema, audience },
-    [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id: 1 }, schema: idSchema, audience },
+    [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id }, schema: plain(deletion), audience },
   }
 }

@@ -1,4 +1,5 @@
 import type { TObject } from 'typebox'
+import type { IdType } from '../storage/ids.ts'
 import type { DerivedSchemas } from './computed/options.ts'
 import type { GivenFields } from './constraints/creation.ts'
 import type { Collection, Declaration } from './declaration.ts'
@@ -17,9 +18,10 @@ export const collection = <
   Derived extends DerivedSchemas = Record<never, never>,
   Set extends FieldOf<B> = never,
   Defaulted extends FieldOf<B> = never,
+  Ids extends IdType = 'integer',
 >(
-  options: ResourceOptions<B, object, string, Computed, Derived> & GivenFields<Set, Defaulted>,
-): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>> => collectionWith(options)
+  options: ResourceOptions<B, object, string, Computed, Derived, Ids> & GivenFields<Set, Defaulted>,
+): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>, Ids> => collectionWith(options)
 
 /** The same for a resource with claims, or with fields that not everyone can write. */
 export function collectionWith<
@@ -30,10 +32,11 @@ export function collectionWith<
   Derived extends DerivedSchemas,
   Given extends string = string,
   DerivedField extends string = string,
+  Ids extends IdType = IdType,
 >(
-  options: ResourceOptions<B, Claims, Role, Computed, Derived>,
+  options: ResourceOptions<B, Claims, Role, Computed, Derived, Ids>,
   context?: ResourceContext,
-): Collection<B, Computed, Given, DerivedField> {
+): Collection<B, Computed, Given, DerivedField, Ids> {
   return collectionOf(defineResource(options, context))
 }
 
@@ -43,7 +46,8 @@ export function collectionOf<
   Computed extends string = string,
   Given extends string = string,
   Derived extends string = string,
->(declaration: Declaration<B>): Collection<B, Computed, Given, Derived> {
+  Ids extends IdType = IdType,
+>(declaration: Declaration<B>): Collection<B, Computed, Given, Derived, Ids> {
   return Object.freeze({
     declaration,
     plugin: async (app, options) => {

@@ -3,55 +3,9 @@ import { instantFrom, instantOf } from '../http/headers/instant.ts'
 import { documentedRules } from '../http/partial-schema.ts'
 import { malformedQuery } from '../http/problems/problem.ts'
 import { isStorableText, Line, lines, noControls } from '../http/text-rules.ts'
-import type { CellType } from '../storage/engine.ts'
-import type { SqlType } from '../storage/resource-tables/resource-columns.ts'
-import type { Codec } from '../storage/rows/column-codec.ts'
+import { mustBeUuid, uuidOf } from '../http/uuid.ts'
+import type { ColumnType, FieldList, Shape } from './column-type.ts'
 import { decimalColumnCodec, decimalColumnName, decimalParameter, parseDecimalParameter } from './decimal-fields.ts'
-
-/** The parts of a JSON Schema that determine how its values are stored. */
-interface Shape {
-  type?: unknown
-  format?: string
-  enum?: unknown[]
-  const?: unknown
-  anyOf?: Shape[]
-  pattern?: string
-  minimum?: number
-  maximum?: number
-  $defs?: { decimal?: object }
-  '~reference'?: unknown
-}
-
-/** The lists of fields in a declaration. */
-export type FieldList = 'filters' | 'ranges' | 'search' | 'sorts' | 'unique'
-
-/** How the values of a field are stored, queried and reported. */
-export interface ColumnType {
-  /** True if it stores the values of a schema; `choices` come from `enum` or `const`. The first type that matches is used. */
-  stores: (shape: Shape, choices: readonly unknown[] | undefined) => boolean
-  sql: SqlType
-  /** Converts values to and from their stored form, if that differs from the JSON value. */
-  codec?: Codec | ((schema: TSchema) => Codec)
-  /** The recorded name of a type whose stored values depend on the schema; default: its key. */
-  recordedAs?: (schema: TSchema) => string
-  /** Normalizes a value before it is stored. */
-  normalize?: (value: unknown) => unknown
-  /** Restricts a schema to values that both engines can store. */
-  storable?: (schema: TSchema) => TSchema
-  /** True if values are compared without regard to case and Unicode form, in a companion column. */
-  folded?: true
-  /** The lists that can include such a field. */
-  lists: readonly FieldList[]
-  /** The query parameters of a range: `minX` and `maxX`, or `xAfter` and `xBefore`; undefined if the schema has no order. */
-  range?: (shape: Shape) => 'numeric' | 'chronological' | undefined
-  /** Maximum length of values in an index; no limit by default. */
-  maxIndexed?: (shape: Shape) => number
-  /** The query parameter of a filter or a bound, and the stored form of its value. Throws INVALID_INPUT. */
-  parameter: (description: string, schema: TSchema) => TSchema
-  parse: (name: string, text: string, schema: TSchema) => string | number
-  /** The type of its cells in reports. */
-  cell: CellType
-}
 
 const isEvery = (choices: readonly unknown[] | undefined, type: string) =>
   choices !== undefined && choices.length > 0 && choices.every((choice) => typeof choice === type)
@@ -70,6 +24,20 @@ export const instantQuery = (description: string) =>
 
 /** Every column type; the keys are recorded in the database. */
 export const columnTypes = {
+  // References to rows with UUIDs, and the ids of such rows. Other fields with UUIDs are text.
+  uuid: {
+    stores: (shape) => shape['~reference'] !== undefined && shape.type === 'string',
+    sql: 'uuid',
+    normalize: (value) => String(value).toLowerCase(),
+    lists: ['filters', 'sorts', 'unique'],
+    parameter: (description) => Type.Optional(Type.String({ description, ...documentedRules({ format: 'uuid' }) })),
+    parse: (name, text) => {
+      const uuid = uuidOf(text)
+      if (uuid === undefined) throw malformedQuery(name, mustBeUuid)
+      return uuid
+    },
+    cell: 'uuid',
+  },
   instant: {
     stores: (shape, choices) => isPlain(shape, choices, 'string') && shape.format === 'date-time',
     sql: 'key',

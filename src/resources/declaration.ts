@@ -5,7 +5,7 @@ import type { inputValidator } from '../http/policies/body-parsing.ts'
 import type { Versioned } from '../http/policies/conditional.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Database, Queryable } from '../storage/database.ts'
-import type { RandomBytes } from '../storage/ids.ts'
+import type { IdType, RandomBytes, RowId } from '../storage/ids.ts'
 import type { ColumnNames } from '../storage/rows/column-names.ts'
 import type { Row, Rows } from '../storage/rows/rows.ts'
 import type { AccessOf, CallerFacts, ClaimsOf, DeclaredAccess, Reach } from './access/rules.ts'
@@ -39,6 +39,7 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   name: string
   noun: string
   table: string
+  ids: IdType
   /** The columns that are not named after their fields, read from the database, and those that the options name. */
   columns?: ColumnNames
   overlay?: ColumnNames
@@ -72,7 +73,7 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   /** Folded fields whose companion column is empty, not null, in rows without a value, because lists are sorted by them. */
   blank: readonly string[]
   listed?: readonly string[]
-  hides?: { fields: readonly string[]; unless: (caller: Caller, id: number) => boolean }
+  hides?: { fields: readonly string[]; unless: (caller: Caller, id: RowId) => boolean }
   /** Computes the claims of a caller; there are none without `plinth({ claims })`. */
   claims: ClaimsOf<object>
   /** The users of the same `plinth()`, if it declares any; the service must have the same. */
@@ -103,6 +104,8 @@ export interface CollectionOptions {
   queue: Queue
   now: () => number
   random: RandomBytes
+  /** Returns a new id for a row (RFC 9562 §5.7). */
+  newUuid: () => string
   publicRead: boolean
   requireIfMatch: boolean
   /** The time zone of `'today'`; default: UTC. */
@@ -138,24 +141,21 @@ export interface Collection<
   Computed extends string = string,
   Given extends string = string,
   Derived extends string = string,
+  Ids extends IdType = IdType,
 > {
   declaration: Declaration<B>
   /** For the compiler alone: no value has it. */
-  '~names'?: { computed: Computed; given: Given; derived: Derived }
+  '~names'?: { computed: Computed; given: Given; derived: Derived; ids: Ids }
   plugin: FastifyPluginAsync<CollectionOptions>
 }
 
 /** The type of a change, as in event types. */
 export type ChangeType = 'created' | 'updated' | 'deleted'
 
+type AnyRow = Row | Pick<Row, 'id'>
+
 /** Records the event of a change in the same transaction; call it only if the event has a subscriber. */
-export type Announce = (
-  tx: Queryable,
-  change: ChangeType,
-  row: Row | { id: number },
-  caller: Caller,
-  now: string,
-) => Promise<void>
+export type Announce = (tx: Queryable, change: ChangeType, row: AnyRow, caller: Caller, now: string) => Promise<void>
 
 /** Context of a collection's routes. */
 export interface Served extends CollectionOptions, ServedComputed {

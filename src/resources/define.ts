@@ -1,5 +1,6 @@
 import type { TObject, TSchema } from 'typebox'
 import { DefinitionError } from '../startup-errors.ts'
+import type { IdType } from '../storage/ids.ts'
 import type { ColumnNames } from '../storage/rows/column-names.ts'
 import type { RelationStep } from '../storage/rows/row-test.ts'
 import { declaredAccess } from './access/declared.ts'
@@ -18,7 +19,7 @@ import type { Writers } from './constraints/writers.ts'
 import type { CollectionOperation, Declaration } from './declaration.ts'
 import { definitionErrors } from './definition-rules.ts'
 import { canSort } from './queries/list-rules.ts'
-import { referencesOf, refOf } from './relations/ref.ts'
+import { referencesOf, refOf, withOwnReferences } from './relations/ref.ts'
 import type { ResourceOptions } from './resource-options.ts'
 import { columnName, withStorageRules } from './table.ts'
 
@@ -48,27 +49,26 @@ export function defineResource<
   Role extends string,
   Computed extends string,
   Derived extends DerivedSchemas,
->(declared: ResourceOptions<B, Claims, Role, Computed, Derived>, context: ResourceContext = {}): Declaration<B> {
-  const options = declared as unknown as ResourceOptions
+  Ids extends IdType,
+>(declared: ResourceOptions<B, Claims, Role, Computed, Derived, Ids>, context: ResourceContext = {}): Declaration<B> {
+  const options = withOwnReferences(declared as unknown as ResourceOptions)
   const errors = definitionErrors(options)
   if (errors.length > 0) throw new DefinitionError(errors)
-  const { path, noun, publicRead = false, operations = allOperations, body, listed, hides, links } = options
+  const { path, noun, ids = 'integer', publicRead = false, operations = allOperations, body } = options
+  const { listed, hides, links } = options
   const { writeOnly = [], immutable = [], rules = [], set = {}, defaults = {} } = options
   const concealed = [...writeOnly, ...(hides?.fields ?? [])]
   const { filters = [], ranges = [], search = [] } = options
   const [unique, tuples] = [uniqueFields(options.unique), uniqueTuples(options.unique)]
   const name = path.slice(1)
-  const properties = Object.entries(body.properties)
   const storable = withStorageRules(withCreation(withRules(withKeptFields(options), rules), set))
-  const kinds: Record<string, ColumnKind> = Object.fromEntries(
-    properties.map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
-  )
+  const kinds = kindsOf(body)
   const overTable = tableNames(name, options)
   const shown = shownOf(storable, kinds, options)
   const sorts = sortsOf(options, shown.shownBody)
   const { folded, blank } = companionsOf(body, shown.shownKinds, sorts, [search, filters, sorts, unique, ...tuples])
   return Object.freeze({
-    ...{ path, name, noun, operations, publicRead, filters, ranges, search, unique, tuples, links },
+    ...{ path, name, noun, ids, operations, publicRead, filters, ranges, search, unique, tuples, links },
     ...{ writeOnly, immutable, concealed, rules, set, defaults, claims: context.claims ?? noClaims },
     ...((listed ?? concealed.length > 0) && {
       listed: listed ?? visibleFields(Object.keys(shown.shownBody.properties), concealed, options.access),
@@ -77,7 +77,7 @@ export function defineResource<
     ...{ writers: context.writers, users: context.users },
     ...shown,
     ...overTable,
-    ...conditionsOf(options, context, { body, kinds, folded, blank, ...overTable }),
+    ...conditionsOf(options, context, { body, kinds, folded, blank, ...overTable, ids }),
     body: storable as B,
     ...inputsOf(storable, set, defaults, [...writeOnly, ...immutable, ...Object.keys(defaults)]),
     kinds,
@@ -100,6 +100,12 @@ function tableNames(name: string, { table, columns }: Pick<ResourceOptions, 'tab
     ...((table !== undefined || names) && { overlay: names ?? {} }),
   }
 }
+
+/** The column type of each field in a valid body. */
+const kindsOf = ({ properties }: TObject): Record<string, ColumnKind> =>
+  Object.fromEntries(
+    Object.entries(properties).map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
+  )
 
 /** What depends on conditions: access rules, locked rows, computed fields. */
 function conditionsOf(options: ResourceOptions, context: ResourceContext, own: Parameters<typeof declaredAccess>[2]) {

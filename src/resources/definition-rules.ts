@@ -11,6 +11,7 @@ import { lockErrors } from './constraints/lock-rules.ts'
 import { ruleErrors } from './constraints/rules.ts'
 import { tupleErrors, uniqueFields } from './constraints/unique.ts'
 import { decimalFieldErrors } from './decimal-fields.ts'
+import { idTypes } from './id-types.ts'
 import { overlayErrors } from './migration/overlay-rules.ts'
 import { migrateErrors } from './migration/rules.ts'
 import { listErrors, queryErrors } from './queries/list-rules.ts'
@@ -38,7 +39,7 @@ const maxPathAndFieldLength = 49
 
 /** The options of `collection()`. */
 const optionNames = Object.keys({
-  ...{ path: true, noun: true, operations: true, body: true, publicRead: true, filters: true, ranges: true },
+  ...{ path: true, noun: true, ids: true, operations: true, body: true, publicRead: true, filters: true, ranges: true },
   ...{ search: true, sorts: true, unique: true, listed: true, hides: true, scopes: true, links: true, access: true },
   ...{
     writeOnly: true,
@@ -56,12 +57,13 @@ const optionNames = Object.keys({
 } satisfies Record<keyof ResourceOptions, true>)
 
 /** Returns all errors in the declaration of one resource. */
-export function definitionErrors(options: ResourceOptions): string[] {
-  const { path, noun, body } = options ?? {}
+export function definitionErrors(declared: ResourceOptions): string[] {
+  const { path, noun, body } = declared ?? {}
   if (typeof path !== 'string' || !pathForm.test(path) || path.length > maxNameLength) {
     return [`collection: path must be one lower-case segment such as '/notes' or '/line-items', not ${quoted(path)}`]
   }
-  const errors = [...unknownOptions(options), ...nameErrors(path, noun, options)]
+  const errors = [...unknownOptions(declared), ...nameErrors(path, noun, declared), ...idErrors(declared)]
+  const options = { ...declared, ids: hasKnownIds(declared) ? declared.ids : 'integer' } as ResourceOptions
   if (typeof body !== 'object' || (body as { type?: unknown })?.type !== 'object' || !body.properties) {
     errors.push('body must be created with Type.Object()')
   } else {
@@ -109,6 +111,11 @@ function nameErrors(path: string, noun: unknown, options: ResourceOptions): stri
   }
   return errors
 }
+
+const hasKnownIds = ({ ids = 'integer' }: ResourceOptions) => Object.hasOwn(idTypes, String(ids))
+
+const idErrors = (options: ResourceOptions): string[] =>
+  hasKnownIds(options) ? [] : [`ids must be one of ${Object.keys(idTypes).join(', ')}, not ${quoted(options.ids)}`]
 
 /** What is wrong with the name of a field; undefined if it can be one. */
 export function fieldNameError(name: unknown): string | undefined {

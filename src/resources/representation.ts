@@ -7,6 +7,7 @@ import type { Row } from '../storage/rows/rows.ts'
 import { amended, columnTypes } from './column-types.ts'
 import type { Presenter } from './computed/present.ts'
 import type { Declaration, Link, Relation, Served } from './declaration.ts'
+import { idTypes } from './id-types.ts'
 
 /** Returns the function that turns a row into its representation: it adds links and omits absent and hidden fields. */
 export function serializer(
@@ -48,16 +49,16 @@ const prefixed = (links: Record<string, Link>, prefix: string) =>
 
 const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type.String()) })
 
-type Represented = Pick<Declaration, 'shownBody' | 'links' | 'access' | 'writeOnly' | 'computed'>
+type Represented = Pick<Declaration, 'ids' | 'shownBody' | 'links' | 'access' | 'writeOnly' | 'computed'>
 
 /** The schema of a resource's representation, restricted to the fields in `only` if given, with what `expand` may add. */
 export function representation(
-  { shownBody, links, access, writeOnly, computed }: Represented,
+  { ids, shownBody, links, access, writeOnly, computed }: Represented,
   only?: readonly string[],
   relations: readonly Relation[] = [],
 ): TSchema {
   const all: Record<string, TSchema> = {
-    id: Type.Integer({ minimum: 1 }),
+    id: idTypes[ids].schema(''),
     ...shownBody.properties,
     createdAt: Type.String({ format: 'date-time' }),
     updatedAt: Type.String({ format: 'date-time' }),
@@ -67,7 +68,7 @@ export function representation(
   const names = only ?? Object.keys(all).filter((name) => !writeOnly.includes(name))
   const pick = (of: Record<string, unknown>) =>
     Object.fromEntries(names.filter((name) => Object.hasOwn(of, name)).map((name) => [name, of[name]]))
-  const examples = examplesOf({ shownBody, links, access, computed }).map(pick)
+  const examples = examplesOf({ ids, shownBody, links, access, computed }).map(pick)
   const properties = { ...(pick(all) as Record<string, TSchema>), ...membersOf(relations) }
   return partialSchema(Type.Object(properties), examples.length > 0 ? { examples } : {})
 }
@@ -93,11 +94,17 @@ const CreatedBy = Type.Optional(
 const instant = '2026-03-01T12:00:00.000Z'
 
 /** The examples of a body as representations, with the fields that the service adds. */
-function examplesOf({ shownBody, links, access, computed }: Omit<Represented, 'writeOnly'>): Record<string, unknown>[] {
+function examplesOf({
+  ids,
+  shownBody,
+  links,
+  access,
+  computed,
+}: Omit<Represented, 'writeOnly'>): Record<string, unknown>[] {
   const { examples = [] } = shownBody as { examples?: readonly object[] }
   return examples.map((example) => {
     const row = {
-      id: 1,
+      id: idTypes[ids].example,
       ...example,
       ...Object.fromEntries(Object.keys(computed.whens).map((name) => [name, false])),
       ...computed.initial,
@@ -128,7 +135,7 @@ export function listItemSerializer({
 
 /** The report of a resource: the columns of its table, sums and counts included, except those that are concealed. */
 export function reportOf(declaration: Declaration) {
-  const { name, table, shownBody, shownKinds, computed, concealed, readScope, access } = declaration
+  const { name, table, ids, shownBody, shownKinds, computed, concealed, readScope, access } = declaration
   const { filters, ranges, folded, sorts, columns: storedAs } = declaration
   const visible = Object.entries(shownKinds).filter(
     ([field]) => !concealed.includes(field) && !Object.hasOwn(computed.whens, field),
@@ -141,6 +148,6 @@ export function reportOf(declaration: Declaration) {
   const instants = ['createdAt', 'updatedAt'].map((field) => ({ name: field, type: 'instant' as const }))
   return {
     ...{ name, table, storedAs, scope: readScope, filters, ranges, folded, sorts },
-    columns: [{ name: 'id', type: 'integer' as const }, ...columns, ...instants, ...(access ? [creator] : [])],
+    columns: [{ name: 'id', type: idTypes[ids].cell }, ...columns, ...instants, ...(access ? [creator] : [])],
   }
 }

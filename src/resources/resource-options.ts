@@ -1,13 +1,14 @@
-import type { Static, TObject } from 'typebox'
+import type { TObject } from 'typebox'
 import type { Caller } from '../http/policies/authenticate.ts'
+import type { IdOf, IdType } from '../storage/ids.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import type { Access } from './access/rules.ts'
 import type { ComputedOptions, DerivedOptions, DerivedSchemas } from './computed/options.ts'
-import type { Condition, FieldsOf } from './conditions/condition.ts'
+import type { BodyOf, Condition, FieldsOf } from './conditions/condition.ts'
 import type { DefaultValues, SetValues } from './constraints/creation.ts'
 import type { Collection, CollectionOperation, Link } from './declaration.ts'
 import type { MigrateOptions } from './migration/options.ts'
-import type { TRef } from './relations/ref.ts'
+import type { IdsOf, RefDetails } from './relations/ref.ts'
 
 /** The names of a body's fields. */
 export type FieldOf<B extends TObject> = Extract<keyof B['properties'], string>
@@ -19,11 +20,14 @@ export interface ResourceOptions<
   Role extends string = string,
   Computed extends string = string,
   Derived extends DerivedSchemas = DerivedSchemas,
+  Ids extends IdType = IdType,
 > {
   /** `/notes`; the name in it is also used for the scopes (`notes:read`), the report and the table. */
   path: `/${string}`
   /** The singular in camelCase, used in event types: `note` for `note.created`. */
   noun: string
+  /** The type of the ids: integers that the database assigns (the default), or UUIDs (version 7) that the service assigns. */
+  ids?: Ids
   /** Default: all six. */
   operations?: readonly CollectionOperation[]
   /**
@@ -59,18 +63,18 @@ export interface ResourceOptions<
     | 'updatedAt'
   )[]
   /** Fields that only some callers see, and only in single resources; lists, reports and events never contain them. */
-  hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: number) => boolean }
+  hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: IdOf<Ids>) => boolean }
   /**
    * Who can read and write which rows, besides the scopes of a token. Rows then have `createdBy`; a row that a caller may not
    * read is 404.
    */
-  access?: Access<FieldsOf<B>, Claims, Role, RelatedFields<B>>
+  access?: Access<FieldsOf<B, Ids>, Claims, Role, RelatedFields<B, Ids>>
   /**
    * The rows that refuse PUT, PATCH and DELETE with 409: those whose stored values meet this condition, such as
    * `{ status: 'paid' }` or `{ customer: { closed: true } }`. A change may bring a row into this state, and none leads out
    * of it.
    */
-  locked?: Condition<FieldsOf<B> & { createdBy: string }, RelatedFields<B>>
+  locked?: Condition<FieldsOf<B, Ids> & { createdBy: string }, RelatedFields<B, Ids>>
   /** Fields that bodies may contain, and that no response, list, report or event ever does; a PUT without one keeps it. */
   writeOnly?: readonly FieldOf<B>[]
   /** Fields that only a creation sets; a PUT or PATCH that would change one is refused, a PUT without one keeps it. */
@@ -79,17 +83,17 @@ export interface ResourceOptions<
    * The values of fields in new rows, as constants or pure functions. Bodies cannot contain those of `set`; those of
    * `defaults` apply if a POST omits the field. A PUT that omits a field of either keeps its value.
    */
-  set?: SetValues<B, Claims, Role>
-  defaults?: DefaultValues<B, Claims, Role>
+  set?: SetValues<B, Claims, Role, Ids>
+  defaults?: DefaultValues<B, Claims, Role, Ids>
   /** Rules across fields, checked once each field is valid: a body for which one does not hold is 422. */
-  rules?: readonly { field: FieldOf<B>; message: string; holds: (body: Static<B>) => boolean }[]
+  rules?: readonly { field: FieldOf<B>; message: string; holds: (body: BodyOf<B, Ids>) => boolean }[]
   /**
    * Read-only fields that the service computes: conditions on the row, sums and counts of the rows that refer to it. Lists
    * can be filtered by all of them and sorted by sums and counts.
    */
-  computed?: ComputedOptions<B, Computed>
+  computed?: ComputedOptions<B, Computed, Ids>
   /** Read-only fields that functions make of a row, for responses and events alone. */
-  derived?: DerivedOptions<B, NoInfer<Computed>, Derived>
+  derived?: DerivedOptions<B, NoInfer<Computed>, Derived, Ids>
   /** The table; default: `resource_` and the name in the path. A table that exists keeps its rows and its other columns. */
   table?: string
   /**
@@ -98,27 +102,31 @@ export interface ResourceOptions<
    */
   columns?: { readonly [F in FieldOf<B> | 'createdBy']?: string }
   /** How existing rows follow a change of the body: renamed fields, values of new fields, values of another type. */
-  migrate?: MigrateOptions<B>
+  migrate?: MigrateOptions<B, Ids>
   /** Scopes in addition to `read` and `write`, each with the description that users see. */
   scopes?: Readonly<Record<`${string}:${string}`, string>>
-  links?: (row: Row) => Record<string, Link>
+  links?: (row: Row<IdOf<Ids>>) => Record<string, Link>
 }
 
 /**
  * The relations in a body by name, such as `customer` for `customerId: Ref(customers)`, with the fields of the related
  * rows.
  */
-export type RelatedFields<B extends TObject> = {
-  [Field in keyof B['properties'] as RelationName<Field, B>]: B['properties'][Field] extends TRef<infer To>
-    ? RowFields<To extends Collection<infer Body> ? Body : B>
+export type RelatedFields<B extends TObject, Ids extends IdType = 'integer'> = {
+  [Field in keyof B['properties'] as RelationName<Field, B>]: B['properties'][Field] extends {
+    '~reference': RefDetails<infer To>
+  }
+    ? To extends Collection<infer Body>
+      ? RowFields<Body, IdsOf<To>>
+      : RowFields<B, Ids>
     : never
 }
 
 type RelationName<Field, B extends TObject> = Field extends keyof B['properties'] & `${infer Name}Id`
-  ? B['properties'][Field] extends TRef<Collection | 'self'>
+  ? B['properties'][Field] extends { '~reference': RefDetails }
     ? Name
     : never
   : never
 
 /** The fields that access rules can name. */
-type RowFields<B extends TObject> = FieldsOf<B> & { createdBy: string }
+type RowFields<B extends TObject, Ids extends IdType> = FieldsOf<B, Ids> & { createdBy: string }

@@ -15,14 +15,14 @@ const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
 
 /** The rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
-  const { table, columns, kinds, folded, blank, sorts, references, access, computed, view, overlay } = declaration
+  const { table, ids, columns, kinds, folded, blank, sorts, references, access, computed, view, overlay } = declaration
   const fields = [...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
   // Links, conditions and functions may use any field.
   const isMade = [...Object.keys(computed.whens), ...Object.keys(computed.derived)].length > 0
   const isPartial = declaration.listed !== undefined && declaration.links === undefined && !isMade
   const read = ['id', 'revision', ...(declaration.listed ?? []), ...sorts, ...references.map(({ field }) => field)]
   return rowsOf(db, {
-    ...{ table, columns, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
+    ...{ table, ids, columns, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
     subscribed: hasSubscriber(declaration),
     // The rules judge a deleted row as it was.
     returnsDeleted: access !== undefined,

@@ -9,6 +9,7 @@ import type { ProblemCode } from '../http/problems/problem.ts'
 import type { Row } from '../storage/rows/rows.ts'
 import { patchOf } from './constraints/kept-fields.ts'
 import type { CollectionOperation, Declaration, Served } from './declaration.ts'
+import { idParams } from './id-types.ts'
 import { lister } from './list.ts'
 import { listQuerySchema, listRulesOf } from './list-parameters.ts'
 import { capital } from './queries/bounds.ts'
@@ -18,7 +19,7 @@ import { expandOf, readExpanded } from './relations/read-expanded.ts'
 import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
 import { servedResource } from './serve.ts'
-import { type BodyRequest, idParams, notFound, type RowRequest, readableRow } from './writes/change.ts'
+import { type BodyRequest, notFound, type RowRequest, readableRow } from './writes/change.ts'
 import { create, patch, readableReplay, removeRow, replace } from './writes/writes.ts'
 
 /** What the routes of a resource have in common: path, scope, cacheability, operation id. */
@@ -45,7 +46,7 @@ function route(served: Served, operation: CollectionOperation, method: string, t
       operationId:
         operationVerb(operation) + (operation === 'list' ? name.split('-').map(capital).join('') : capital(noun)),
       summary: title,
-      ...(isSingle && { params: idParams }),
+      ...(isSingle && { params: idParams(declaration.ids) }),
     },
   } as const
 }

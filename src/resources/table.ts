@@ -1,4 +1,5 @@
 import type { TObject, TSchema } from 'typebox'
+import type { IdType } from '../storage/ids.ts'
 import type { ResourceColumn, ResourceTable, StoredCell } from '../storage/resource-tables/resource-columns.ts'
 import { withNames } from '../storage/resource-tables/stored-names.ts'
 import type { Codec } from '../storage/rows/column-codec.ts'
@@ -29,6 +30,7 @@ export function withStorageRules(body: TObject): TObject {
 export interface TableDeclaration {
   path: string
   table: string
+  ids: IdType
   body: TObject
   kinds: Readonly<Record<string, ColumnKind>>
   filters: readonly string[]
@@ -48,7 +50,8 @@ export interface TableDeclaration {
 
 /** The table that a resource declaration needs. */
 export function tableOf(declaration: TableDeclaration): ResourceTable {
-  const { path, table, body, kinds, filters, ranges, search, sorts, folded, blank, unique, references } = declaration
+  const { path, table, ids, body, kinds, filters, ranges, search, sorts, folded, blank, unique, references } =
+    declaration
   const changes = schemaChangesOf(declaration, (field, value) =>
     storedValue(kinds[field] as ColumnKind, body.properties[field] as TSchema, value),
   )
@@ -82,6 +85,7 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
   const stored = declaration.access ? [...columns, createdByColumn] : columns
   const declared: ResourceTable = {
     ...{ path, name: table, columns: stored, search: search.map(columnName) },
+    ...(ids !== 'integer' && { ids }),
     ...(tuples.length > 0 && { tuples }),
     ...(changes && { changes }),
     ...(declaration.overlay && {

@@ -22,7 +22,10 @@ export interface Prepared<Row> {
  */
 export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
 
-/** A one-row INSERT, compiled once; returns the generated id and the result of an expression evaluated after the insert. */
+/**
+ * A one-row INSERT, compiled once; returns the id that the database generated, if it generates the ids of the table, and
+ * the result of an expression evaluated after the insert.
+ */
 export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; result: boolean }>
 
 /** The connections of a pool: the numbers of open and idle connections, and of requests that wait for a connection. */

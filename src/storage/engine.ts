@@ -1,7 +1,15 @@
 import type { ColumnDefinitionBuilder, RawBuilder } from 'kysely'
+import type { IdType } from './ids.ts'
 
 /** Cell type in a long read. Decimals, instants, dates and JSON are text; booleans are stored as 1 or 0. */
-export type CellType = 'integer' | 'number' | 'decimal' | 'string' | 'instant' | 'date' | 'boolean' | 'json'
+export type CellType = 'integer' | 'number' | 'decimal' | 'string' | 'instant' | 'date' | 'boolean' | 'json' | 'uuid'
+
+/** A column that identifies rows. */
+export interface IdColumn {
+  name: string
+  type: 'integer' | 'uuid' | 'text'
+  define: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
+}
 
 /** A column of a table that the service did not create. */
 export interface ColumnDetails {
@@ -25,7 +33,7 @@ export interface ColumnDetails {
  * not a number.
  */
 export interface Capacity {
-  holds: 'text' | 'integer' | 'number' | 'numeric' | 'other'
+  holds: 'text' | 'integer' | 'number' | 'numeric' | 'uuid' | 'other'
   /** The largest absolute value of an integer, if the column cannot store every 64-bit integer. */
   magnitude?: number
 }
@@ -39,6 +47,8 @@ export interface ForeignKeyChange {
   exists: boolean
   /** The table whose ids the column will reference; null to remove the foreign key. */
   references: string | null
+  /** The type of the column, from `columnsOf`. */
+  type: string
   /** Statements that drop and recreate the column's indexes. */
   dropIndexes: readonly string[]
   createIndexes: readonly string[]
@@ -52,6 +62,10 @@ export interface Engine {
   identity: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
   /** Column type for case-folded text, which is compared bytewise so that both engines sort it in the same order. */
   keyType: RawBuilder<unknown>
+  /** Column type for UUIDs, which `columnsOf` returns too. Text is compared with such a column after a cast to this type. */
+  uuidType: 'uuid' | 'text'
+  /** The columns of a table that identify its rows: `id`, and on SQLite a number by which the text index finds rows. */
+  idColumns: Readonly<Record<IdType, readonly IdColumn[]>>
   /** The database's current time (not the transaction's start time), in milliseconds since the epoch. */
   now: RawBuilder<number>
   /** Statements to run before a migration: they remove the time limits and let only one process migrate at a time. */
@@ -90,9 +104,9 @@ export interface Engine {
    */
   jsonRows: (json: string) => RawBuilder<{ value: string }>
   /**
-   * True if the column's value is one of the integers in a JSON array (given as text). Uses the column's index.
+   * True if the column's value is one of the ids in a JSON array (given as text). Uses the column's index.
    */
-  isAmong: (column: RawBuilder<unknown>, json: string) => RawBuilder<boolean>
+  isAmong: (column: RawBuilder<unknown>, json: string, ids: IdType) => RawBuilder<boolean>
   /** Aggregates an expression over all rows into the text of a JSON array; null or an empty array if there are no rows. */
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
   /**

@@ -16,11 +16,53 @@ export const newOrderedId = (prefix: 'dlv' | 'msg', random: RandomBytes, at: str
 /** The largest integer id that PostgreSQL's columns can hold. */
 export const maxId = 2_147_483_647
 
-/** Maps ids that are too large for PostgreSQL's comparisons to 0, because no row has the id 0. */
-export const idOrNone = (id: number): number => (id <= maxId ? id : 0)
+/** The types of row ids: integers, which the database assigns, or UUIDs, which the service assigns. */
+export type IdType = 'integer' | 'uuid'
+
+/** The id of a row; UUIDs are in canonical lower case. */
+export type RowId = number | string
+
+/** The ids of a type. */
+export type IdOf<Ids extends IdType> = Ids extends 'uuid' ? string : number
+
+/** Maps integers that are too large for PostgreSQL's comparisons to 0, because no row has the id 0. */
+export const idOrNone = <Id extends RowId>(id: Id): Id => (typeof id === 'number' && id > maxId ? (0 as Id) : id)
+
+/** An id that sorts before the id of every row. */
+export const idBeforeAll: Readonly<Record<IdType, RowId>> = {
+  integer: 0,
+  uuid: '00000000-0000-0000-0000-000000000000',
+}
+
+/** Compares ids of the same type, in the order of both databases. */
+export const compareIds = (one: RowId, other: RowId): number => (one < other ? -1 : one > other ? 1 : 0)
 
 /** Formats an instant (ms since the epoch) as stored in tables: fixed-width ISO 8601 text in UTC, which sorts by time. */
 export const iso = (ms: number): string => new Date(ms).toISOString()
+
+/** The random bits of a UUID version 7: 12 in `rand_a`, 62 in `rand_b`. */
+const maxTail = (1n << 74n) - 1n
+const randB = (1n << 62n) - 1n
+
+/**
+ * Returns a source of UUIDs version 7 (RFC 9562 §5.7), in canonical lower case. Each one is greater than the one before,
+ * even in the same millisecond or after the clock was set back: the random bits are then increased by a random amount
+ * (§6.2, method 2).
+ */
+export function uuidSource({ now, random }: { now: () => number; random: RandomBytes }): () => string {
+  const newTail = () => BigInt(`0x${random(10).toString('hex')}`) & maxTail
+  let [ms, tail] = [-1, 0n]
+  return () => {
+    const at = Math.floor(now())
+    if (at > ms) [ms, tail] = [at, newTail()]
+    else tail += 1n + BigInt(random(4).readUInt32BE())
+    if (tail > maxTail) [ms, tail] = [ms + 1, newTail()]
+    const time = ms.toString(16).padStart(12, '0')
+    const middle = (0x7000n | (tail >> 62n)).toString(16)
+    const rest = ((0b10n << 62n) | (tail & randB)).toString(16)
+    return `${time.slice(0, 8)}-${time.slice(8)}-${middle}-${rest.slice(0, 4)}-${rest.slice(4)}`
+  }
+}
 
 const poolBytes = 4_096
 /** The number of random bytes in an id; larger requests, such as those for secrets, bypass the pool. */

@@ -30,8 +30,10 @@ import { webhookStates } from './migrations/0026-webhook-states.ts'
 import { backups } from './migrations/0027-backups.ts'
 import { adoptedTables } from './migrations/0028-adopted-tables.ts'
 import { traces } from './migrations/0029-traces.ts'
+import { uuids } from './migrations/0030-uuids.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
+import { refuseOtherIds } from './resource-tables/mismatch.ts'
 import type { ResourceTable } from './resource-tables/resource-columns.ts'
 import { reconcile } from './resource-tables/resource-tables.ts'
 
@@ -68,6 +70,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0027-backups', backups],
   ['0028-adopted-tables', adoptedTables],
   ['0029-traces', traces],
+  ['0030-uuids', uuids],
 ]
 
 /** The names of all migrations that this release knows. */
@@ -114,6 +117,7 @@ export async function migrate(database: Database, options: MigrateOptions = {}):
     for (const statement of database.engine.beforeMigration) await sql.raw(statement).execute(tx)
     const at = new Date(now()).toISOString()
     ran = await runDue(tx, engine)
+    await refuseOtherIds(tx, engine, tables)
     const prepared = thorough && (await prepareTables(tx, engine, { ...thorough, tables, label, now: at }))
     if (prepared) thorough?.onPrepared?.(prepared)
     if (thorough?.isPartial) throw new PlanOnly()

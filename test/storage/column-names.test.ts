@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       const all = await db.write((tx) => named().updateAll(tx, [row.id], { customerId: 8 }, now))
       assert.deepEqual([all[0]?.row.customerId, all[0]?.row.second], [8, 'Ada'])
       assert.deepEqual(
-        (await named().related('customerId', [8], 5)).map(({ second }) => second),
+        (await named().related('customerId', { ids: [8], idType: 'integer' }, 5)).map(({ second }) => second),
         ['Ada'],
       )
     })

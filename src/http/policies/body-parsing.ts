@@ -4,8 +4,10 @@ import fastifyPlugin from 'fastify-plugin'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/schema'
 import { decimalReader } from '../decimal.ts'
+import type { DocumentedRules } from '../partial-schema.ts'
 import { type FieldError, Problem } from '../problems/problem.ts'
 import { readJson } from '../strict-json.ts'
+import { uuidOf } from '../uuid.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -19,7 +21,8 @@ const json = 'application/json'
 
 /**
  * Parses bodies and validates input. Bodies must be uncompressed JSON in UTF-8 (otherwise 415) and are parsed by `readJson`.
- * Types are not coerced: integers in the path and query must be canonical decimals, and numbers must use JSON syntax.
+ * Types are not coerced: integers in the path and query must be canonical decimals, and numbers must use JSON syntax. UUIDs
+ * in the path and query are converted to lower case.
  * Before validation, strings in bodies are trimmed and decimals are converted to their exact scale. An absent optional body
  * becomes an empty object. If a route takes no body, any content is ignored (RFC 9110 §9.3).
  */
@@ -95,7 +98,11 @@ function isUtf8Type(type: string): boolean {
   return end === parameters.length
 }
 
-type Properties = Record<string, { type?: string | string[] }>
+interface Property {
+  type?: string | string[]
+  $defs?: { rules?: DocumentedRules }
+}
+type Properties = Record<string, Property>
 
 /**
  * Returns a function that validates one part of a request, converts its values in place, and reports all invalid fields at
@@ -106,12 +113,14 @@ export function inputValidator(schema: TSchema, part: string) {
   const properties = Object.entries((schema as { properties?: Properties }).properties ?? {})
   const integers = part === 'body' ? [] : ofType(properties, 'integer')
   const numbers = part === 'body' ? [] : ofType(properties, 'number')
+  const uuids = part === 'body' ? [] : uuidsAmong(properties)
   const texts = part === 'body' ? ofType(properties, 'string') : []
   const readDecimals = part === 'body' ? decimalReader(schema) : undefined
   return (data: unknown): { value: unknown } | { error: FastifySchemaValidationError[] } => {
     if (typeof data === 'object' && data !== null) {
       readTexts(data as Record<string, unknown>, integers, integerOf)
       readTexts(data as Record<string, unknown>, numbers, numberOf)
+      readTexts(data as Record<string, unknown>, uuids, canonicalUuid)
       readTexts(data as Record<string, unknown>, texts, trimmed)
       readDecimals?.(data)
     }
@@ -146,6 +155,11 @@ const asFailure = ({ field, message }: FieldError): FastifySchemaValidationError
 /** Returns the names of the properties that have this type, including nullable properties. */
 const ofType = (properties: [string, Properties[string]][], type: string): string[] =>
   properties.filter(([, property]) => [property.type].flat().includes(type)).map(([name]) => name)
+
+const uuidsAmong = (properties: [string, Property][]): string[] =>
+  properties.filter(([, { $defs }]) => $defs?.rules?.format === 'uuid').map(([name]) => name)
+
+const canonicalUuid = (text: string) => uuidOf(text) ?? text
 
 const canonicalInteger = /^(0|-?[1-9]\d*)$/
 const beyondSafe = 2 ** 53

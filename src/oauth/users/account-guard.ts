@@ -3,10 +3,11 @@ import { type RecordAudit, userUpdated } from '../../audit/chain.ts'
 import { auditActor, type Caller, callerOf } from '../../http/policies/authenticate.ts'
 import { lacksScope } from '../../http/policies/authorize.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import { assertAdministratorLeft, isActiveAdministrator, lockUser } from './accounts.ts'
 
 interface UserChange {
-  id: number
+  id: RowId
   /** The user after the change; null if the user is deleted. */
   values: Readonly<Record<string, unknown>> | null
   caller: Caller
@@ -19,22 +20,23 @@ interface UserChange {
  */
 export function accountGuard({ engine }: Pick<Database, 'engine'>) {
   const change = async <T>(tx: Queryable, { id, values, caller }: UserChange, run: () => Promise<T | undefined>) => {
-    const user = await lockUser(tx, engine, id)
+    const userId = Number(id)
+    const user = await lockUser(tx, engine, userId)
     const isRemoval = values === null
     if (!user || (!isRemoval && values.email === user.email)) return run()
-    if (!caller.scopes.has('admin') && (await isOfAdministrator(tx, id))) throw refusal(isRemoval)
-    const counts = isRemoval && (await isActiveAdministrator(tx, id))
+    if (!caller.scopes.has('admin') && (await isOfAdministrator(tx, userId))) throw refusal(isRemoval)
+    const counts = isRemoval && (await isActiveAdministrator(tx, userId))
     const changed = await run()
     if (changed === undefined) return undefined
     if (counts) await assertAdministratorLeft(tx)
-    if (!isRemoval) await tx.deleteFrom('invitations').where('userId', '=', id).execute()
+    if (!isRemoval) await tx.deleteFrom('invitations').where('userId', '=', userId).execute()
     return changed
   }
   return { removalProblems: ['LAST_ADMINISTRATOR'] as const, change }
 }
 
 interface RecordedChange {
-  id: number
+  id: RowId
   fields: readonly string[]
   values: Readonly<Record<string, unknown>>
   request: FastifyRequest
@@ -55,7 +57,7 @@ export function extendedAccountGuard(db: Pick<Database, 'engine'>, record: Recor
     },
     record: async (tx: Queryable, { id, fields, values, request }: RecordedChange) => {
       if (!callerOf(request).scopes.has('admin')) return
-      await record(tx, { ...auditActor(request), ...userUpdated(id, fields, values) })
+      await record(tx, { ...auditActor(request), ...userUpdated(Number(id), fields, values) })
     },
   }
 }

@@ -1,7 +1,9 @@
+import { uuidExample } from '../../http/uuid.ts'
 import { DefinitionError } from '../../startup-errors.ts'
 import type { Database } from '../../storage/database.ts'
 import { openSnapshot } from '../../storage/open.ts'
-import { type FilterValue, type ReportFilter, type ReportKind, type ReportQuery, readOf } from '../report-types.ts'
+import type { FilterValue, ReportFilter } from '../report-filters.ts'
+import { type ReportKind, type ReportQuery, readOf } from '../report-types.ts'
 
 /** A component of a report type: its name in error messages, its SQL, and the smallest report that contains it. */
 interface Part {
@@ -102,6 +104,6 @@ const periodOf = ({ type }: NonNullable<ReportKind['time']>): ReportQuery =>
 const ownersOf = ({ client, subject }: NonNullable<ReportKind['owned']>) => [client, subject].filter(Boolean).join(', ')
 
 const samples: Record<ReportFilter['type'], FilterValue> = { string: 'a', number: 1, boolean: true }
-const sample = ({ type, decimal }: ReportFilter) => (decimal ? '0' : samples[type])
+const sample = ({ type, decimal, isUuid }: ReportFilter) => (isUuid ? uuidExample : decimal ? '0' : samples[type])
 
 const oneLine = (text: string) => text.trim().replace(/\s+/g, ' ')

@@ -2,9 +2,10 @@ import { decimalText } from '../../storage/rows/column-codec.ts'
 import { type ColumnNames, columnOfField, keyColumnOfField } from '../../storage/rows/column-names.ts'
 import type { DeclaredReport } from '../declared-report.ts'
 import type { ReportColumn } from '../formats/format.ts'
-import type { ReportFilter, ReportKind, ServedReport } from '../report-types.ts'
+import type { ReportFilter } from '../report-filters.ts'
+import type { ReportKind, ServedReport } from '../report-types.ts'
 
-/** Options for a report on all rows of a table with an integer `id` and `createdAt`. */
+/** Options for a report on all rows of a table with an `id` and `createdAt`. */
 export interface TableReport {
   name: string
   scope: string | null
@@ -39,6 +40,7 @@ export function tableReport(report: TableReport): ReportKind {
       column: columnOf(field),
       op: '=',
       folded: folded.includes(field),
+      ...(types.get(field) === 'uuid' && { isUuid: true }),
       ...decimals.get(field),
     }
   })

@@ -1,7 +1,7 @@
 import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
-import { maxId } from '../../storage/ids.ts'
+import { maxId, type RowId } from '../../storage/ids.ts'
 import type { JudgedRow } from '../../storage/rows/judged-rows.ts'
 import { caseFold, type ListQuery } from '../../storage/rows/page-query.ts'
 import { type ColumnTest, hasRelation, passesAll, type RowTest } from '../../storage/rows/row-test.ts'
@@ -58,7 +58,7 @@ type Judged = Pick<Served, 'declaration' | 'rows'>
 /** Reads a row and applies the rules to it: in memory, or in the same statement if the rules depend on related rows. */
 export async function findJudged(
   { declaration, rows }: Judged,
-  id: number,
+  id: RowId,
   access: RowAccess | undefined,
 ): Promise<JudgedRow<Row> | undefined> {
   if (access && (hasRelation(access.read) || hasRelation(access.write))) return rows.judged(id, access)
@@ -124,7 +124,7 @@ export function readable(query: ListQuery, read: RowTest, declaration: Declarati
     const member = declaration.view?.memberOf(field) ?? field
     const [value] = equality.values
     // A filter by an integer beyond the column's range would be an error; the row test accepts such a value.
-    const isInRange = !(equality.on.isNarrow || field === 'id') || Math.abs(Number(value)) <= maxId
+    const isInRange = !equality.on.isNarrow || Math.abs(Number(value)) <= maxId
     const hasIndex = field === 'id' || field === 'createdBy' || filters.includes(field)
     if (hasIndex && isInRange && value !== undefined) {
       const isExact = folded.includes(field) && { exact: true as const }

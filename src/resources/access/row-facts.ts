@@ -1,4 +1,5 @@
 import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import { type StoredRowReader, storedRowReader } from '../../storage/rows/related-rows.ts'
 import type { Declaration } from '../declaration.ts'
 import { codecsOf } from '../table.ts'
@@ -41,7 +42,7 @@ function stepsOf({ access, references }: Declaration, all: readonly Declaration[
 async function withRelated(tx: Queryable, row: Readonly<Facts>, steps: readonly Step[]): Promise<Facts> {
   const facts = { ...row }
   for (const { name, field, read, below } of steps) {
-    const id = (row[field] ?? null) as number | null
+    const id = (row[field] ?? null) as RowId | null
     const related = id === null ? undefined : ((await read(tx, id)) ?? (row[name] as Facts | undefined))
     facts[name] = related === undefined ? null : await withRelated(tx, related, below)
   }

@@ -2,12 +2,14 @@
 
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import { wideInteger } from '../../storage/rows/column-codec.ts'
 import { integerRows } from '../../storage/rows/integer-rows.ts'
 import type { Rows } from '../../storage/rows/rows.ts'
 import { rowFacts } from '../access/row-facts.ts'
 import { eventPublisher } from '../change-events.ts'
 import type { Announce, CollectionOptions, Declaration } from '../declaration.ts'
+import { idTypes } from '../id-types.ts'
 import { resourceRows } from '../resource-rows.ts'
 import { totalOf } from './computed-fields.ts'
 import type { DeclaredTotal } from './options.ts'
@@ -23,7 +25,7 @@ interface Target extends TotalsTarget {
 }
 
 /** What a write adds to totals: by target, row id and total. */
-type Tally = Map<Target, Map<number, Map<DeclaredTotal, bigint>>>
+type Tally = Map<Target, Map<RowId, Map<DeclaredTotal, bigint>>>
 
 type Options = Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'zone'>
 
@@ -45,12 +47,13 @@ export function totalsUpdater(
   })
   const { engine } = options.db
   const fields = [...new Set(targets.flatMap(fieldsOf))]
-  const of = { table: declaration.table, columns: declaration.columns, fields }
+  const of = { table: declaration.table, idType: declaration.ids, columns: declaration.columns, fields }
   // To avoid deadlocks, the rows with totals are locked first, in a fixed order, and then the written rows; deletions do the same.
   const lockShown = async (tx: Queryable, written: readonly Values[]) => {
     for (const target of targets) {
       const ids = written.map((values) => idIn(values, target)).filter((id) => id !== null)
-      const shown = { table: target.declaration.table, ids: [...new Set(ids)], fields: [], lock: engine.lockRows }
+      const { table, ids: idType } = target.declaration
+      const shown = { table, idType, ids: [...new Set(ids)], fields: [], lock: engine.lockRows }
       await integerRows(tx, engine, shown)
     }
   }
@@ -60,7 +63,7 @@ export function totalsUpdater(
     for (const values of after) count(tally, targets, values, 1n)
     return (by, removal) => store(tx, tally, by, removal, engine)
   }
-  const seen = (tx: Queryable, ids: readonly number[]) => integerRows(tx, engine, { ...of, ids })
+  const seen = (tx: Queryable, ids: readonly RowId[]) => integerRows(tx, engine, { ...of, ids })
   return {
     created: async (tx, values) => {
       await lockShown(tx, [values])
@@ -96,16 +99,16 @@ const present = (values: Values) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
 /** Returns the id of the row with the totals; null if there is none. */
-function idIn(values: Values, { reference }: TotalsTarget): number | null {
+function idIn(values: Values, { declaration, reference }: TotalsTarget): RowId | null {
   const id = values[reference] ?? null
-  return id === null ? null : Number(id)
+  return id === null ? null : idTypes[declaration.ids].fromText(String(id))
 }
 
 function count(tally: Tally, targets: readonly Target[], values: Values, sign: 1n | -1n): void {
   for (const target of targets) {
     const id = idIn(values, target)
     if (id === null) continue
-    const byId = tally.get(target) ?? new Map<number, Map<DeclaredTotal, bigint>>()
+    const byId = tally.get(target) ?? new Map<RowId, Map<DeclaredTotal, bigint>>()
     const added = byId.get(id) ?? new Map<DeclaredTotal, bigint>()
     for (const total of target.totals) {
       const amount = total.field === null ? 1n : wideInteger(String(values[total.field] ?? 0))
@@ -125,10 +128,10 @@ async function store(
 ) {
   const stored: Awaited<ReturnType<Settle>> = []
   for (const [target, byId] of tally) {
-    const { table } = target.declaration
+    const { table, ids: idType } = target.declaration
     const ids = [...byId.keys()].filter((id) => !removal?.isGone({ table, id }))
     const fields = target.totals.map(({ name }) => name)
-    for (const shown of await integerRows(tx, engine, { table, ids, fields })) {
+    for (const shown of await integerRows(tx, engine, { table, ids, idType, fields })) {
       const sums = target.totals.map((total) => {
         const sum = BigInt(shown[total.name] ?? 0) + (byId.get(shown.id)?.get(total) ?? 0n)
         return [total.name, fitting(target, total, shown.id, sum)]
@@ -145,7 +148,7 @@ async function store(
 }
 
 /** Converts a total to its value in representations. Throws 422 if it has too many digits. */
-function fitting({ declaration, reference }: Target, { name, field, schema }: DeclaredTotal, id: number, sum: bigint) {
+function fitting({ declaration, reference }: Target, { name, field, schema }: DeclaredTotal, id: RowId, sum: bigint) {
   const limit = limitOf(schema)
   if (sum <= limit && sum >= -limit) return totalOf(schema, sum)
   const message = `makes ${name} of the ${declaration.noun} ${id} larger than ${totalOf(schema, limit)}`

@@ -3,6 +3,7 @@
 import { types } from 'node:util'
 import type { TObject, TSchema } from 'typebox'
 import { nearest } from '../../http/nearest.ts'
+import type { IdType } from '../../storage/ids.ts'
 import { type ColumnKind, kindOf } from '../column-types.ts'
 import { checkCondition } from '../conditions/conditions.ts'
 import { decimalFieldErrors } from '../decimal-fields.ts'
@@ -13,6 +14,7 @@ const listNames = ['filters', 'ranges', 'search', 'sorts', 'unique'] as const
 
 interface Declared extends ComputedDeclaration, Partial<Record<(typeof listNames)[number], readonly unknown[]>> {
   body: TObject
+  ids?: IdType | undefined
   access?: unknown
 }
 
@@ -82,12 +84,12 @@ function sumErrors(name: string, { sum, as }: Record<string, unknown>): string[]
 const relationRefusal =
   'is a relation, and the ETag of a row would not change with the related row: name fields of the row'
 
-function whenErrors(name: string, condition: unknown, { body, access }: Declared): string[] {
+function whenErrors(name: string, condition: unknown, { body, ids = 'integer', access }: Declared): string[] {
   const kinds = Object.entries(body.properties as Record<string, TSchema>).flatMap(([field, schema]) => {
     const kind = kindOf(schema)
     return kind ? [[field, kind] as const] : []
   })
-  const declared = { body, kinds: Object.fromEntries<ColumnKind>(kinds), folded: [], blank: [] }
+  const declared = { body, ids, kinds: Object.fromEntries<ColumnKind>(kinds), folded: [], blank: [] }
   const fields = ownConditionFields(declared, access !== undefined)
   const refused = new Map([...refsOf(body).keys()].map((relation) => [relation, relationRefusal]))
   const errors = checkCondition(condition, fields, { refused })

@@ -1,11 +1,12 @@
 import type { Static, TObject, TSchema } from 'typebox'
+import type { IdType } from '../../storage/ids.ts'
 import type { ColumnKind } from '../column-types.ts'
 import type { Condition, FieldsOf } from '../conditions/condition.ts'
 import type { ConditionFields } from '../conditions/fields.ts'
 
 /** A computed field: whether the row meets a condition, or a sum or count of the rows that refer to it. */
-export type ComputedOption<B extends TObject> =
-  | { when: Condition<FieldsOf<B> & { createdBy: string }> }
+export type ComputedOption<B extends TObject, Ids extends IdType = 'integer'> =
+  | { when: Condition<FieldsOf<B, Ids> & { createdBy: string }> }
   | {
       /** A relation and a field of the related rows: `lines.amount`. Integers, decimals and money can be summed. */
       sum: `${string}.${string}`
@@ -18,12 +19,12 @@ export type ComputedOption<B extends TObject> =
     }
 
 /** The computed fields of a resource, by name. */
-export type ComputedOptions<B extends TObject, Names extends string> = {
-  readonly [Name in Names]: ComputedOption<B>
+export type ComputedOptions<B extends TObject, Names extends string, Ids extends IdType = 'integer'> = {
+  readonly [Name in Names]: ComputedOption<B, Ids>
 }
 
 /** A row as passed to the functions of `derived`: its stored and computed fields. */
-export type DerivedRow<B extends TObject, Names extends string> = FieldsOf<B> & {
+export type DerivedRow<B extends TObject, Names extends string, Ids extends IdType = 'integer'> = FieldsOf<B, Ids> & {
   readonly [Name in Names]: string | number | boolean
 }
 
@@ -31,12 +32,17 @@ export type DerivedRow<B extends TObject, Names extends string> = FieldsOf<B> & 
 export type DerivedSchemas = Readonly<Record<string, TSchema>>
 
 /** Fields computed by a pure function of the row, only for responses and events. */
-export type DerivedOptions<B extends TObject, Names extends string, D extends DerivedSchemas> = {
+export type DerivedOptions<
+  B extends TObject,
+  Names extends string,
+  D extends DerivedSchemas,
+  Ids extends IdType = 'integer',
+> = {
   readonly [Name in keyof D]: {
     /** The schema of the field's values. */
     body: D[Name]
     /** `clock` returns the time. A function that uses it is called for each response. */
-    from: (row: DerivedRow<B, Names>, clock: () => Date) => Static<D[Name]> | undefined
+    from: (row: DerivedRow<B, Names, Ids>, clock: () => Date) => Static<D[Name]> | undefined
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import type { Deletion } from '../relations/reference.ts'
@@ -8,17 +9,17 @@ import type { Presenter } from './present.ts'
 type Values = Readonly<Record<string, unknown>>
 
 /** Identifies a row. */
-export interface RowId {
+export interface RowKey {
   table: string
-  id: number
+  id: RowId
 }
 
 /** What a deletion that affects several rows does with the rows that it updates. */
 export interface RemovalUpdates {
   /** True for a row that is being deleted, so that its own totals no longer matter. */
-  isGone: (row: RowId) => boolean
+  isGone: (row: RowKey) => boolean
   /** Keeps the event of an updated row for the end of the deletion, instead of that of an earlier update of this row. */
-  updated: (row: RowId, announce: () => Promise<void>) => void
+  updated: (row: RowKey, announce: () => Promise<void>) => void
 }
 
 /**
@@ -28,7 +29,7 @@ export interface RemovalUpdates {
 export type Settle = (
   by: Pick<Deletion, 'caller' | 'now'>,
   removal?: RemovalUpdates,
-) => Promise<(RowId & { row: Row })[]>
+) => Promise<(RowKey & { row: Row })[]>
 
 /**
  * Maintains the sums and counts over the rows of a resource. Each function first locks the rows that have these totals,
@@ -37,9 +38,9 @@ export type Settle = (
 export interface TotalsUpdater {
   created: (tx: Queryable, values: Values) => Promise<Settle>
   /** Returns undefined if no row meets the precondition. */
-  changed: (tx: Queryable, id: number, values: Values, precondition: RowPrecondition) => Promise<Settle | undefined>
+  changed: (tx: Queryable, id: RowId, values: Values, precondition: RowPrecondition) => Promise<Settle | undefined>
   /** Like `changed`, for rows that will be deleted. */
-  removed: (tx: Queryable, ids: readonly number[], precondition: RowPrecondition) => Promise<Settle | undefined>
+  removed: (tx: Queryable, ids: readonly RowId[], precondition: RowPrecondition) => Promise<Settle | undefined>
 }
 
 /** What the routes of a resource need for computed and derived fields. */

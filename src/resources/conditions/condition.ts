@@ -1,4 +1,5 @@
 import type { Static, TObject } from 'typebox'
+import type { IdOf, IdType } from '../../storage/ids.ts'
 
 /** Values that conditions can compare fields with. */
 type Scalar = string | number | boolean
@@ -53,7 +54,20 @@ export type Condition<Fields extends object, Related extends object = object> = 
 }
 
 /** The fields that a resource's conditions can name: those in its body and those that the service maintains. */
-export type FieldsOf<B extends TObject> = Static<B> & { id: number; createdAt: string; updatedAt: string }
+export type FieldsOf<B extends TObject, Ids extends IdType = 'integer'> = BodyOf<B, Ids> & {
+  id: IdOf<Ids>
+  createdAt: string
+  updatedAt: string
+}
+
+/** The values of a body. References to the own collection have its type of ids. */
+export type BodyOf<B extends TObject, Ids extends IdType = 'integer'> = [Ids] extends ['uuid']
+  ? { [F in keyof Static<B>]: F extends OwnReferences<B> ? string | Extract<Static<B>[F], undefined> : Static<B>[F] }
+  : Static<B>
+
+type OwnReferences<B extends TObject> = {
+  [F in keyof B['properties']]: B['properties'][F] extends { '~reference': { to: 'self' } } ? F : never
+}[keyof B['properties']]
 
 /** Limits on the size of a condition. */
 export const maxCondition = { comparisons: 100, values: 1_000, depth: 8 } as const

@@ -1,7 +1,9 @@
 import { type TObject, type TSchema, Type } from 'typebox'
+import type { IdType } from '../../storage/ids.ts'
 import { type ColumnNames, columnOfField, keyColumnOfField } from '../../storage/rows/column-names.ts'
 import type { RelationStep, TestedColumn } from '../../storage/rows/row-test.ts'
 import { type ColumnKind, columnType } from '../column-types.ts'
+import { idTypes } from '../id-types.ts'
 
 /** A field that conditions can name. */
 export interface ConditionField {
@@ -29,10 +31,10 @@ export const relationStep = (of: {
   name: string
   field: string
   table: string
-  target: string
+  target: { table: string; ids: IdType }
   columns?: ColumnNames | undefined
 }): RelationStep => ({
-  ...{ name: of.name, table: of.table, target: of.target },
+  ...{ name: of.name, table: of.table, target: of.target.table, targetIds: of.target.ids },
   on: { field: of.field, column: columnOfField(of.field, of.columns) },
 })
 
@@ -46,6 +48,7 @@ export interface ConditionDeclaration {
   blank: readonly string[]
   columns?: ColumnNames
   overlay?: ColumnNames | undefined
+  ids: IdType
 }
 
 /**
@@ -61,13 +64,15 @@ const instant = Type.String({ format: 'date-time' })
 
 /** Returns the fields that a resource's conditions can name. */
 export function conditionFields(declaration: ConditionDeclaration, text: TextComparison): ConditionFields {
-  const { body, kinds, folded, blank, columns, overlay } = declaration
+  const { body, kinds, folded, blank, columns, overlay, ids } = declaration
+  const id = idTypes[ids]
   const declared = Object.entries(kinds).map(([field, kind]): [string, ConditionField] => {
     const stored: TestedColumn = {
       ...{ field, column: columnOfField(field, columns) },
       ...(columnType(kind).sql === 'key' && { sortsByBytes: true }),
       ...(kind === 'decimal' && { isWide: true }),
       ...(overlay && isIntegral(kind) && { isNarrow: true }),
+      ...(kind === 'uuid' && { isUuid: true }),
     }
     const schema = body.properties[field] as TSchema
     if (!folded.includes(field)) return [field, { kind, schema, on: stored }]
@@ -82,7 +87,7 @@ export function conditionFields(declaration: ConditionDeclaration, text: TextCom
   })
   return Object.freeze({
     ...Object.fromEntries(declared),
-    id: { kind: 'integer', schema: Type.Integer(), on: { field: 'id', column: 'id', isNarrow: true } },
+    id: { kind: id.kind, schema: id.schema(''), on: id.on },
     createdAt: { kind: 'instant', schema: instant, on: { field: 'createdAt', column: 'created_at' } },
     updatedAt: { kind: 'instant', schema: instant, on: { field: 'updatedAt', column: 'updated_at' } },
   })

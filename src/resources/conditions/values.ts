@@ -3,6 +3,7 @@ import { type DecimalForm, decimalFormOf, decimalTextOf, parseDecimal } from '..
 import { instantOf, isDay } from '../../http/headers/instant.ts'
 import { mustBeOneOf } from '../../http/problems/allowed-values.ts'
 import { isStorableText } from '../../http/text-rules.ts'
+import { mustBeUuid, uuidOf } from '../../http/uuid.ts'
 import { caseFold } from '../../storage/rows/page-query.ts'
 import type { StoredValue, TestedColumn } from '../../storage/rows/row-test.ts'
 import { choicesOf, columnType } from '../column-types.ts'
@@ -45,6 +46,10 @@ export function readValue(field: ConditionField, value: unknown, today?: () => s
     return Number.isSafeInteger(value)
       ? { value: value as number }
       : { error: `must be an integer within ±${Number.MAX_SAFE_INTEGER}` }
+  if (kind === 'uuid') {
+    const uuid = typeof value === 'string' ? uuidOf(value) : undefined
+    return uuid === undefined ? { error: mustBeUuid } : { value: uuid }
+  }
   if (kind === 'number') return Number.isFinite(value) ? { value: value as number } : { error: 'must be a number' }
   if (kind === 'boolean')
     return typeof value === 'boolean' ? { value: Number(value) } : { error: 'must be true or false' }

@@ -1,6 +1,8 @@
 import type { Static, TObject, TSchema } from 'typebox'
+import type { IdType } from '../../storage/ids.ts'
 import type { RuleCaller } from '../access/rules.ts'
 import { amended } from '../column-types.ts'
+import type { BodyOf } from '../conditions/condition.ts'
 import { isCounting, type Next } from './counted.ts'
 import { hasDefault, isValidValue } from './defaults.ts'
 import { described } from './described.ts'
@@ -15,7 +17,9 @@ export interface CreationContext<Claims = object, Role extends string = string> 
   next: Next
 }
 
-type Value<B extends TObject, F extends keyof Static<B>> = NonNullable<Static<B>[F]>
+type Value<B extends TObject, F extends keyof Static<B>, Ids extends IdType> = NonNullable<
+  BodyOf<B, Ids>[F & keyof BodyOf<B, Ids>]
+>
 
 type ValueOrPromise<V> = V | Promise<V>
 
@@ -23,8 +27,13 @@ type ValueOrPromise<V> = V | Promise<V>
  * Values for fields of new rows: constants, or pure functions of the context. A function may be async only to await
  * `next()`.
  */
-export type DefaultValues<B extends TObject, Claims = object, Role extends string = string> = {
-  readonly [F in keyof Static<B>]?: DefaultValue<Value<B, F>, Claims, Role>
+export type DefaultValues<
+  B extends TObject,
+  Claims = object,
+  Role extends string = string,
+  Ids extends IdType = 'integer',
+> = {
+  readonly [F in keyof Static<B>]?: DefaultValue<Value<B, F, Ids>, Claims, Role>
 }
 
 export type DefaultValue<V, Claims = object, Role extends string = string> =
@@ -32,10 +41,15 @@ export type DefaultValue<V, Claims = object, Role extends string = string> =
   | ((context: CreationContext<Claims, Role>) => ValueOrPromise<V>)
 
 /** Like `Defaults`, except that the creation is refused with 403 if a function returns nothing. */
-export type SetValues<B extends TObject, Claims = object, Role extends string = string> = {
+export type SetValues<
+  B extends TObject,
+  Claims = object,
+  Role extends string = string,
+  Ids extends IdType = 'integer',
+> = {
   readonly [F in keyof Static<B>]?:
-    | Value<B, F>
-    | ((context: CreationContext<Claims, Role>) => ValueOrPromise<Value<B, F> | null | undefined>)
+    | Value<B, F, Ids>
+    | ((context: CreationContext<Claims, Role>) => ValueOrPromise<Value<B, F, Ids> | null | undefined>)
 }
 
 /** The names of the fields to which `set` and `defaults` give values; only for their inference. */

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type TObject, type TSchema, Type } from 'typebox'
 import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
+import type { RowId } from '../../storage/ids.ts'
 import { amended } from '../column-types.ts'
 import type { Declaration } from '../declaration.ts'
 import { described } from './described.ts'
@@ -68,7 +69,7 @@ export const patchOf = ({ input, patchable, replacement }: Declaration): TSchema
 /**
  * Returns the fields that keep their values if a PUT omits them, because the caller cannot see or must not change them.
  */
-export function keptFields(declaration: Declaration, caller: Caller, id: number): readonly string[] {
+export function keptFields(declaration: Declaration, caller: Caller, id: RowId): readonly string[] {
   const { hides, writeOnly, immutable, set, defaults, writers, view, kinds } = declaration
   const hidden = hides && !hides.unless(caller, id) ? hides.fields : []
   const foreign = writers?.kept(caller, id) ?? []

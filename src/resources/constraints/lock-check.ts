@@ -1,5 +1,6 @@
 import { Problem } from '../../http/problems/problem.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
+import type { IdType, RowId } from '../../storage/ids.ts'
 import { isAnyPassing, lockedRowPasses, lockReferred } from '../../storage/rows/locked-rows.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import { type RelationStep, type RowTest, relatedTest } from '../../storage/rows/row-test.ts'
@@ -13,9 +14,9 @@ export interface LockCheck {
    * Locks a row in the database until the end of the transaction. Throws RESOURCE_LOCKED if the row's stored state
    * refuses changes. Returns false if no row meets the precondition, so that 404, 403 and 412 take precedence.
    */
-  one: (tx: Queryable, id: number, precondition: RowPrecondition, purpose: 'change' | 'remove') => Promise<boolean>
+  one: (tx: Queryable, id: RowId, precondition: RowPrecondition, purpose: 'change' | 'remove') => Promise<boolean>
   /** Returns true if at least one of these rows is locked. */
-  any: (tx: Queryable, ids: readonly number[]) => Promise<boolean>
+  any: (tx: Queryable, ids: readonly RowId[]) => Promise<boolean>
   /**
    * Throws RESOURCE_LOCKED if a row with these values would belong to a locked row. Undefined if other rows cannot lock
    * the rows of this resource.
@@ -25,13 +26,13 @@ export interface LockCheck {
 
 /** Returns the lock check of a resource; undefined if its rows are never locked. */
 export function lockCheck(
-  { locked, table, noun }: { locked?: DeclaredLock; table: string; noun: string },
+  { locked, table, ids: idType, noun }: { locked?: DeclaredLock; table: string; ids: IdType; noun: string },
   { db, now, zone }: { db: Pick<Database, 'engine'>; now: () => number; zone?: string | undefined },
 ): LockCheck | undefined {
   if (locked === undefined) return undefined
   const { engine } = db
   const today = todayIn({ zone, now })
-  const lockOthers = othersLocker(locked, engine)
+  const lockOthers = othersLocker(locked, engine, idType)
   return {
     one: async (tx, id, precondition, purpose) => {
       const lock = purpose === 'remove' ? engine.lockForRemoval : engine.lockRows
@@ -43,7 +44,7 @@ export function lockCheck(
     },
     any: async (tx, ids) => {
       await lockOthers(tx, ids, table)
-      return isAnyPassing(tx, engine, { table, ids, test: lockTest(locked, today) })
+      return isAnyPassing(tx, engine, { table, ids, idType, test: lockTest(locked, today) })
     },
     placed: placementCheck(locked, noun, engine, today),
   }
@@ -53,24 +54,24 @@ export function lockCheck(
  * Returns the function that locks the rows on which the lock of these rows depends, before the rows themselves: a change of
  * a related row and a change of these rows then wait for each other.
  */
-function othersLocker(locked: DeclaredLock, engine: Database['engine']) {
+function othersLocker(locked: DeclaredLock, engine: Database['engine'], idType: IdType) {
   const levels: (readonly [of: RelationStep | undefined, targets: Map<string, RelationStep[]>])[] = []
   for (let at: DeclaredLock | undefined = locked; at; at = at.of?.locked) {
     const { of } = at
     const steps = [...(of ? [of.step] : []), ...stepsOf(at)].toSorted((a, b) => (a.target < b.target ? -1 : 1))
     levels.push([of?.step, Map.groupBy(steps, ({ target }) => target)])
   }
-  return async (tx: Queryable, ids: readonly number[], rows: string): Promise<void> => {
-    let [from, table] = [ids, rows]
+  return async (tx: Queryable, ids: readonly RowId[], rows: string): Promise<void> => {
+    let [from, table, type] = [ids, rows, idType]
     for (const [of, targets] of levels) {
-      let next: readonly number[] = []
+      let next: readonly RowId[] = []
       for (const [target, steps] of targets) {
         const columns = [...new Set(steps.map(({ on }) => on.column))]
-        const found = await lockReferred(tx, engine, { table, columns, target, ids: from })
+        const found = await lockReferred(tx, engine, { table, columns, target, ids: from, idType: type })
         if (target === of?.target) next = found
       }
       if (of === undefined || next.length === 0) return
-      ;[from, table] = [next, of.target]
+      ;[from, table, type] = [next, of.target, of.targetIds]
     }
   }
 }
@@ -97,7 +98,7 @@ function placementCheck({ of }: DeclaredLock, noun: string, engine: Database['en
   const { step, locked } = of
   const { lockRows: lock } = engine
   return async (tx: Queryable, values: Readonly<Record<string, unknown>>) => {
-    const id = (values[step.on.field] ?? null) as number | null
+    const id = (values[step.on.field] ?? null) as RowId | null
     if (id === null) return
     const other = { table: step.target, id, precondition: {}, lock, test: lockTest(locked, today) }
     if (!(await lockedRowPasses(tx, other))) return

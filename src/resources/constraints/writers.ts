@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
+import type { RowId } from '../../storage/ids.ts'
 
 /** Determines who can write which fields of a row, in addition to the scopes and access rules of its resource. */
 export interface Writers {
@@ -9,15 +10,15 @@ export interface Writers {
   /** Another scope that permits PUT and PATCH. */
   orScope?: string
   /** Returns why a caller cannot write a field; undefined if the caller can. A new row has no id. */
-  refusal: (caller: Caller, field: string, id?: number) => string | undefined
+  refusal: (caller: Caller, field: string, id?: RowId) => string | undefined
   /** Returns the fields that keep their values if a PUT omits them. */
-  kept: (caller: Caller, id: number) => readonly string[]
+  kept: (caller: Caller, id: RowId) => readonly string[]
 }
 
 /** A caller's write to a row. */
 interface Write {
   caller: Caller
-  id?: number
+  id?: RowId
 }
 
 type Values = Readonly<Record<string, unknown>>

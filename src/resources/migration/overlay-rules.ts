@@ -7,6 +7,7 @@ import { columnType, kindOf } from '../column-types.ts'
 /** The options that lay a resource over a table. */
 interface OverlayOptions {
   path: string
+  ids?: unknown
   body: TObject
   access?: unknown
   table?: unknown
@@ -26,8 +27,9 @@ const reservedColumns = [
 ]
 
 /** Returns the errors in the options `table` and `columns`. */
-export function overlayErrors({ path, body, access, table, columns }: OverlayOptions): string[] {
+export function overlayErrors({ path, ids, body, access, table, columns }: OverlayOptions): string[] {
   if (table === undefined && columns === undefined) return []
+  if (ids === 'uuid') return ["table and columns cannot be combined with ids: 'uuid'; use integer ids"]
   if (['/users', '/products', '/books'].includes(path)) {
     return [
       'table and columns cannot be combined with this path, which has a table of the service: choose another path',

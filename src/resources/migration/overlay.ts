@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type TObject, type TSchema, Type } from 'typebox'
 import { inputValidator } from '../../http/policies/body-parsing.ts'
 import { fromValidation } from '../../http/problems/framework-errors.ts'
+import { isCanonicalUuid } from '../../http/uuid.ts'
 import { maxId } from '../../storage/ids.ts'
 import type { Overlay } from '../../storage/resource-tables/resource-columns.ts'
 import type { Codec } from '../../storage/rows/column-codec.ts'
@@ -112,6 +113,8 @@ function wrongForm(kind: ColumnKind, stored: unknown): string | undefined {
       return Number.isFinite(stored) ? undefined : 'must be a number'
     case 'decimal':
       return /^-?\d+$/.test(String(stored)) ? undefined : 'must be an integer'
+    case 'uuid':
+      return isCanonicalUuid(stored) ? undefined : 'must be a UUID in lower case'
     case 'json':
       return isJson(stored) ? undefined : 'must be JSON text'
     default:

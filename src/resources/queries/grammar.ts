@@ -82,7 +82,7 @@ function relatedGrammars({ table, columns, relations = [] }: FilteredDeclaration
   const filtered = relations.filter(({ isMany, declaration }) => !isMany && declaration.filters.length > 0)
   return new Map(
     filtered.map(({ name, field, declaration }) => {
-      const step = relationStep({ name, field, table, columns, target: declaration.table })
+      const step = relationStep({ name, field, table, columns, target: declaration })
       return [name, { step, declaration, grammar: grammarOf({ ...shownDeclaration(declaration), ranges: [] }) }]
     }),
   )

@@ -1,7 +1,8 @@
 import type { TObject, TSchema } from 'typebox'
 import type { Cursor } from '../../http/pagination.ts'
 import { malformedQuery } from '../../http/problems/problem.ts'
-import { maxId } from '../../storage/ids.ts'
+import { isCanonicalUuid } from '../../http/uuid.ts'
+import { type IdType, maxId } from '../../storage/ids.ts'
 import { type ColumnNames, columnOfField, keyColumnOfField } from '../../storage/rows/column-names.ts'
 import { type RelatedTerm, type Sort, termMember } from '../../storage/rows/page-order.ts'
 import { caseFold } from '../../storage/rows/page-query.ts'
@@ -11,10 +12,12 @@ import type { ColumnKind } from '../column-types.ts'
 import { relationStep } from '../conditions/fields.ts'
 import { isExactDecimal } from '../decimal-fields.ts'
 import type { Declaration, Relation } from '../declaration.ts'
+import { idTypes } from '../id-types.ts'
 import type { Reached } from './related-filters.ts'
 
 /** What determines the orders of a list. */
 export interface OrderRules {
+  ids: IdType
   body: TObject
   kinds: Readonly<Record<string, ColumnKind>>
   folded: readonly string[]
@@ -74,9 +77,9 @@ function termsOf({ field, descending }: Sort, rules: OrderRules, reached: Reache
   const other = rest.join('.')
   if (relation === undefined || !relation.declaration.sorts.includes(other)) return undefined
   const { declaration } = relation
-  const step = relationStep({ ...rules, name: relation.name, field: relation.field, target: declaration.table })
+  const step = relationStep({ ...rules, name: relation.name, field: relation.field, target: declaration })
   const rows = { step, read: reached.get(relation.name)?.read ?? passesNone }
-  const type = typeOfSort(other, declaration.shownKinds)
+  const type = typeOfSort(other, declaration.ids, declaration.shownKinds)
   return [
     { field: relation.name, descending: false, along: { ...rows, column: 'id', type: 'missing' } },
     { field, descending, along: { ...rows, column: sortColumn(other, declaration), type } },
@@ -104,10 +107,14 @@ export function removeTerms(rows: readonly Row[], order: readonly Sort[]): void 
 }
 
 /** True if the values of a cursor have the types of their columns; other types would cause a database error. */
-export const isValidPosition = (after: Cursor['after'], order: readonly Sort[], { kinds, body }: OrderRules): boolean =>
+export const isValidPosition = (
+  after: Cursor['after'],
+  order: readonly Sort[],
+  { ids, kinds, body }: OrderRules,
+): boolean =>
   order.every(({ field, along }, at) => {
     const value = after[at]
-    const type = along?.type ?? typeOfSort(field, kinds)
+    const type = along?.type ?? typeOfSort(field, ids, kinds)
     if (type === 'decimal' && along === undefined) return isExactDecimal(value, body.properties[field] as TSchema)
     return isValue[type](value)
   })
@@ -115,6 +122,7 @@ export const isValidPosition = (after: Cursor['after'], order: readonly Sort[], 
 const isValue: Record<RelatedTerm['type'], (value: unknown) => boolean> = {
   missing: (value) => value === 0 || value === 1,
   id: (value) => Number.isInteger(value) && Math.abs(Number(value)) <= maxId,
+  uuid: isCanonicalUuid,
   integer: Number.isSafeInteger,
   number: (value) => typeof value === 'number',
   // The digits that the column contains.
@@ -123,9 +131,9 @@ const isValue: Record<RelatedTerm['type'], (value: unknown) => boolean> = {
 }
 
 /** Returns the type of a field to sort by; `createdAt` and `updatedAt` are text. */
-function typeOfSort(field: string, kinds: OrderRules['kinds']): RelatedTerm['type'] {
+function typeOfSort(field: string, ids: IdType, kinds: OrderRules['kinds']): RelatedTerm['type'] {
   const kind = kinds[field]
-  if (field === 'id') return 'id'
-  if (kind === 'decimal' || kind === 'integer' || kind === 'number') return kind
+  if (field === 'id') return idTypes[ids].sort
+  if (kind === 'uuid' || kind === 'decimal' || kind === 'integer' || kind === 'number') return kind
   return kind === 'reference' ? 'integer' : 'text'
 }

@@ -1,5 +1,6 @@
 import type { TSchema } from 'typebox'
-import { columnType, type FieldList, kindOf } from '../column-types.ts'
+import type { FieldList } from '../column-type.ts'
+import { columnType, kindOf } from '../column-types.ts'
 import type { ResourceOptions } from '../resource-options.ts'
 import { queryNames } from './bounds.ts'
 

@@ -96,6 +96,7 @@ const day = '[0-9]{4}-[0-9]{2}-[0-9]{2}'
 const valuePatterns: Readonly<Record<string, string>> = {
   integer: '-?(0|[1-9][0-9]{0,14})',
   reference: '[1-9][0-9]{0,14}',
+  uuid: '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}',
   number: '-?(0|[1-9][0-9]{0,14})([.][0-9]{1,15})?',
   boolean: '(true|false)',
   instant: `${day}(T[0-9:.]+(Z|[+-][0-9:]+))?`,

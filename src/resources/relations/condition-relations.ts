@@ -27,7 +27,7 @@ export function refsOf({ properties }: TObject): Map<string, BodyReference> {
 
 /** A resource whose conditions follow relations; `fields` are those that they can name in its own rows. */
 export interface Following {
-  declaration: Pick<ConditionDeclaration, 'body'> & { table: string }
+  declaration: Pick<ConditionDeclaration, 'body' | 'ids'> & { table: string }
   fields: ConditionFields
 }
 
@@ -36,7 +36,7 @@ export function conditionRelation({ field, to }: BodyReference, { declaration, f
   const target = to === 'self' ? declaration : to.declaration
   const known = to === 'self' ? fields : (to.declaration.access?.fields ?? conditionFields(to.declaration, 'letters'))
   const { table } = declaration
-  return { step: relationStep({ name: relationName(field), field, table, target: target.table }), fields: known }
+  return { step: relationStep({ name: relationName(field), field, table, target }), fields: known }
 }
 
 /** Returns the relations that a resource's conditions can follow. */

@@ -2,6 +2,7 @@ import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
 import type { Engine } from '../../storage/engine.ts'
+import type { RowId } from '../../storage/ids.ts'
 import { columnOfField } from '../../storage/rows/column-names.ts'
 import { countReferring, lockReferring } from '../../storage/rows/related-rows.ts'
 import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
@@ -34,9 +35,9 @@ export interface Removal {
   all: ReadonlyMap<Declaration, Removable>
   own: Removable
   /** The id of the row to delete. */
-  id: number
+  id: RowId
   /** The ids to delete in each collection, parents before their children. */
-  doomed: Map<Removable, number[]>
+  doomed: Map<Removable, RowId[]>
   /** How many more rows the deletion may delete or change. */
   left: number
 }
@@ -48,19 +49,20 @@ export const maxDependents = 1_000
  * Returns the references to a collection with this `onDelete` rule, each with the rows that refer to `ids` and will
  * remain.
  */
-const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly number[], rule: OnDelete) =>
+const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly RowId[], rule: OnDelete) =>
   parent.children
     .filter(({ reference }) => reference.onDelete === rule)
     .map(({ declaration, reference: { field } }) => {
       const side = all.get(declaration) as Removable
-      const column = columnOfField(field, declaration.columns)
-      return { side, field, rows: () => ({ table: declaration.table, column, ids, except: doomed.get(side) ?? [] }) }
+      const [column, idType] = [columnOfField(field, declaration.columns), parent.declaration.ids]
+      const except = () => ({ ids: doomed.get(side) ?? [], idType: declaration.ids })
+      return { side, field, rows: () => ({ table: declaration.table, column, ids, idType, except: except() }) }
     })
 
 /** Finds the rows to delete together with the row. Throws RESOURCE_IN_USE if there are too many. */
 export async function findDoomed(removal: Removal): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
-  const found: [Removable, number[]][] = [[own, [id]]]
+  const found: [Removable, RowId[]][] = [[own, [id]]]
   for (const [parent, ids] of found) {
     for (const { side, rows } of referring(removal, parent, ids, 'cascade')) {
       const more = await lockReferring(tx, engine, rows(), removal.left + 1)
@@ -119,12 +121,12 @@ function usersOf(name: string, { all, readable }: Users): string {
  * Finds the rows that remain but lose references, with the fields to clear. Throws RESOURCE_IN_USE if there are too
  * many.
  */
-export async function findReleased(removal: Removal): Promise<Map<Removable, Map<number, string[]>>> {
+export async function findReleased(removal: Removal): Promise<Map<Removable, Map<RowId, string[]>>> {
   const { tx, engine, doomed } = removal
-  const released = new Map<Removable, Map<number, string[]>>()
+  const released = new Map<Removable, Map<RowId, string[]>>()
   for (const [parent, ids] of doomed) {
     for (const { side, field, rows } of referring(removal, parent, ids, 'setNull')) {
-      const known = released.get(side) ?? new Map<number, string[]>()
+      const known = released.get(side) ?? new Map<RowId, string[]>()
       released.set(side, known)
       for (const row of await lockReferring(tx, engine, rows(), maxDependents + 1)) {
         if (!known.has(row)) spend(removal, 1)
@@ -138,10 +140,10 @@ export async function findReleased(removal: Removal): Promise<Map<Removable, Map
 /** Throws RESOURCE_LOCKED if one of the rows to delete or to change is locked. */
 export async function refuseLocked(
   { tx, own, id, doomed }: Removal,
-  released: ReadonlyMap<Removable, ReadonlyMap<number, unknown>>,
+  released: ReadonlyMap<Removable, ReadonlyMap<RowId, unknown>>,
 ): Promise<void> {
   const names = new Set<string>()
-  const check = async ({ lock, declaration }: Removable, ids: readonly number[]) => {
+  const check = async ({ lock, declaration }: Removable, ids: readonly RowId[]) => {
     if (lock && ids.length > 0 && (await lock.any(tx, ids))) names.add(declaration.name)
   }
   for (const [side, ids] of doomed) await check(side, ids)

@@ -4,6 +4,7 @@ import { callerOf } from '../../http/policies/authenticate.ts'
 import { cachePrivately } from '../../http/policies/caching.ts'
 import { malformedQuery } from '../../http/problems/problem.ts'
 import { requesterOf } from '../../http/requester.ts'
+import { compareIds, type RowId } from '../../storage/ids.ts'
 import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
 import type { Row, Rows } from '../../storage/rows/rows.ts'
 import type { AccessOf } from '../access/rules.ts'
@@ -83,7 +84,8 @@ export function expander(
   return {
     isCacheable: ![...included].some(dependsOnTime),
     readable: () => (restricted.length > 0 ? readableRows(restricted, on, request, reply) : undefined),
-    membersOf: (rows, readable) => membersOf(rows, expansions, { ...on, request, reply, readable, left: maxExpanded }),
+    membersOf: (rows, readable) =>
+      membersOf(declaration, rows, expansions, { ...on, request, reply, readable, left: maxExpanded }),
   }
 }
 
@@ -113,6 +115,7 @@ function relationOf(of: Declaration, name: string, on: Expandable): Relation {
 type Members = (row: Row) => Record<string, unknown>
 
 async function membersOf(
+  of: Declaration,
   rows: readonly Row[],
   expansions: readonly Expansion[],
   expanding: Expanding,
@@ -121,13 +124,14 @@ async function membersOf(
   for (const { relation, below } of expansions) {
     const { name, declaration, field, isMany } = relation
     const [own, other] = isMany ? ['id', field] : [field, 'id']
-    const ids = [...new Set(rows.map((row) => row[own] ?? null).filter((id) => id !== null))] as number[]
+    const ids = [...new Set(rows.map((row) => row[own] ?? null).filter((id) => id !== null))] as RowId[]
     const rowsOf = expanding.rowsOf(declaration)
+    const idType = isMany ? of.ids : declaration.ids
     const passing = passingFor(declaration, expanding)
-    const found = ids.length === 0 ? [] : await rowsOf.related(other, ids, expanding.left + 1, passing)
+    const found = ids.length === 0 ? [] : await rowsOf.related(other, { ids, idType }, expanding.left + 1, passing)
     expanding.left -= found.length
     if (expanding.left < 0) throw tooMany()
-    const [item, more] = [expanding.itemOf(declaration), await membersOf(found, below, expanding)]
+    const [item, more] = [expanding.itemOf(declaration), await membersOf(declaration, found, below, expanding)]
     const byKey = Map.groupBy(found.toSorted(byId), (row) => row[other])
     const memberOf = (row: Row) => ({ ...item(row), ...more(row) })
     const all = (row: Row) => (byKey.get(row[own]) ?? []).map(memberOf)
@@ -142,7 +146,7 @@ function passingFor({ path }: Declaration, { readable, request, reply }: Expandi
   return test === undefined || test === passesAll ? undefined : { test, requester: requesterOf(request, reply) }
 }
 
-const byId = (left: Row, right: Row) => left.id - right.id
+const byId = (left: Row, right: Row) => compareIds(left.id, right.id)
 
 const tooMany = () =>
   malformedQuery(

@@ -3,11 +3,12 @@ import { callerOf } from '../../http/policies/authenticate.ts'
 import { idOrNone } from '../../storage/ids.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import type { Relation, Served } from '../declaration.ts'
+import { idParams } from '../id-types.ts'
 import { lister } from '../list.ts'
 import { listQuerySchema, listRulesOf } from '../list-parameters.ts'
 import { capital } from '../queries/bounds.ts'
 import { listItemSerializer } from '../representation.ts'
-import { idParams, notFound, type RowRequest, readableRow } from '../writes/change.ts'
+import { notFound, type RowRequest, readableRow } from '../writes/change.ts'
 import { requireReadable } from './readable.ts'
 
 /**
@@ -40,7 +41,7 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
   const about = {
     operationId: `list${declaration.name.split('-').map(capital).join('')}Of${capital(noun)}`,
     summary: `List the ${declaration.name.replaceAll('-', ' ')} of one ${noun}`,
-    params: idParams,
+    params: idParams(parent.declaration.ids),
     querystring: listQuerySchema(rules),
   }
   const problems = parent.declaration.readScope === null ? [] : ['AUTH_REQUIRED', 'ACCESS_DENIED']

@@ -1,5 +1,8 @@
-import { type TInteger, type TObject, type TSchema, Type } from 'typebox'
+import type { TInteger, TObject, TSchema, TString } from 'typebox'
+import type { IdType } from '../../storage/ids.ts'
+import { amended } from '../column-types.ts'
 import type { Collection, Declaration } from '../declaration.ts'
+import { idTypes } from '../id-types.ts'
 import { type OnDelete, type Reference, relationName } from './reference.ts'
 
 /**
@@ -11,9 +14,12 @@ export interface RefDetails<C extends Collection | 'self' = Collection | 'self'>
 }
 
 /** The schema of a field that contains the id of a row in another collection, or in the same one (`self`). */
-export interface TRef<C extends Collection | 'self'> extends TInteger {
+export type TRef<C extends Collection | 'self'> = (IdsOf<C> extends 'uuid' ? TString : TInteger) & {
   '~reference': RefDetails<C>
 }
+
+/** The type of a collection's ids. */
+export type IdsOf<C> = C extends { '~names'?: { ids: infer Ids extends IdType } } ? Ids : 'integer'
 
 /** What happens to a row when the row that it refers to is deleted. */
 export interface RefOptions {
@@ -30,15 +36,31 @@ export interface RefOptions {
  * `customer`.
  */
 export function Ref<C extends Collection | 'self'>(to: C, { onDelete = 'restrict' }: RefOptions = {}): TRef<C> {
-  const noun = (to as Collection | undefined)?.declaration?.noun
+  const { noun, ids = 'integer' } = (to as Collection | undefined)?.declaration ?? {}
   const description = noun === undefined ? 'The id of another one' : `The id of the ${noun}`
-  const schema = Type.Integer({ minimum: 1, description, examples: [1] })
-  return Object.defineProperty(schema, '~reference', { value: { to, onDelete } satisfies RefDetails }) as TRef<C>
+  // For 'self', `withOwnReferences` replaces the schema if the ids of the collection have another type.
+  const schema = idTypes[ids].schema(description)
+  return Object.defineProperty(schema, '~reference', { value: { to, onDelete } satisfies RefDetails }) as never
 }
 
 /** Returns what `Ref` stored in a schema; undefined for all other schemas. */
 export const refOf = (schema: TSchema): RefDetails | undefined =>
-  (schema as Partial<TRef<Collection | 'self'>>)['~reference']
+  (schema as { '~reference'?: RefDetails })['~reference']
+
+/** Returns the options with references to the own collection that have its type of ids. */
+export function withOwnReferences<Options extends { ids?: IdType; body: TObject }>(options: Options): Options {
+  const { ids = 'integer', body } = options ?? {}
+  if (ids === 'integer' || !Object.hasOwn(idTypes, ids) || typeof body?.properties !== 'object') return options
+  const properties = Object.entries(body.properties as Record<string, TSchema>).map(([field, schema]) => {
+    if (refOf(schema)?.to !== 'self') return [field, schema]
+    const own = idTypes[ids].schema(String((schema as { description?: string }).description))
+    const marks = Object.entries(Object.getOwnPropertyDescriptors(schema)).filter(
+      ([name]) => name !== 'minimum' && !Object.hasOwn(own, name),
+    )
+    return [field, amended(own, Object.defineProperties({}, Object.fromEntries(marks)))]
+  })
+  return { ...options, body: amended(body, { properties: Object.fromEntries(properties) }) }
+}
 
 type Own = Pick<Declaration, 'path' | 'noun' | 'table'>
 

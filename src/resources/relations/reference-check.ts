@@ -1,5 +1,6 @@
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import { existsLocked, lockedRow } from '../../storage/rows/related-rows.ts'
 import { passesAll } from '../../storage/rows/row-test.ts'
 import { reachOf } from '../access/enforce.ts'
@@ -28,7 +29,7 @@ export function referenceCheck(
     for (const reference of references) {
       const id = values[reference.field] ?? null
       if (id === null || id === before[reference.field]) continue
-      const referred = { table: reference.table, id: id as number, test: within(reference) }
+      const referred = { table: reference.table, id: id as RowId, test: within(reference) }
       if (!(await existsLocked(tx, engine, referred))) refused.push(reference)
     }
     if (refused.length > 0) throw missing(refused, values)

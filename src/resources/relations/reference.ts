@@ -1,5 +1,6 @@
 import type { Caller } from '../../http/policies/authenticate.ts'
 import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
 import type { RowTest } from '../../storage/rows/row-test.ts'
 import type { Deleted, Row } from '../../storage/rows/rows.ts'
@@ -29,7 +30,7 @@ type Values = Readonly<Record<string, unknown>>
 
 /** A row to change, and its precondition. */
 export interface ChangedRow {
-  id: number
+  id: RowId
   precondition: RowPrecondition
 }
 
@@ -57,7 +58,7 @@ export interface Deletion {
 /** Deletes a row and handles the rows that refer to it. Returns undefined if no row meets the precondition. */
 export type Remove = (
   tx: Queryable,
-  id: number,
+  id: RowId,
   precondition: RowPrecondition,
   deletion: Deletion,
 ) => Promise<Deleted | undefined>

@@ -1,6 +1,7 @@
 import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import type { RowPrecondition } from '../../storage/rows/precondition.ts'
-import type { RowId, Settle } from '../computed/updater.ts'
+import type { RowKey, Settle } from '../computed/updater.ts'
 import type { Removable, Removal } from './dependents.ts'
 import type { Remove } from './reference.ts'
 
@@ -23,7 +24,7 @@ export function simpleRemover(own: Removable): Remove {
 export async function prepareRemoval(
   { totals, lock }: Removable,
   tx: Queryable,
-  id: number,
+  id: RowId,
   precondition: RowPrecondition,
 ): Promise<Settle | undefined> {
   const settle = totals ? await totals.removed(tx, [id], precondition) : async () => []
@@ -44,5 +45,5 @@ export async function lockTotals({ tx, own, id, doomed }: Removal): Promise<Sett
 }
 
 /** Returns true for a row that is being deleted, so that its own totals no longer matter. */
-export const isDoomed = ({ doomed }: Removal, { table, id }: RowId): boolean =>
+export const isDoomed = ({ doomed }: Removal, { table, id }: RowKey): boolean =>
   [...doomed].some(([{ declaration }, ids]) => declaration.table === table && ids.includes(id))

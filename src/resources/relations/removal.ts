@@ -1,4 +1,5 @@
 import type { Database } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import { lockedRow } from '../../storage/rows/related-rows.ts'
 import type { Deleted } from '../../storage/rows/rows.ts'
 import type { RemovalUpdates } from '../computed/updater.ts'
@@ -97,10 +98,10 @@ async function removeDoomed({ tx, all, own, id, doomed }: Removal, { caller, now
  * Returns a deleted row with the deleted rows of its own collection that it referred to, which access rules can look
  * at.
  */
-function withParents({ declaration }: Removable, row: Deleted['row'], removed: ReadonlyMap<number, Deleted>) {
+function withParents({ declaration }: Removable, row: Deleted['row'], removed: ReadonlyMap<RowId, Deleted>) {
   const { path, references } = declaration
   const parents = references
     .filter((reference) => reference.path === path)
-    .map(({ name, field }) => [name, removed.get((row as Record<string, unknown>)[field] as number)?.row])
+    .map(({ name, field }) => [name, removed.get((row as Record<string, unknown>)[field] as RowId)?.row])
   return { ...row, ...Object.fromEntries(parents) }
 }

@@ -1,4 +1,5 @@
 import type { Static, TObject } from 'typebox'
+import type { IdType } from '../../storage/ids.ts'
 import type { Condition, FieldsOf } from '../conditions/condition.ts'
 import type { DatePart } from './report-columns.ts'
 
@@ -26,7 +27,9 @@ export type ShowOption<Fields> =
   | OneOf<'sum' | 'avg' | 'min' | 'max', NamesOf<Fields, number> | TextNames<Required<Fields>>>
 
 /** The fields that a report can name; `createdBy` exists only in resources with access rules. */
-type ReportedFields<B extends TObject, Computed extends string> = FieldsOf<B> & { createdBy: string } & {
+type ReportedFields<B extends TObject, Computed extends string, Ids extends IdType> = FieldsOf<B, Ids> & {
+  createdBy: string
+} & {
   readonly [Name in Computed]: string | number | boolean
 }
 
@@ -35,6 +38,7 @@ export interface ReportOptions<
   B extends TObject = TObject,
   P extends TObject = TObject,
   Computed extends string = string,
+  Ids extends IdType = IdType,
 > {
   /** The report type, such as `revenue` or `revenue-by-month`. */
   name: string
@@ -43,9 +47,9 @@ export interface ReportOptions<
   /** The parameters of report requests, created with `Type.Object()`; default: none. */
   parameters?: P
   /** Selects the rows; `true`, like the default, selects all of them. Must be a pure function of the parameters. */
-  where?: (parameters: Static<P>) => boolean | Condition<ReportedFields<B, Computed>>
+  where?: (parameters: Static<P>) => boolean | Condition<ReportedFields<B, Computed, Ids>>
   /** The columns to group by; rows are sorted in the same order. */
-  group?: Readonly<Record<string, GroupOption<ReportedFields<B, Computed>>>>
+  group?: Readonly<Record<string, GroupOption<ReportedFields<B, Computed, Ids>>>>
   /** The aggregates of each group or, without `group`, of all selected rows. */
-  show?: Readonly<Record<string, ShowOption<ReportedFields<B, Computed>>>>
+  show?: Readonly<Record<string, ShowOption<ReportedFields<B, Computed, Ids>>>>
 }

@@ -1,5 +1,6 @@
 import { type TObject, Type } from 'typebox'
 import { DefinitionError } from '../../startup-errors.ts'
+import type { IdType } from '../../storage/ids.ts'
 import { passesAll, passesNone, type RowTest } from '../../storage/rows/row-test.ts'
 import { ownConditionFields } from '../computed/computed-fields.ts'
 import { listConditions } from '../computed/list-conditions.ts'
@@ -42,9 +43,14 @@ type NoParameters = TObject<{}>
  * Declares a report on the rows of a resource: its parameters, the rows that it selects, and how it groups and aggregates
  * them. Throws `DefinitionError`, which lists every error in the declaration.
  */
-export function report<B extends TObject, Computed extends string = never, P extends TObject = NoParameters>(
-  of: Collection<B, Computed>,
-  options: ReportOptions<B, P, NoInfer<Computed>>,
+export function report<
+  B extends TObject,
+  Computed extends string = never,
+  P extends TObject = NoParameters,
+  Ids extends IdType = 'integer',
+>(
+  of: Collection<B, Computed, string, string, Ids>,
+  options: ReportOptions<B, P, NoInfer<Computed>, NoInfer<Ids>>,
 ): Report {
   const declaration = of?.declaration as Declaration | undefined
   const { name, title, parameters = Type.Object({}), where = () => true, ...grouping } = Object(options)

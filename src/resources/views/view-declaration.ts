@@ -29,7 +29,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
   const { memberOf, hidden, toOwn } = names
   const { links, operations, publicRead, scopes, readScope, access, locked, claims, users, writers } = own
   const declared: Members = {
-    ...{ path: own.path, name: own.name, noun: own.noun, table: own.table },
+    ...{ path: own.path, name: own.name, noun: own.noun, table: own.table, ids: own.ids },
     ...{ operations, publicRead, scopes, readScope, access, locked, claims, users },
     writers: writers && viewWriters(writers, names),
     ...bodiesOf(own, options, names),

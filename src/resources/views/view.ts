@@ -1,5 +1,6 @@
 import type { Static, TObject } from 'typebox'
 import { DefinitionError } from '../../startup-errors.ts'
+import type { IdType } from '../../storage/ids.ts'
 import { collectionOf } from '../collection.ts'
 import type { DefaultValue, DefaultValues } from '../constraints/creation.ts'
 import type { Collection } from '../declaration.ts'
@@ -12,13 +13,18 @@ type RequiredFieldOf<B extends TObject> = {
 }[keyof Static<B>]
 
 /** How a version shows the rows of a collection. */
-export interface ViewOptions<B extends TObject = TObject, Hidden extends string = string, Made extends string = never> {
+export interface ViewOptions<
+  B extends TObject = TObject,
+  Hidden extends string = string,
+  Made extends string = never,
+  Ids extends IdType = IdType,
+> {
   /** The names that the version has for fields, such as `{ reference: 'number' }` for the field `reference`. */
   rename?: { readonly [F in FieldOf<B> | Made]?: string }
   /** Fields that the version does not have; a PUT or PATCH keeps their values. */
   hide?: readonly Hidden[]
   /** What a POST stores in fields that its body omits, as constants or pure functions. */
-  defaults?: DefaultValues<B>
+  defaults?: DefaultValues<B, object, string, Ids>
 }
 
 /** A hidden field that is required needs a default, here or in the collection. */
@@ -44,9 +50,10 @@ export function view<
   Given extends string,
   Derived extends string,
   const Hidden extends FieldOf<B> | Computed | Derived = never,
+  Ids extends IdType = 'integer',
 >(
-  of: Collection<B, Computed, Given, Derived>,
-  options: ViewOptions<B, Hidden, Computed | Derived> & NeededDefaults<B, Given, Hidden>,
+  of: Collection<B, Computed, Given, Derived, Ids>,
+  options: ViewOptions<B, Hidden, Computed | Derived, NoInfer<Ids>> & NeededDefaults<B, Given, Hidden>,
 ): Collection {
   const errors = viewErrors(of, options)
   if (errors.length > 0) throw new DefinitionError(errors)

@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
 import { authorOf, callerOf } from '../../http/policies/authenticate.ts'
 import { meets, type preconditionOf } from '../../http/policies/conditional.ts'
 import { Problem } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 import type { JudgedRow } from '../../storage/rows/judged-rows.ts'
 import type { Row } from '../../storage/rows/rows.ts'
 import { assertStorable, findJudged, notWritable } from '../access/enforce.ts'
@@ -15,19 +15,22 @@ import type { Served } from '../declaration.ts'
 import type { GuardedChange } from './guard.ts'
 import { writeUnit } from './write-unit.ts'
 
-export type RowRequest = FastifyRequest<{ Params: { id: number } }>
-export type BodyRequest = FastifyRequest<{ Params: { id: number }; Body: Record<string, unknown> }>
+export type RowRequest = FastifyRequest<{ Params: { id: RowId } }>
+export type BodyRequest = FastifyRequest<{ Params: { id: RowId }; Body: Record<string, unknown> }>
 
 /** Returns the 404 problem for a missing row. */
-export const notFound = ({ declaration }: Served, id: number) =>
-  new Problem('RESOURCE_NOT_FOUND', `There is no ${declaration.noun} ${Number.isSafeInteger(id) ? id : 'with this id'}`)
+export const notFound = ({ declaration }: Served, id: RowId) =>
+  new Problem(
+    'RESOURCE_NOT_FOUND',
+    `There is no ${declaration.noun} ${typeof id === 'string' || Number.isSafeInteger(id) ? id : 'with this id'}`,
+  )
 
 /** Reads a row. Throws 404 if it does not exist or the caller cannot read it. */
-export async function readableRow(served: Served, id: number, access: RowAccess | undefined): Promise<Row> {
+export async function readableRow(served: Served, id: RowId, access: RowAccess | undefined): Promise<Row> {
   return (await readableAndJudged(served, id, access)).row
 }
 
-async function readableAndJudged(served: Served, id: number, access: RowAccess | undefined): Promise<JudgedRow<Row>> {
+async function readableAndJudged(served: Served, id: RowId, access: RowAccess | undefined): Promise<JudgedRow<Row>> {
   const found = await findJudged(served, id, access)
   if (found === undefined || !found.canRead) throw notFound(served, id)
   return found
@@ -37,7 +40,7 @@ async function readableAndJudged(served: Served, id: number, access: RowAccess |
  * Reads a row that the caller wants to change. Throws 404 like `readableRow`, and 403 if the caller may only read the
  * row.
  */
-async function writableRow(served: Served, id: number, access: RowAccess | undefined): Promise<Row> {
+async function writableRow(served: Served, id: RowId, access: RowAccess | undefined): Promise<Row> {
   const { row, canWrite } = await readableAndJudged(served, id, access)
   if (!canWrite) throw notWritable(served.declaration, 'change')
   return row
@@ -111,7 +114,7 @@ const present = (values: Values) =>
  * Throws the problem for a write that matched no row: 404 if the caller cannot read the row, 403 if the caller may only
  * read it, otherwise 412.
  */
-export async function throwUnmatched(served: Served, id: number, access: RowAccess | undefined): Promise<never> {
+export async function throwUnmatched(served: Served, id: RowId, access: RowAccess | undefined): Promise<never> {
   await writableRow(served, id, access)
   throw new Problem(
     'PRECONDITION_FAILED',
@@ -161,8 +164,3 @@ function ignoreOutdated(error: unknown): undefined {
   if (error instanceof Problem && error.code === 'PRECONDITION_FAILED') return
   throw error
 }
-
-/** The path parameter of a single row. */
-export const idParams = Type.Object({
-  id: Type.Integer({ minimum: 1, description: 'Assigned by the service', examples: [1] }),
-})

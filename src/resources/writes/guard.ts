@@ -2,17 +2,18 @@ import type { FastifyRequest } from 'fastify'
 import type { Caller } from '../../http/policies/authenticate.ts'
 import type { ProblemCode } from '../../http/problems/problem.ts'
 import type { Queryable } from '../../storage/database.ts'
+import type { RowId } from '../../storage/ids.ts'
 
 /** A change to one row, for a guard to check; `values` is null for a deletion. */
 export interface GuardedChange {
-  id: number
+  id: RowId
   values: Readonly<Record<string, unknown>> | null
   caller: Caller
 }
 
 /** The changed fields of a row, and the request that changed them. */
 export interface RecordedChange {
-  id: number
+  id: RowId
   fields: readonly string[]
   values: Readonly<Record<string, unknown>>
   request: FastifyRequest

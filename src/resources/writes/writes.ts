@@ -13,6 +13,7 @@ import { keptFields } from '../constraints/kept-fields.ts'
 import { checkRules } from '../constraints/rules.ts'
 import { checkCreation } from '../constraints/writers.ts'
 import type { Served } from '../declaration.ts'
+import { idTypes } from '../id-types.ts'
 import {
   type BodyRequest,
   change,
@@ -87,7 +88,8 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
     const settle = served.totals && (await served.totals.created(tx, values))
     if (served.references) await served.references.created(tx, values, reach)
     Object.assign(values, served.declaration.computed.initial)
-    const { row, subscribed } = await served.rows.insert(tx, values, now)
+    const id = idTypes[served.declaration.ids].assign(served.newUuid)
+    const { row, subscribed } = await served.rows.insert(tx, id === undefined ? values : { ...values, id }, now)
     if (settle) await settle({ caller, now })
     if (access) await assertStorable(served, tx, access, row)
     if (served.lock?.placed) await served.lock.placed(tx, values)

@@ -39,4 +39,5 @@ const fields: Record<CellType, Field> = {
   // Booleans are stored as 1 or 0.
   boolean: (cell) => sql`case when cast(${cell} as integer) = 1 then 'true' when ${cell} is not null then 'false' end`,
   json: withoutFormula,
+  uuid: text,
 }

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { type Capacity, type Engine, errorField } from '../engine.ts'
+import { type Capacity, type Engine, errorField, type IdColumn } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvFields } from './csv.ts'
 
@@ -23,13 +23,22 @@ const capacities: Readonly<Record<string, Capacity>> = {
   integer: { holds: 'integer', magnitude: 2_147_483_647 },
   bigint: { holds: 'integer' },
   'double precision': { holds: 'number' },
+  uuid: { holds: 'uuid' },
+}
+
+const integerId: IdColumn = {
+  name: 'id',
+  type: 'integer',
+  define: (column) => column.primaryKey().generatedAlwaysAsIdentity(),
 }
 
 export const postgres: Engine = {
   name: 'postgres',
   identityType: 'integer',
-  identity: (column) => column.primaryKey().generatedAlwaysAsIdentity(),
+  identity: integerId.define,
   keyType: sql`text collate "C"`,
+  uuidType: 'uuid',
+  idColumns: { integer: [integerId], uuid: [{ name: 'id', type: 'uuid', define: (column) => column.primaryKey() }] },
   now: sql`cast(extract(epoch from clock_timestamp()) * 1000 as double precision)`,
   beforeMigration: [
     'set local lock_timeout = 0',
@@ -90,7 +99,8 @@ export const postgres: Engine = {
   jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
   // The planner expects an array to have few elements and uses the index; for a subquery, it would expect a hundred
   // rows.
-  isAmong: (column, json) => sql`${column} = any(cast(translate(${json}, '[]', '{}') as bigint[]))`,
+  isAmong: (column, json, ids) =>
+    sql`${column} = any(cast(translate(${json}, '[]', '{}') as ${ids === 'uuid' ? sql`uuid` : sql`bigint`}[]))`,
   jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
   csvFields,
   csvRecord: () => undefined,

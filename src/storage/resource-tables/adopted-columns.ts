@@ -1,4 +1,4 @@
-import type { Capacity, ColumnDetails, Engine } from '../engine.ts'
+import type { ColumnDetails, Engine } from '../engine.ts'
 import type { ExistingTable } from './read-table.ts'
 import { fieldOf, type Overlay, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 import { tupleIndexPrefix } from './unique-tuples.ts'
@@ -101,12 +101,12 @@ function columnDifferences(of: AdoptedTable, column: ResourceColumn): string[] {
   const found = details.get(column.name)
   if (found === undefined) return ['found no such column']
   const limit = of.table.overlay?.limits[fieldOf(column)]
-  const fits = limit === undefined || canStore(column, found, engine.capacityOf(found.type), limit)
+  const fits = limit === undefined || canStore(engine, column, found, limit)
   const isNullable = !column.required && column.default === undefined
   const target = existing.references.get(column.name)
   const isReferring = column.references !== undefined && target !== column.references
   return [
-    ...(fits ? [] : [`found ${typeOf(found)}, expected ${expectedType(column, limit)}`]),
+    ...(fits ? [] : [`found ${typeOf(found)}, expected ${expectedType(engine, column, limit)}`]),
     ...(found.isGenerated ? ['found a generated column, expected one that can be written'] : []),
     ...(found.isRequired && isNullable
       ? ['found not null, expected null to be allowed, because the field is optional']
@@ -119,8 +119,8 @@ function columnDifferences(of: AdoptedTable, column: ResourceColumn): string[] {
 
 type Limit = Overlay['limits'][string]
 
-function canStore(column: ResourceColumn, { length }: ColumnDetails, capacity: Capacity, limit: Limit): boolean {
-  const { holds, magnitude = Number.POSITIVE_INFINITY } = capacity
+function canStore(engine: Engine, column: ResourceColumn, { type, length }: ColumnDetails, limit: Limit): boolean {
+  const { holds, magnitude = Number.POSITIVE_INFINITY } = engine.capacityOf(type)
   const isNumeric = holds === 'numeric'
   switch (column.sql) {
     case 'bigint':
@@ -129,15 +129,18 @@ function canStore(column: ResourceColumn, { length }: ColumnDetails, capacity: C
       return holds === 'integer' || isNumeric
     case 'double precision':
       return holds === 'number' || isNumeric
+    case 'uuid':
+      return holds === engine.uuidType
     default:
       return (holds === 'text' || (isNumeric && limit.isTime)) && limit.length <= (length ?? Number.POSITIVE_INFINITY)
   }
 }
 
-function expectedType({ sql, kind }: ResourceColumn, limit: Limit | undefined): string {
+function expectedType({ uuidType }: Engine, { sql, kind }: ResourceColumn, limit: Limit | undefined): string {
   const { length = 0, magnitude = 0 } = limit ?? {}
   if (sql === 'smallint') return 'an integer type, with 1 for true and 0 for false'
   if (sql === 'double precision') return sql
+  if (sql === 'uuid') return uuidType
   if (sql !== 'bigint') return Number.isFinite(length) ? `text for ${length} characters` : 'text of any length'
   const what = kind.startsWith('decimal') ? `an integer type, for a ${kind} without its point,` : 'an integer type'
   return `${what} for values up to ${magnitude}`

@@ -3,7 +3,8 @@ import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { type AdoptedTable, differences, systemColumns } from './adopted-columns.ts'
 import { duplicates, invalidValues } from './adopted-values.ts'
-import { fillKeys, fillRows } from './batches.ts'
+import { fillRows } from './batches.ts'
+import { fillKeys } from './computed-columns.ts'
 import { dataStepsOf, describeStep, prepareStatements } from './data-steps.ts'
 import {
   addKeyColumnStatement,
@@ -116,7 +117,7 @@ async function prepare(tx: Queryable, of: AdoptedTable, now: string): Promise<st
     ...folded.map((column) => addKeyColumnStatement(tx, engine, name, column)),
   ])
   if (isNew) await recordAdoption(tx, name)
-  for (const column of folded) await fillKeys(tx, engine, name, column.name)
+  for (const column of folded) await fillKeys(tx, engine, table, column.name)
   return [
     ...(isNew ? [`-- use ${name}, which exists, with ${rowCount(rows)}${unused(of)}`] : []),
     ...statements,

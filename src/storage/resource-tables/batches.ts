@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
+import { idBeforeAll, type RowId } from '../ids.ts'
 import { caseFold } from '../rows/page-query.ts'
 import { nextRevision } from '../rows/revision.ts'
 import {
@@ -12,9 +13,17 @@ import {
   rowsOfStep,
   targetOf,
 } from './data-steps.ts'
-import { type DefinitionLabel, interruptedChange } from './history.ts'
+import { idTypeOf, typeNameOf } from './ddl.ts'
+import { type DefinitionLabel, interruptedChange, progressAt } from './history.ts'
 import { countOf, TableMismatch } from './mismatch.ts'
-import { fieldOf, InvalidCell, type ResourceColumn, type StoredCell, type StoredCells } from './resource-columns.ts'
+import {
+  fieldOf,
+  InvalidCell,
+  idsOf,
+  type ResourceColumn,
+  type StoredCell,
+  type StoredCells,
+} from './resource-columns.ts'
 
 /** The progress of a step. */
 export interface Progress {
@@ -40,14 +49,14 @@ const batchRows = 500
 export async function runStep(db: Database, step: DataStep, options: BatchOptions): Promise<DoneStep> {
   const { table, column } = step
   const { statements, ...first } = await db.write((tx) => begin(tx, db, step, options))
-  let { lastId, rows } = first
-  const waiting = await db.write((tx) => countOf(tx, table.name, rowsOfStep(step, lastId)))
+  let { after, rows } = first
+  const waiting = await db.write((tx) => countOf(tx, table.name, rowsOfStep(step, after)))
   const total = rows + waiting
   for (;;) {
     options.onProgress({ table: table.name, column: column.name, rows, total })
-    const done = await db.write((tx) => runBatch(tx, db.engine, step, lastId, options))
+    const done = await db.write((tx) => runBatch(tx, db.engine, step, after, options))
     if (done.rows === 0) return { step, rows, statements }
-    lastId = done.lastId
+    after = done.after
     rows += done.rows
   }
 }
@@ -70,60 +79,43 @@ async function begin(tx: Queryable, { engine }: Database, step: DataStep, { labe
     .where('finishedAt', 'is', null)
     .execute()
   const startedAt = new Date(now()).toISOString()
-  const first = { lastId: 0, rows: 0 }
+  const first = { after: idBeforeAll[idsOf(table)], rows: 0 }
   await tx
     .insertInto('schemaChanges')
     .values({
       ...{ startedAt, finishedAt: null, tableName: table.name, columnName: column.name, position: 0 },
-      ...{ change: describeStep(step), ...first, ...label },
+      ...{ change: describeStep(step), ...progressAt(first.after), rows: first.rows, ...label },
     })
     .execute()
   return { ...first, statements }
 }
 
 /** Writes the next rows and the progress of the step. */
-async function runBatch(tx: Queryable, engine: Engine, step: DataStep, after: number, { now }: BatchOptions) {
+async function runBatch(tx: Queryable, engine: Engine, step: DataStep, after: RowId, { now }: BatchOptions) {
   const { table, column } = step
   const found = await readBatch(tx, step, after)
   if (found.length > 0) await store(tx, engine, step, found, new Date(now()).toISOString())
-  const lastId = Number(found.at(-1)?.id ?? after)
+  const last = (found.at(-1)?.id ?? after) as RowId
   const { numUpdatedRows } = await tx
     .updateTable('schemaChanges')
-    .set({ lastId, rows: sql<number>`rows + ${found.length}` })
+    .set({ ...progressAt(last), rows: sql<number>`rows + ${found.length}` })
     .where('tableName', '=', table.name)
     .where('columnName', '=', column.name)
     .where('finishedAt', 'is', null)
     .executeTakeFirst()
   if (numUpdatedRows === 0n) throw new Error(`another command has ended the change of ${table.name}: start it again`)
-  return { lastId, rows: found.length }
+  return { after: last, rows: found.length }
 }
 
 /** Writes all rows of a step in the same transaction, and returns their number. */
 export async function fillRows(tx: Queryable, engine: Engine, step: DataStep, now: string): Promise<number> {
   let rows = 0
-  for (let after = 0; ; ) {
+  for (let after = idBeforeAll[idsOf(step.table)]; ; ) {
     const found = await readBatch(tx, step, after)
     if (found.length === 0) return rows
     await store(tx, engine, step, found, now)
-    after = Number(found.at(-1)?.id)
+    after = found.at(-1)?.id as RowId
     rows += found.length
-  }
-}
-
-/** Fills the companion column in every row. The work of `caseFold` cannot be done in SQL on either engine. */
-export async function fillKeys(tx: Queryable, engine: Engine, table: string, column: string): Promise<void> {
-  const [tableRef, text, key] = [table, column, `${column}_key`].map((name) => sql.ref(name))
-  for (let after = 0; ; ) {
-    const page = sql<{ id: number; text: string }>`
-      select id, ${text} as text from ${tableRef} where id > ${after} and ${text} is not null
-      order by id limit ${batchRows}`
-    const { rows } = await page.execute(tx)
-    if (rows.length === 0) return
-    const cells = JSON.stringify(rows.map((row) => [row.id, caseFold(row.text)]))
-    await sql`
-      update ${tableRef} set ${key} = json_each.value ->> 1 from ${engine.jsonRows(cells)}
-      where ${tableRef}.id = cast(json_each.value ->> 0 as integer)`.execute(tx)
-    after = Number(rows.at(-1)?.id)
   }
 }
 
@@ -133,16 +125,16 @@ async function store(tx: Queryable, engine: Engine, step: DataStep, rows: Record
   const target = targetOf(step)
   const cells = rows.map((row) => {
     const value = newValue(step, row)
-    return [Number(row.id), typeof value === 'bigint' ? String(value) : value, keyOf(target, value)]
+    return [row.id, typeof value === 'bigint' ? String(value) : value, keyOf(target, value)]
   })
   const cell = (at: number) => sql`json_each.value ->> ${sql.lit(at)}`
-  const type = target.sql === 'key' ? 'text' : target.sql
+  const type = typeNameOf(target, engine)
   const key = target.folded ? { [`${target.name}_key`]: cell(2) } : {}
   await tx
     .updateTable(table.name as 'products')
     .set({ [target.name]: sql`cast(${cell(1)} as ${sql.raw(type)})`, ...key, ...nextRevision(table.name, now) })
     .from(engine.jsonRows(JSON.stringify(cells)) as never)
-    .where(sql.ref(`${table.name}.id`), '=', sql`cast(${cell(0)} as integer)`)
+    .where(sql.ref(`${table.name}.id`), '=', sql`cast(${cell(0)} as ${idTypeOf(engine, table)})`)
     .execute()
 }
 
@@ -150,7 +142,7 @@ const keyOf = ({ blank }: ResourceColumn, value: StoredCell) =>
   value === null ? (blank ? '' : null) : caseFold(String(value))
 
 /** Reads the next rows, with the recorded columns that the step needs; decimals are text. */
-async function readBatch(tx: Queryable, step: DataStep, after: number) {
+async function readBatch(tx: Queryable, step: DataStep, after: RowId) {
   const { table, existing, kind, before } = step
   const read = kind === 'convert' && before ? [before] : [...existing.recorded.values()]
   const cells = read
@@ -180,7 +172,7 @@ function newValue(step: DataStep, row: Record<string, unknown>): StoredCell {
       fieldOf(one),
       { kind: existing.recorded.get(one.name)?.kind ?? one.kind, value: row[one.name] },
     ])
-    return fill.compute({ id: { kind: 'integer', value: Number(row.id) }, ...Object.fromEntries(cells) })
+    return fill.compute({ id: { kind: idsOf(table), value: row.id }, ...Object.fromEntries(cells) })
   } catch (error) {
     if (!(error instanceof InvalidCell)) throw error
     const nothing = kind === 'convert' ? `; ${column.name} still has its old values` : ''

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
+import { idBeforeAll, type RowId } from '../ids.ts'
 import {
   addColumnStatement,
   addKeyColumnStatement,
@@ -10,9 +11,9 @@ import {
   uniqueTupleStatement,
 } from './ddl.ts'
 import { countOf, rowCount } from './mismatch.ts'
-import { type ExistingTable, tuplesWith } from './read-table.ts'
+import { type ExistingTable, indexedAs } from './read-table.ts'
 import type { RecordedColumn } from './record.ts'
-import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
+import { fieldOf, idsOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 import { comparableKind } from './schema-diff.ts'
 
 /** A change to the values in a column, for which every row is read in batches. */
@@ -61,7 +62,10 @@ const rowsToFill = (tx: Queryable, { table, column, before }: Omit<DataStep, 'ki
  * Returns the condition for the rows that a step reads after an id: rows with a value to convert, or without the value
  * to fill.
  */
-export function rowsOfStep({ kind, column, before }: DataStep, after = 0): RawBuilder<boolean> {
+export function rowsOfStep(
+  { kind, table, column, before }: DataStep,
+  after: RowId = idBeforeAll[idsOf(table)],
+): RawBuilder<boolean> {
   const value = sql.ref(column.name)
   if (before === undefined) return sql<boolean>`id > ${after}`
   return sql<boolean>`id > ${after} and ${value} is ${sql.raw(kind === 'convert' ? 'not null' : 'null')}`
@@ -97,7 +101,7 @@ export function swapStatements(step: DataStep): string[] {
   const place = `alter table "${table.name}" rename column`
   const tuples = (table.tuples ?? []).filter(({ fields }) => fields.includes(fieldOf(column)))
   return [
-    ...renameColumnStatements(table.name, before, tuplesWith(existing, before)),
+    ...renameColumnStatements(table.name, before, indexedAs(existing, before)),
     `${place} "${name}__new" to "${name}"`,
     ...(column.folded ? [`${place} "${name}__new_key" to "${name}_key"`] : []),
     ...indexStatements(table.name, column),

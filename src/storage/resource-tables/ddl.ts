@@ -1,8 +1,8 @@
-import { type RawBuilder, sql as sqlText } from 'kysely'
+import { type CreateTableBuilder, type RawBuilder, sql as sqlText } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
 import { caseFold } from '../rows/page-query.ts'
-import type { ResourceColumn, ResourceTable, SqlType, UniqueTuple } from './resource-columns.ts'
+import { idsOf, type ResourceColumn, type ResourceTable, type SqlType, type UniqueTuple } from './resource-columns.ts'
 
 /**
  * Returns the column used to search, sort and enforce uniqueness: the case-folded companion column if the field has one.
@@ -10,15 +10,23 @@ import type { ResourceColumn, ResourceTable, SqlType, UniqueTuple } from './reso
 export const comparedColumn = ({ name, folded }: Pick<ResourceColumn, 'name' | 'folded'>) =>
   folded ? `${name}_key` : name
 
-const sqlTypeOf = ({ sql }: ResourceColumn, engine: Engine): Exclude<SqlType, 'key'> | RawBuilder<unknown> =>
-  sql === 'key' ? engine.keyType : sql
+/** The SQL type to cast the text of an id to. */
+export const idTypeOf = (engine: Engine, table: Pick<ResourceTable, 'ids'>) =>
+  sqlText.raw(idsOf(table) === 'uuid' ? engine.uuidType : 'integer')
+
+/** Returns the name of a column's type, as in `columnsOf` and in casts. */
+export const typeNameOf = ({ sql }: Pick<ResourceColumn, 'sql'>, engine: Engine): Exclude<SqlType, 'key'> =>
+  sql === 'key' ? 'text' : sql === 'uuid' ? engine.uuidType : sql
+
+const sqlTypeOf = (column: ResourceColumn, engine: Engine): Exclude<SqlType, 'key'> | RawBuilder<unknown> =>
+  column.sql === 'key' ? engine.keyType : typeNameOf(column, engine)
 
 /** Returns the type of a field's column, including its foreign key if it has one. */
 function definitionOf(engine: Engine, table: string, column: ResourceColumn): ReturnType<typeof sqlTypeOf> {
   const { name, references } = column
   if (references === undefined) return sqlTypeOf(column, engine)
   const constraint = sqlText.ref(constraintName(table, name))
-  return sqlText`${sqlText.raw(column.sql)} constraint ${constraint} references ${sqlText.ref(references)} ("id")`
+  return sqlText`${sqlText.raw(typeNameOf(column, engine))} constraint ${constraint} references ${sqlText.ref(references)} ("id")`
 }
 
 /** Returns the name of a column's foreign key. */
@@ -26,10 +34,9 @@ export const constraintName = (table: string, column: string) => `${table}_${col
 
 /** Returns the statements that create a table and its indexes. The service enforces required fields; SQL does not. */
 export function createTableStatements(tx: Queryable, engine: Engine, table: ResourceTable): string[] {
-  let create = tx
-    .withoutPlugins()
-    .schema.createTable(table.name)
-    .addColumn('id', engine.identityType, engine.identity)
+  let create = tx.withoutPlugins().schema.createTable(table.name) as CreateTableBuilder<string, string>
+  for (const { name, type, define } of engine.idColumns[idsOf(table)]) create = create.addColumn(name, type, define)
+  create = create
     .addColumn('revision', 'integer', (c) => c.notNull())
     .addColumn('created_at', 'text', (c) => c.notNull())
     .addColumn('updated_at', 'text', (c) => c.notNull())
@@ -127,15 +134,15 @@ export const dropIndexStatement = (index: string): string => `drop index if exis
 
 /**
  * Returns the statements that rename a column, so that its data is kept but the service no longer uses it. `tuples` are
- * the unique multi-column indexes that include the column.
+ * the unique multi-column indexes that include the column, and `type` is its type in the database.
  */
 export function renameColumnStatements(
   table: string,
   { name, folded, exact, references }: Pick<ResourceColumn, 'name' | 'folded' | 'exact' | 'references'>,
-  tuples: readonly string[] = [],
+  { tuples, type }: { tuples: readonly string[]; type: string | undefined },
 ): string[] {
   const dropTuples = tuples.map(dropIndexStatement)
-  if (references !== undefined) return [...dropTuples, ...copyColumnStatements(table, name)]
+  if (references !== undefined) return [...dropTuples, ...copyColumnStatements(table, name, type ?? 'bigint')]
   const dropKey = [dropIndexStatement(`${table}_${name}_key`), `alter table "${table}" drop column "${name}_key"`]
   return [
     ...tuples.map(dropIndexStatement),
@@ -149,8 +156,8 @@ export function renameColumnStatements(
  * Returns the statements that copy a reference to a column without a foreign key. Renaming the column would keep the
  * key.
  */
-const copyColumnStatements = (table: string, name: string): string[] => [
-  `alter table "${table}" add column "${name}_old" bigint`,
+const copyColumnStatements = (table: string, name: string, type: string): string[] => [
+  `alter table "${table}" add column "${name}_old" ${type}`,
   `update "${table}" set "${name}_old" = "${name}"`,
   `drop index if exists "${table}_${name}"`,
   `alter table "${table}" drop column "${name}"`,

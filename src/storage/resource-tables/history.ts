@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Database, Queryable } from '../database.ts'
+import type { RowId } from '../ids.ts'
 import type { ResourceTable, SchemaChangesTable } from './resource-columns.ts'
 
 /** Identifies the definition that makes the changes. */
@@ -28,7 +29,7 @@ export async function recordChanges(
     const isComment = line.startsWith('-- ')
     const change = isComment ? line.slice(3) : line
     const rows = isComment ? rowsOf(line) : 0
-    const times = { startedAt: now, finishedAt: now, position, columnName: null, lastId: 0 }
+    const times = { startedAt: now, finishedAt: now, position, columnName: null, lastId: 0, lastUuid: null }
     await tx
       .insertInto('schemaChanges')
       .values({ tableName: table, change, rows, ...times, ...label })
@@ -42,16 +43,27 @@ export async function readHistory({ read, engine }: Pick<Database, 'read' | 'eng
   return read.selectFrom('schemaChanges').selectAll().orderBy('startedAt').orderBy('position').execute()
 }
 
+/** Returns the columns that record the id of the last row that a change has written. */
+export const progressAt = (id: RowId) =>
+  typeof id === 'number' ? { lastId: id, lastUuid: null } : { lastId: 0, lastUuid: id }
+
 /** Reads the progress of an interrupted change by the same definition; undefined if there is none. */
-export const interruptedChange = (tx: Queryable, table: string, column: string, { digest }: DefinitionLabel) =>
-  tx
+export async function interruptedChange(
+  tx: Queryable,
+  table: string,
+  column: string,
+  { digest }: DefinitionLabel,
+): Promise<{ after: RowId; rows: number } | undefined> {
+  const found = await tx
     .selectFrom('schemaChanges')
-    .select(['lastId', 'rows'])
+    .select(['lastId', 'lastUuid', 'rows'])
     .where('tableName', '=', table)
     .where('columnName', '=', column)
     .where('finishedAt', 'is', null)
     .where('digest', '=', digest)
     .executeTakeFirst()
+  return found && { after: found.lastUuid ?? found.lastId, rows: found.rows }
+}
 
 /**
  * Deletes unfinished changes to these tables. Their progress is no longer valid, because the served definition does not

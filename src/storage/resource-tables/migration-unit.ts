@@ -96,7 +96,7 @@ async function rehearsed(tx: Queryable, engine: Engine, { tables, label }: UnitO
     if (obstacle !== undefined) throw new TableMismatch(obstacle)
     const interrupted = await interruptedChange(tx, table.name, column.name, label)
     const statements = interrupted ? [] : prepareStatements(tx, engine, step)
-    const rows = await countOf(tx, table.name, rowsOfStep(step, interrupted?.lastId))
+    const rows = await countOf(tx, table.name, rowsOfStep(step, interrupted?.after))
     for (const statement of statements) await sql.raw(statement).execute(tx)
     done.push({ step, rows, statements })
   }

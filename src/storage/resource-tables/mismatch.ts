@@ -1,6 +1,9 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
-import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
+import type { Engine } from '../engine.ts'
+import type { IdType } from '../ids.ts'
+import { readRecord } from './record.ts'
+import { fieldOf, idsOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 
 /**
  * Thrown if a table does not match its declaration. The message lists each mismatch with its remedy; nothing was
@@ -23,6 +26,33 @@ export const mismatch = (
   steps: string[],
 ): string =>
   [`${path}: the field ${fieldOf(column)} ${what}. ${advice}`, ...steps.map((step) => `    ${step};`)].join('\n')
+
+/**
+ * Throws `TableMismatch` if a table exists whose ids have another type than its declaration. `adopt` checks the ids of
+ * tables that the service did not create.
+ */
+export async function refuseOtherIds(tx: Queryable, engine: Engine, tables: readonly ResourceTable[]): Promise<void> {
+  const changed: string[] = []
+  for (const table of tables) {
+    const { path, name } = table
+    const { rows } = await engine.columnsOf(name).execute(tx)
+    const type = rows.find((column) => column.name === 'id')?.type
+    const ids = idsOf(table)
+    const expected = engine.idColumns[ids].find((column) => column.name === 'id')?.type
+    if (type === undefined || type === expected || (await isAdopted(tx, table))) continue
+    const [declared, stored] = ids === 'uuid' ? ['UUIDs', 'integers'] : ['integers', 'UUIDs']
+    const what = `ids are declared as ${declared}, but the rows of ${name} have ${stored}`
+    changed.push(`${path}: ${what}. The type of ids cannot change: declare ids: '${other[ids]}', or another path`)
+  }
+  if (changed.length > 0) throw new TableMismatch(changed.join('\n'))
+}
+
+async function isAdopted(tx: Queryable, { name, overlay }: ResourceTable): Promise<boolean> {
+  const record = await readRecord(tx, name)
+  return record?.isAdopted ?? overlay !== undefined
+}
+
+const other: Readonly<Record<IdType, IdType>> = { integer: 'uuid', uuid: 'integer' }
 
 /** Returns text such as `1 row` or `2 rows`. */
 export const rowCount = (rows: number): string => `${rows} ${rows === 1 ? 'row' : 'rows'}`

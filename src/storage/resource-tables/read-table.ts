@@ -45,6 +45,12 @@ export async function readTable(
 export const tuplesWith = ({ tuples }: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>): string[] =>
   [...tuples].filter(([, columns]) => columns.includes(comparedColumn(column))).map(([index]) => index)
 
+/** Returns what `renameColumnStatements` needs to know about an existing column. */
+export const indexedAs = (existing: ExistingTable, column: Pick<ResourceColumn, 'name' | 'folded'>) => ({
+  tuples: tuplesWith(existing, column),
+  type: existing.types.get(column.name),
+})
+
 /** Returns true if a column has an index of its own. */
 export const hasIndex = ({ indexed, unique }: ExistingTable, column: string): boolean =>
   indexed.has(column) || unique.has(column)

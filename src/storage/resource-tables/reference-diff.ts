@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import { constraintName, dropIndexStatement, indexStatements, uniqueTupleStatement } from './ddl.ts'
+import { constraintName, dropIndexStatement, indexStatements, typeNameOf, uniqueTupleStatement } from './ddl.ts'
 import { countOf, mismatch, rowCount } from './mismatch.ts'
 import type { ExistingTable } from './read-table.ts'
 import type { ResourceColumn, ResourceTable } from './resource-columns.ts'
@@ -21,8 +21,10 @@ export async function diffReferences(
     const { name, references } = column
     const actual = existing.references.get(name)
     const wasDeclared = existing.recorded.get(name)?.references !== undefined
+    // A column of another type is a mismatch that is already listed.
+    if (existing.types.get(name) !== typeNameOf(column, engine)) continue
     // Keep foreign keys that the service did not create.
-    if (!existing.types.has(name) || actual === references || (references === undefined && !wasDeclared)) continue
+    if (actual === references || (references === undefined && !wasDeclared)) continue
     const problem = await missingTargets(tx, engine, table, column)
     if (problem === undefined) {
       statements.push(...changeStatements(engine, table.name, column, existing))
@@ -42,6 +44,7 @@ function changeStatements(
   const tuples = [...existing.tuples].filter(([, columns]) => columns.includes(name))
   return engine.changeForeignKey({
     ...{ table, column: name, constraint: constraintName(table, name), exists, references },
+    type: existing.types.get(name) as string,
     dropIndexes: [dropIndexStatement(`${table}_${name}`), ...tuples.map(([index]) => dropIndexStatement(index))],
     createIndexes: [
       ...indexStatements(table, column),

@@ -1,7 +1,8 @@
 import type { Generated } from 'kysely'
+import type { IdType } from '../ids.ts'
 
-/** The SQL type of a column, the same on both engines; a `key` is text that is sorted bytewise. */
-export type SqlType = 'text' | 'key' | 'bigint' | 'double precision' | 'smallint'
+/** The SQL type of a column; a `key` is text that is sorted bytewise, and SQLite stores a `uuid` as text. */
+export type SqlType = 'text' | 'key' | 'bigint' | 'double precision' | 'smallint' | 'uuid'
 
 /** The column that stores one field of a declared resource. */
 export interface ResourceColumn {
@@ -93,6 +94,8 @@ export interface ResourceTable {
   /** The resource's path, for error messages. */
   path: string
   name: string
+  /** The type of the ids; default: integers. */
+  ids?: IdType
   columns: readonly ResourceColumn[]
   tuples?: readonly UniqueTuple[]
   changes?: SchemaChanges
@@ -100,6 +103,9 @@ export interface ResourceTable {
   /** The columns that a search covers, each with a case-folded companion. */
   search: readonly string[]
 }
+
+/** Returns the type of a table's ids. */
+export const idsOf = ({ ids = 'integer' }: Pick<ResourceTable, 'ids'>): IdType => ids
 
 /** Returns the field stored in a column. */
 export const fieldOf = ({ name, field }: Pick<ResourceColumn, 'name' | 'field'>): string =>
@@ -127,8 +133,9 @@ export interface SchemaChangesTable {
   change: string
   /** How many rows were written. */
   rows: number
-  /** The id of the last row that has been written. */
+  /** The id of the last row that has been written: an integer, or a UUID in `lastUuid`. */
   lastId: number
+  lastUuid: string | null
   /** The version of the definition, or its digest if it has none. */
   version: string
   /** A digest of the declared tables and of the functions in them. */

@@ -4,10 +4,9 @@ import type { Engine } from '../engine.ts'
 import { caseFold } from '../rows/page-query.ts'
 import { nextRevision } from '../rows/revision.ts'
 import { adopt } from './adoption.ts'
-import { fillKeys } from './batches.ts'
+import { fillKeys, fillTotals } from './computed-columns.ts'
 import { dataStepsOf, pendingStep } from './data-steps.ts'
 import { createTableStatements } from './ddl.ts'
-import { fillTotals } from './fill-totals.ts'
 import { abandonChanges, type DefinitionLabel, recordChanges } from './history.ts'
 import { countOf, rowCount, TableMismatch } from './mismatch.ts'
 import { type ExistingTable, readTable } from './read-table.ts'
@@ -112,7 +111,7 @@ const noChanges: TableChanges = { statements: [], constants: [], defaults: [], f
 async function apply(
   tx: Queryable,
   engine: Engine,
-  { name: table, path }: ResourceTable,
+  { name: table, path, ids = 'integer' }: ResourceTable,
   { statements, constants, defaults, fills }: TableChanges,
   now: string,
 ): Promise<string[]> {
@@ -130,7 +129,7 @@ async function apply(
     })
     if (rows > 0) filled.push(`-- fill ${table}.${column.name} with its default in ${rowCount(rows)}`)
   }
-  for (const column of fills) await fillKeys(tx, engine, table, column)
+  for (const column of fills) await fillKeys(tx, engine, { name: table, ids }, column)
   return [
     ...statements,
     ...filled,

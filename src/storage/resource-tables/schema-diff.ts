@@ -10,9 +10,10 @@ import {
   exactIndexStatements,
   indexStatements,
   renameColumnStatements,
+  typeNameOf,
 } from './ddl.ts'
 import { countOf, mismatch, rowCount } from './mismatch.ts'
-import { type ExistingTable, tuplesWith } from './read-table.ts'
+import { type ExistingTable, indexedAs } from './read-table.ts'
 import type { RecordedColumn } from './record.ts'
 import { fieldOf, type ResourceColumn, type ResourceTable } from './resource-columns.ts'
 
@@ -127,15 +128,19 @@ async function compareColumn(comparison: Comparison, column: ResourceColumn, cha
 /** Maps kinds with the same stored form to one: `exact` to `text`, and `reference` to `integer`. */
 export const comparableKind = (kind: string) => (kind === 'exact' ? 'text' : kind === 'reference' ? 'integer' : kind)
 
-function wrongType({ table, existing }: Comparison, column: ResourceColumn, before: RecordedColumn | undefined) {
+function wrongType(
+  { engine, table, existing }: Comparison,
+  column: ResourceColumn,
+  before: RecordedColumn | undefined,
+) {
   const type = existing.types.get(column.name)
   // Whether the column can store the values is checked with the other columns that the service did not create.
   if (column.adopted && comparableKind(before?.kind ?? column.kind) === comparableKind(column.kind)) return
   const sameKind = before === undefined || comparableKind(before.kind) === comparableKind(column.kind)
-  if (type === (column.sql === 'key' ? 'text' : column.sql) && sameKind) return
+  if (type === typeNameOf(column, engine) && sameKind) return
   const what = `is declared as ${comparableKind(column.kind)}, but stored as ${before?.kind ?? type} in ${table.name}`
   const old = before ?? { name: column.name, folded: existing.types.has(`${column.name}_key`) }
-  const steps = renameColumnStatements(table.name, old, tuplesWith(existing, old))
+  const steps = renameColumnStatements(table.name, old, indexedAs(existing, old))
   return mismatch(table, column, what, 'Rename the old column, then start again:', steps)
 }
 
@@ -172,7 +177,7 @@ function undeclaredColumn({ table, existing }: Comparison, column: RecordedColum
     const release = `Declare it again, or stop using the column ${column.name} with plinth migrate --allow-data-loss, which keeps it and its values`
     return mismatch(table, column, what, release, [])
   }
-  const steps = renameColumnStatements(table.name, column, tuplesWith(existing, column))
+  const steps = renameColumnStatements(table.name, column, indexedAs(existing, column))
   return mismatch(
     table,
     column,

@@ -1,5 +1,6 @@
 import type { RawBuilder } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
+import type { IdType, RowId } from '../ids.ts'
 import { type ColumnNames, columnOfField, keyColumnOfField } from './column-names.ts'
 import { firstRevision } from './revision.ts'
 
@@ -8,6 +9,7 @@ export type Encode = (values: Record<string, unknown>) => Record<string, unknown
 export type KeyOf = (field: string, value: unknown) => unknown
 
 interface Insertable {
+  ids: IdType
   fields: readonly string[]
   folded: readonly string[]
   columns: ColumnNames | undefined
@@ -19,9 +21,11 @@ interface Insertable {
 export function inserter(
   db: Database,
   table: 'products',
-  { fields, folded, columns, keyOf, encode }: Insertable,
+  { ids, fields: declared, folded, columns, keyOf, encode }: Insertable,
   subscribed: RawBuilder<boolean>,
 ) {
+  // The database generates integers alone.
+  const fields = ids === 'integer' ? declared : ['id', ...declared]
   const stored = fields.map((field) => columnOfField(field, columns))
   const keys = folded.map((field) => keyColumnOfField(field, columns))
   const blank = [...stored, ...keys, 'revision', 'created_at', 'updated_at'].map((column) => [column, null])
@@ -33,7 +37,7 @@ export function inserter(
     for (const field of folded) cells.push(keyOf(field, values[field]))
     cells.push(1, now, now)
     const { id, result } = await addRow(tx, cells)
-    return { row: { id, ...values, ...firstRevision(now) }, subscribed: result }
+    return { row: { id: id as RowId, ...values, ...firstRevision(now) }, subscribed: result }
   }
 }
 

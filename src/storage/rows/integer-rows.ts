@@ -1,14 +1,16 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
+import type { IdType, RowId } from '../ids.ts'
 import { type ColumnNames, columnOfField } from './column-names.ts'
 import { type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { isOneOf } from './related-rows.ts'
 
 interface Selected {
   table: string
-  ids: readonly number[]
-  /** Fields that are stored as integers. */
+  ids: readonly RowId[]
+  idType: IdType
+  /** Fields that are stored as integers, and references. */
   fields: readonly string[]
   columns?: ColumnNames | undefined
   /** How the rows are locked; by default, they are not. */
@@ -16,14 +18,14 @@ interface Selected {
   precondition?: RowPrecondition
 }
 
-/** The id and fields of a row; the fields are the decimal digits of the stored integers. */
-export type IntegerRow = { id: number } & Record<string, string | null | number>
+/** The id and fields of a row; the fields are text: the decimal digits of the stored integers, or UUIDs. */
+export type IntegerRow = { id: RowId } & Record<string, string | null | number>
 
 /** Reads integer fields of rows in the order of their ids, and optionally locks the rows. */
 export async function integerRows(
   tx: Queryable,
   engine: Engine,
-  { table, ids, fields, columns: names, lock = sql``, precondition = {} }: Selected,
+  { table, ids, idType, fields, columns: names, lock = sql``, precondition = {} }: Selected,
 ): Promise<IntegerRow[]> {
   if (ids.length === 0) return []
   const columns = fields.map((field) =>
@@ -33,7 +35,7 @@ export async function integerRows(
   const query = tx
     .selectFrom(table as 'products')
     .select(['id', ...columns])
-    .where(isOneOf(engine, 'id', ids))
+    .where(isOneOf(engine, 'id', ids, idType))
     .orderBy('id')
   return (await wherePrecondition(query, precondition).modifyEnd(lock).execute()) as IntegerRow[]
 }

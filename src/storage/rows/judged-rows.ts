@@ -1,6 +1,7 @@
 import { type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import type { Queryable } from '../database.ts'
-import { idOrNone } from '../ids.ts'
+import type { RowId } from '../ids.ts'
+import { hasId } from './precondition.ts'
 import { type RowTest, testSql } from './row-test.ts'
 
 /** The tests that decide whether a row may be read and whether it may be changed. */
@@ -19,9 +20,9 @@ export interface JudgedRow<Row> {
 /** Applies tests to single rows. A test may depend on related rows. */
 export interface RowJudge<Row> {
   /** Reads a row and applies the tests to it, in one statement. */
-  judged: (id: number, tests: RowTests) => Promise<JudgedRow<Row> | undefined>
+  judged: (id: RowId, tests: RowTests) => Promise<JudgedRow<Row> | undefined>
   /** Returns true if a row passes a test in its state within the transaction. */
-  passes: (tx: Queryable, id: number, test: RowTest) => Promise<boolean>
+  passes: (tx: Queryable, id: RowId, test: RowTest) => Promise<boolean>
 }
 
 type Selection = SelectQueryBuilder<never, never, unknown>
@@ -33,7 +34,7 @@ export function rowJudge<Row>(table: string, base: unknown, decode: (row: Row) =
   return {
     judged: async (id, { read, write }) => {
       const flagged = (base as Selection).select([flag(read, 'can_read'), flag(write, 'can_write')])
-      const found = (await flagged.where('id' as never, '=', idOrNone(id) as never).executeTakeFirst()) as
+      const found = (await flagged.where(hasId(id)).executeTakeFirst()) as
         | (Row & { can_read: number; can_write: number })
         | undefined
       if (found === undefined) return undefined
@@ -41,7 +42,7 @@ export function rowJudge<Row>(table: string, base: unknown, decode: (row: Row) =
       return { row: decode(row as Row) as Row, canRead: can_read === 1, canWrite: can_write === 1 }
     },
     passes: async (tx, id, test) => {
-      const query = sql`select 1 from ${sql.table(table)} where id = ${idOrNone(id)} and ${judging(test)}`
+      const query = sql`select 1 from ${sql.table(table)} where ${hasId(id)} and ${judging(test)}`
       return (await query.execute(tx)).rows.length > 0
     },
   }

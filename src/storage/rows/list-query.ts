@@ -1,5 +1,6 @@
-import { type Compilable, CompiledQuery, sql } from 'kysely'
+import { type Compilable, CompiledQuery } from 'kysely'
 import type { Database, Prepared } from '../database.ts'
+import type { RowId } from '../ids.ts'
 import type { ScanRequester } from '../scans/scan.ts'
 import { keyColumnOfField } from './column-names.ts'
 import { relatedJoins } from './page-order.ts'
@@ -20,7 +21,7 @@ import { testSql } from './row-test.ts'
 
 /** A row's id and revision. Comparing the marks of a page's rows shows whether the page has changed. */
 export interface Mark {
-  id: number
+  id: RowId
   revision: number
 }
 
@@ -167,8 +168,7 @@ async function scanPlan(
   const columns = (source.indexed ?? searched.field).map((field) => keyColumnOfField(field, source.columns))
   const found = await db.textIndex.candidates({ table: source.table, columns }, caseFold(searched.value), requester)
   if (found === undefined) return planned()
-  const ids = found.ids(bind(found.match))
-  return { plan: 'found', conditions: [sql<boolean>`id in (${ids})`, ...passing(true), interruptible] }
+  return { plan: 'found', conditions: [found.condition(bind(found.match)), ...passing(true), interruptible] }
 }
 
 /** Replaces a statement's parameters, which are indexes into `values`, with the values themselves. */

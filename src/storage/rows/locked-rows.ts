@@ -1,14 +1,14 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import { idOrNone } from '../ids.ts'
-import { type RowPrecondition, wherePrecondition } from './precondition.ts'
+import type { IdType, RowId } from '../ids.ts'
+import { hasId, type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { isOneOf } from './related-rows.ts'
 import { type RowTest, testSql } from './row-test.ts'
 
 interface Tested {
   table: string
-  id: number
+  id: RowId
   precondition: RowPrecondition
   lock: RawBuilder<unknown>
   test: RowTest
@@ -24,7 +24,7 @@ export async function lockedRowPasses(
   const query = tx
     .selectFrom(table as 'products')
     .select(passes)
-    .where('id', '=', idOrNone(id))
+    .where(hasId(id))
   const row = await wherePrecondition(query, precondition).modifyEnd(lock).executeTakeFirst()
   return row && row.passes === 1
 }
@@ -33,10 +33,10 @@ export async function lockedRowPasses(
 export async function isAnyPassing(
   tx: Queryable,
   engine: Engine,
-  { table, ids, test }: { table: string; ids: readonly number[]; test: RowTest },
+  { table, ids, idType, test }: { table: string; ids: readonly RowId[]; idType: IdType; test: RowTest },
 ): Promise<boolean> {
-  const passing = testSql(test, { isEach: true })
-  const query = sql`select id from ${sql.ref(table)} where ${isOneOf(engine, 'id', ids)} and ${passing} limit 1`
+  const among = isOneOf(engine, 'id', ids, idType)
+  const query = sql`select id from ${sql.ref(table)} where ${among} and ${testSql(test, { isEach: true })} limit 1`
   return (await query.execute(tx)).rows.length > 0
 }
 
@@ -46,18 +46,18 @@ interface Referred {
   columns: readonly string[]
   /** The table that the columns refer to. */
   target: string
-  ids: readonly number[]
+  ids: readonly RowId[]
+  idType: IdType
 }
 
 /**
  * Locks the rows to which these rows refer until the end of the transaction, in the order of their ids. Returns the
  * ids.
  */
-export async function lockReferred(tx: Queryable, engine: Engine, of: Referred): Promise<number[]> {
-  const referring = of.columns.map(
-    (column) => sql`select ${sql.ref(column)} from ${sql.ref(of.table)} where ${isOneOf(engine, 'id', of.ids)}`,
-  )
-  const query = sql<{ id: number }>`
+export async function lockReferred(tx: Queryable, engine: Engine, of: Referred): Promise<RowId[]> {
+  const among = isOneOf(engine, 'id', of.ids, of.idType)
+  const referring = of.columns.map((column) => sql`select ${sql.ref(column)} from ${sql.ref(of.table)} where ${among}`)
+  const query = sql<{ id: RowId }>`
     select id from ${sql.ref(of.target)} where id in (${sql.join(referring, sql` union all `)}) order by id ${engine.lockRows}`
   return (await query.execute(tx)).rows.map(({ id }) => id)
 }

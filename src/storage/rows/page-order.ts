@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { idBeforeAll, type RowId } from '../ids.ts'
 import { wideInteger } from './column-codec.ts'
 import { passesAll, type RelationStep, type RowTest, type StoredValue, testSql } from './row-test.ts'
 
@@ -11,7 +12,7 @@ export interface RelatedTerm {
    * The type of the term. `missing` is 1 for rows without a related row and 0 for all others; `decimal` is a 64-bit
    * integer (`Codec.isWide`).
    */
-  type: 'missing' | 'id' | 'integer' | 'number' | 'decimal' | 'text'
+  type: 'missing' | 'id' | 'uuid' | 'integer' | 'number' | 'decimal' | 'text'
   /** The related rows that the caller may see; all others are treated as missing. */
   read: RowTest
 }
@@ -40,17 +41,20 @@ export const termMember = (at: number): string => `sort ${at}`
 export const termValue = ({ type }: RelatedTerm, value: string | number): unknown =>
   type === 'decimal' ? wideInteger(String(value)) : value
 
+/** The values of terms without a related row, other than zero. */
+const absent: Readonly<Partial<Record<RelatedTerm['type'], RowId>>> = { text: '', uuid: idBeforeAll.uuid }
+
 // No column name contains a space. These aliases therefore never conflict with a column, and the other columns need no
 // table name.
 const relatedId = 'related id'
 const aliasOf = (order: readonly Sort[], { step }: RelatedTerm) =>
   `sorted_${order.findIndex(({ along }) => along?.step.name === step.name)}`
 
-/** Returns the expression of a related term. A missing related row has the empty text or zero, so no term is null. */
+/** Returns the expression of a related term. A missing related row has the empty text, zero or the UUID of zeros, so no term is null. */
 export function relatedTerm(order: readonly Sort[], at: number, along: RelatedTerm): RawBuilder<unknown> {
   const alias = aliasOf(order, along)
   if (along.type === 'missing') return sql`case when ${sql.id(alias, relatedId)} is null then 1 else 0 end`
-  return sql`coalesce(${sql.id(alias, termMember(at))}, ${sql.raw(along.type === 'text' ? "''" : '0')})`
+  return sql`coalesce(${sql.id(alias, termMember(at))}, ${sql.lit(absent[along.type] ?? 0)})`
 }
 
 /** Returns the selected expressions for the related terms, as the members named by `termMember`. */

@@ -1,4 +1,5 @@
-import type { RawBuilder } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
+import { idOrNone, type RowId } from '../ids.ts'
 import { isUnmodifiedSince } from './revision.ts'
 import { type RowTest, testSql } from './row-test.ts'
 
@@ -10,6 +11,9 @@ export interface RowPrecondition {
   /** A test that the row must pass. */
   passes?: RowTest | undefined
 }
+
+/** Returns the condition for the row with this id. */
+export const hasId = (id: RowId): RawBuilder<boolean> => sql<boolean>`id = ${idOrNone(id)}`
 
 interface Filterable {
   where: ((column: string, op: string, value: unknown) => Filterable) & ((is: RawBuilder<boolean>) => Filterable)

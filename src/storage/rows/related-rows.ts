@@ -1,29 +1,29 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import type { Engine } from '../engine.ts'
-import { idOrNone } from '../ids.ts'
+import { compareIds, type IdType, type RowId } from '../ids.ts'
 import type { ScanRequester } from '../scans/scan.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
 import { type ColumnNames, columnOfField } from './column-names.ts'
 import { limitExpression, readColumn } from './page-query.ts'
-import { type RowPrecondition, wherePrecondition } from './precondition.ts'
+import { hasId, type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { passesAll, type RowTest, testSql } from './row-test.ts'
 
 /**
  * Returns a condition that is true if a column's value is one of these ids. The statement and its plan are the same for
  * any number of ids.
  */
-export const isOneOf = (engine: Engine, column: string, ids: readonly number[]): RawBuilder<boolean> =>
-  engine.isAmong(sql.ref(column), JSON.stringify(ids))
+export const isOneOf = (engine: Engine, column: string, ids: readonly RowId[], idType: IdType): RawBuilder<boolean> =>
+  engine.isAmong(sql.ref(column), JSON.stringify(ids), idType)
 
 /** Returns whether a row exists and passes a test, and locks it so that it continues to exist until the transaction ends. */
 export async function existsLocked(
   tx: Queryable,
   engine: Engine,
-  { table, id, test }: { table: string; id: number; test: RowTest },
+  { table, id, test }: { table: string; id: RowId; test: RowTest },
 ): Promise<boolean> {
   const passing = test === passesAll ? sql`` : sql`and ${testSql(test, { isEach: true })}`
-  const query = sql`select id from ${sql.ref(table)} where id = ${idOrNone(id)} ${passing} ${engine.lockKeys}`
+  const query = sql`select id from ${sql.ref(table)} where ${hasId(id)} ${passing} ${engine.lockKeys}`
   return (await query.execute(tx)).rows.length > 0
 }
 
@@ -32,7 +32,7 @@ interface Locked {
   table: string
   fields: readonly string[]
   columns?: ColumnNames | undefined
-  id: number
+  id: RowId
   precondition: RowPrecondition
   lock: RawBuilder<unknown>
 }
@@ -46,7 +46,7 @@ export function lockedRow(
   const query = tx
     .selectFrom(table as 'products')
     .select(fields.map((field) => sql.ref(columnOfField(field, columns)).as(field)) as never)
-    .where('id', '=', idOrNone(id))
+    .where(hasId(id))
   return wherePrecondition(query, precondition).modifyEnd(lock).executeTakeFirst()
 }
 
@@ -55,21 +55,30 @@ export interface Referring {
   table: string
   /** The SQL name of the column. */
   column: string
-  ids: readonly number[]
-  except: readonly number[]
+  ids: readonly RowId[]
+  /** The type of the ids in the column. */
+  idType: IdType
+  except: Excepted
 }
 
-const referring = (engine: Engine, { table, column, ids, except }: Referring) => sql`
-  from ${sql.ref(table)} where ${isOneOf(engine, column, ids)} and not ${isOneOf(engine, 'id', except)}`
+/** Rows of the table with the column. */
+interface Excepted {
+  ids: readonly RowId[]
+  idType: IdType
+}
+
+const referring = (engine: Engine, { table, column, ids, idType, except }: Referring) => sql`
+  from ${sql.ref(table)}
+  where ${isOneOf(engine, column, ids, idType)} and not ${isOneOf(engine, 'id', except.ids, except.idType)}`
 
 /**
  * Locks at most `limit` referring rows and returns their ids. Until the transaction ends, no other transaction can
  * change these rows or add references to them.
  */
-export async function lockReferring(tx: Queryable, engine: Engine, rows: Referring, limit: number): Promise<number[]> {
-  const query = sql<{ id: number }>`
+export async function lockReferring(tx: Queryable, engine: Engine, rows: Referring, limit: number): Promise<RowId[]> {
+  const query = sql<{ id: RowId }>`
     select id ${referring(engine, rows)} limit ${limitExpression(limit)} ${engine.lockForRemoval}`
-  return (await query.execute(tx)).rows.map(({ id }) => id).sort((left, right) => left - right)
+  return (await query.execute(tx)).rows.map(({ id }) => id).sort(compareIds)
 }
 
 /** Returns the number of referring rows, up to `limit`, and how many of them pass a test. */
@@ -94,14 +103,14 @@ export type Columns = readonly (readonly [field: string, column: RawBuilder<unkn
  * Returns the function that reads the rows whose column has one of these ids, in no particular order, because sorting
  * would read all of them.
  */
-export function relatedReader(db: Database, table: string, columns: Columns, column: string) {
+export function relatedReader(db: Database, { table, columns, column, idType }: Omit<RelatedRows, 'ids' | 'limit'>) {
   const selected = sql.join(columns.map(([field, read]) => sql`${read} as ${sql.ref(field)}`))
   const query = sql`
-    select ${selected} from ${sql.ref(table)} where ${isOneOf(db.engine, column, [])}
+    select ${selected} from ${sql.ref(table)} where ${isOneOf(db.engine, column, [], idType)}
     limit ${limitExpression(0)}`
   const plain = db.read.withoutPlugins()
   const prepared = db.prepare<Record<string, unknown>>({ compile: () => query.compile(plain) as never })
-  return (ids: readonly number[], limit: number) => prepared.all([JSON.stringify(ids), limit])
+  return (ids: readonly RowId[], limit: number) => prepared.all([JSON.stringify(ids), limit])
 }
 
 /** The test that rows must pass. Any number of rows may fail it, so the read is attributed to the requester. */
@@ -115,18 +124,19 @@ interface RelatedRows {
   columns: Columns
   /** The SQL name of the column with the ids. */
   column: string
-  ids: readonly number[]
+  ids: readonly RowId[]
+  idType: IdType
   limit: number
 }
 
 /** Reads the rows whose column has one of these ids and that pass a test, in no particular order. */
 export async function readPassing(db: Database, rows: RelatedRows, { test, requester }: Passing) {
-  const { table, columns, column, ids, limit } = rows
+  const { table, columns, column, ids, idType, limit } = rows
   const selected = sql.join(columns.map(([field, read]) => sql`${read} as ${sql.ref(field)}`))
   const isBounded = column === 'id'
   const query = sql<Record<string, unknown>>`
     select ${selected} from ${sql.ref(table)}
-    where ${isOneOf(db.engine, column, ids)} and ${testSql(test, { isEach: true })}
+    where ${isOneOf(db.engine, column, ids, idType)} and ${testSql(test, { isEach: true })}
       ${isBounded ? sql`` : sql`and ${db.engine.interruptible(table)}`}
     limit ${limitExpression(limit)}`
   const plain = db.read.withoutPlugins()
@@ -135,7 +145,7 @@ export async function readPassing(db: Database, rows: RelatedRows, { test, reque
 }
 
 /** Reads a row by its id, in a transaction. */
-export type StoredRowReader = (tx: Queryable, id: number) => Promise<Record<string, unknown> | undefined>
+export type StoredRowReader = (tx: Queryable, id: RowId) => Promise<Record<string, unknown> | undefined>
 
 /**
  * Returns the function that reads these fields of a row. `codecs` contains the codecs of fields whose stored form
@@ -153,7 +163,7 @@ export function storedRowReader(of: {
   )
   const { decode } = rowCodec(of.codecs)
   return async (tx, id) => {
-    const query = sql<Record<string, unknown>>`select ${selected} from ${sql.ref(of.table)} where id = ${idOrNone(id)}`
+    const query = sql<Record<string, unknown>>`select ${selected} from ${sql.ref(of.table)} where ${hasId(id)}`
     return decode((await query.execute(tx.withoutPlugins())).rows[0])
   }
 }

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { IdType } from '../ids.ts'
 import { wideInteger } from './column-codec.ts'
 
 /**
@@ -19,6 +20,8 @@ export interface TestedColumn {
   sortsByBytes?: true
   /** True if the column is narrower than the values compared with it. */
   isNarrow?: true
+  /** True if the column contains UUIDs. */
+  isUuid?: true
   /** True if decimals are stored as 64-bit integers (`Codec.isWide`). */
   isWide?: true
 }
@@ -43,6 +46,8 @@ export interface RelationStep {
   /** The tables of the row and of the related row. */
   table: string
   target: string
+  /** The type of the ids in the target. */
+  targetIds: IdType
 }
 
 /** Passes rows whose related row passes a test. */
@@ -82,7 +87,7 @@ export interface TestSqlOptions {
   /** The name or alias of the table; none by default. */
   table?: string | undefined
   /** Returns the expression for a value in the statement; by default, a parameter with the value. */
-  bind?: (value: StoredValue | bigint) => unknown
+  bind?: (value: StoredValue | bigint, on: TestedColumn) => unknown
   /** True to prevent the use of column indexes. */
   isHidden?: boolean
   /**
@@ -125,7 +130,7 @@ function columnSql({ on, op, values }: ColumnTest, options: TestSqlOptions): Raw
   const [stored, named] = [column(on.column), column(on.keyColumn ?? on.column)]
   const compared = isHidden ? sql`coalesce(${named}, ${named})` : named
   const bound = (value: StoredValue) => {
-    const parameter = bind(on.isWide ? wideInteger(String(value)) : value)
+    const parameter = bind(on.isWide ? wideInteger(String(value)) : value, on)
     return on.isNarrow ? sql`cast(${parameter} as bigint)` : sql`${parameter}`
   }
   const [value = ''] = values

@@ -1,19 +1,19 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
-import { idOrNone } from '../ids.ts'
+import { type IdType, idOrNone, type RowId } from '../ids.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
 import { type ColumnNames, columnOfField } from './column-names.ts'
 import { type Encode, inColumns, inserter, type KeyOf } from './inserter.ts'
 import { type RowJudge, rowJudge } from './judged-rows.ts'
 import { type Lists, listsOf } from './list-query.ts'
 import { foldValue, type PageSource, readColumn } from './page-query.ts'
-import { type RowPrecondition, wherePrecondition } from './precondition.ts'
+import { hasId, type RowPrecondition, wherePrecondition } from './precondition.ts'
 import { type Columns, isOneOf, type Passing, readPassing, relatedReader } from './related-rows.ts'
 import { nextRevision } from './revision.ts'
 
 /** A row of a served resource: these columns and the resource's own fields. */
-export interface Row {
-  id: number
+export interface Row<Id extends RowId = RowId> {
+  id: Id
   revision: number
   /** Absent in lists, because they have no Last-Modified date. */
   sharesSecond?: number
@@ -24,6 +24,8 @@ export interface Row {
 
 export interface RowsOptions {
   table: string
+  /** The type of the ids; by default, integers. If they are UUIDs, `insert` expects the id among the values. */
+  ids?: IdType | undefined
   /** Fields of the resource's body, in the order of the representation. */
   fields: readonly string[]
   /** Fields with a case-folded companion column `…Key`, for case-insensitive search, sort and uniqueness. */
@@ -54,30 +56,36 @@ export interface Changed {
 /** A deleted row; only its id unless `returnsDeleted`. */
 export type Deleted = Omit<Changed, 'row'> & { row: Pick<Row, 'id'> }
 
+/** Ids of one type. */
+export interface SomeIds {
+  ids: readonly RowId[]
+  idType: IdType
+}
+
 /** The table of a resource, with the operations that HTTP needs. Every change increments the row's revision. */
 export interface Rows extends Lists<Row>, RowJudge<Row> {
-  find: (id: number) => Row | undefined | Promise<Row | undefined>
+  find: (id: RowId) => Row | undefined | Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
   /** Returns undefined if the row does not exist or does not meet the precondition. */
   update: (
     tx: Queryable,
-    id: number,
+    id: RowId,
     values: object,
     precondition: RowPrecondition,
     now: string,
   ) => Promise<Changed | undefined>
-  remove: (tx: Queryable, id: number, precondition: RowPrecondition) => Promise<Deleted | undefined>
+  remove: (tx: Queryable, id: RowId, precondition: RowPrecondition) => Promise<Deleted | undefined>
   /** Returns at most `limit` rows with one of these ids in a field, with the fields of a list page, unsorted. */
-  related: (field: string, ids: readonly number[], limit: number, passing?: Passing) => Row[] | Promise<Row[]>
+  related: (field: string, ids: SomeIds, limit: number, passing?: Passing) => Row[] | Promise<Row[]>
   /** `updateAll` changes all rows with these ids, and `removeAll` deletes them. */
-  updateAll: (tx: Queryable, ids: readonly number[], values: object, now: string) => Promise<Changed[]>
-  removeAll: (tx: Queryable, ids: readonly number[]) => Promise<Deleted[]>
+  updateAll: (tx: Queryable, ids: readonly RowId[], values: object, now: string) => Promise<Changed[]>
+  removeAll: (tx: Queryable, ids: readonly RowId[]) => Promise<Deleted[]>
 }
 
 const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
 
 export function rowsOf(db: Database, options: RowsOptions): Rows {
-  const { table, fields, folded, blank = [], listed, codecs = {}, columns, narrow, indexed } = options
+  const { table, ids = 'integer', fields, folded, blank = [], listed, codecs = {}, columns, narrow, indexed } = options
   const { subscribed = noSubscribers } = options
   // Typed as `products`, because all resource tables have the same bookkeeping columns.
   const name = table as 'products'
@@ -102,9 +110,9 @@ export function rowsOf(db: Database, options: RowsOptions): Rows {
     ...(isCoded
       ? { ...lists, page: (query, requesterOf) => decodedPage(lists.page(query, requesterOf), decode) }
       : lists),
-    insert: inserter(db, name, { fields, folded, columns, keyOf, encode }, subscribed.created),
+    insert: inserter(db, name, { ids, fields, folded, columns, keyOf, encode }, subscribed.created),
     ...changer({
-      ...{ db, table, returned, folded, columns, keyOf, encode, decode, subscribed },
+      ...{ db, table, ids, returned, folded, columns, keyOf, encode, decode, subscribed },
       returnsDeleted: options.returnsDeleted,
     }),
     ...rowJudge(table, base, decode),
@@ -117,7 +125,8 @@ type Decode = (row: Row) => Row | undefined
 interface ChangerOptions {
   db: Database
   table: string
-  /** Returns the fields that a change returns. */
+  ids: IdType
+  /** The fields that a change returns. */
   returned: readonly unknown[]
   folded: readonly string[]
   columns: ColumnNames | undefined
@@ -130,7 +139,7 @@ interface ChangerOptions {
 
 /** Creates the methods that change or delete existing rows. */
 function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll' | 'remove' | 'removeAll'> {
-  const { db, table, returned, encode, decode, subscribed, returnsDeleted } = options
+  const { db, table, ids: idType, returned, encode, decode, subscribed, returnsDeleted } = options
   const updateOf = (tx: Queryable, values: object, now: string) => {
     const change = inColumns(encode(values as Record<string, unknown>), values as Record<string, unknown>, options)
     return tx.updateTable(table as 'products').set({ ...change, ...nextRevision(table, now) })
@@ -150,15 +159,14 @@ function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll' | '
   const shown = [...(returnsDeleted ? returned : ['id']), subscribed.deleted.as('subscribed')] as never
   const deleting = (tx: Queryable) => tx.deleteFrom(table as 'products').returning(shown)
   return {
-    remove: (tx, id, precondition) =>
-      first(wherePrecondition(deleting(tx).where('id', '=', idOrNone(id)), precondition)),
-    removeAll: (tx, ids) => every(deleting(tx).where(isOneOf(db.engine, 'id', ids))),
+    remove: (tx, id, precondition) => first(wherePrecondition(deleting(tx).where(hasId(id)), precondition)),
+    removeAll: (tx, ids) => every(deleting(tx).where(isOneOf(db.engine, 'id', ids, idType))),
     update: async (tx, id, values, precondition, now) => {
-      const matching = wherePrecondition(updateOf(tx, values, now).where('id', '=', idOrNone(id)), precondition)
+      const matching = wherePrecondition(updateOf(tx, values, now).where(hasId(id)), precondition)
       return first(returning(matching))
     },
     updateAll: (tx, ids, values, now) =>
-      every(returning(updateOf(tx, values, now).where(isOneOf(db.engine, 'id', ids)))),
+      every(returning(updateOf(tx, values, now).where(isOneOf(db.engine, 'id', ids, idType)))),
   }
 }
 
@@ -170,10 +178,11 @@ function decodedReader(
   decode: Decode,
 ): Rows['related'] {
   const readers = new Map<string, ReturnType<typeof relatedReader>>()
-  return (field, ids, limit, passing) => {
+  return (field, { ids, idType }, limit, passing) => {
     const column = columnOfField(field, names)
-    if (passing) return decodedPage(readPassing(db, { table, columns, column, ids, limit }, passing) as never, decode)
-    const read = readers.get(field) ?? relatedReader(db, table, columns, column)
+    const rows = { table, columns, column, ids, idType, limit }
+    if (passing) return decodedPage(readPassing(db, rows, passing) as never, decode)
+    const read = readers.get(field) ?? relatedReader(db, rows)
     readers.set(field, read)
     return decodedPage(read(ids, limit) as Row[] | Promise<Row[]>, decode)
   }

@@ -52,4 +52,5 @@ const fields: Record<CellType, Field> = {
   // Booleans are stored as 1 or 0.
   boolean: (cell) => sql`case when ${cell} = 1 then 'true' when ${cell} is not null then 'false' else '' end`,
   json: text,
+  uuid: unquoted,
 }

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { type Capacity, type Engine, errorField } from '../engine.ts'
+import { type Capacity, type Engine, errorField, type IdColumn } from '../engine.ts'
 import { ScanRefused } from '../scans/scan.ts'
 import { csvRecord } from './csv.ts'
 import { half } from './exact-sum.ts'
@@ -29,11 +29,24 @@ const affinities: readonly [RegExp, Capacity['holds']][] = [
   [/real|floa|doub/, 'number'],
 ]
 
+const numberedBy = (name: string): IdColumn => ({
+  name,
+  type: 'integer',
+  define: (column) => column.primaryKey().autoIncrement(),
+})
+const integerId = numberedBy('id')
+
 export const sqlite: Engine = {
   name: 'sqlite',
   identityType: 'integer',
-  identity: (column) => column.primaryKey().autoIncrement(),
+  identity: integerId.define,
   keyType: sql`text`,
+  uuidType: 'text',
+  idColumns: {
+    integer: [integerId],
+    // Without a column of its own, `rowid` could change when the file is vacuumed. No field has such a name.
+    uuid: [numberedBy('_row'), { name: 'id', type: 'text', define: (column) => column.notNull().unique() }],
+  },
   now: sql`unixepoch('now', 'subsec') * 1000.0`,
   beforeMigration: [],
   indexedBy: (index) => sql`indexed by ${sql.ref(index)}`,
@@ -59,8 +72,8 @@ export const sqlite: Engine = {
     group by list.name having count(*) = count(info.name)`,
   foreignKeysOf: (table) => sql`select "from" as "column", "table" from pragma_foreign_key_list(${table})`,
   // SQLite cannot change a column's constraints, so a new column replaces it.
-  changeForeignKey: ({ table, column, constraint, references, dropIndexes, createIndexes }) => [
-    `alter table "${table}" add column "${column}_new" bigint${
+  changeForeignKey: ({ table, column, constraint, references, type, dropIndexes, createIndexes }) => [
+    `alter table "${table}" add column "${column}_new" ${type}${
       references === null ? '' : ` constraint "${constraint}" references "${references}" ("id")`
     }`,
     `update "${table}" set "${column}_new" = "${column}"`,

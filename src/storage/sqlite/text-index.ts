@@ -50,16 +50,16 @@ export function sqliteTextIndex(options: SqliteTextIndexOptions): TextIndex {
       if (isBehind(state)) build(searched)
       const match = trigramQuery(text)
       if (match === undefined || state.token === null) return undefined
-      const found: Candidates = { match, ids: (position) => idsOf(searched, sql`${position}`) }
+      const found: Candidates = { match, condition: (position) => isOneOf(searched, sql`${position}`) }
       const countQuery = countQueryFor(searched, match).compile(read)
       const result = options.scan<Counted>({ compile: () => countQuery }, requester)
-      const [row] = await result.catch((error) => {
+      const [counted] = await result.catch((error) => {
         if (error instanceof ScanRefused) throw error
         return []
       })
       // If the index is unreadable or does not belong to the database, it is rebuilt.
-      if (!row?.belongs) build(searched)
-      return row?.belongs && row.count < fewCandidates ? found : undefined
+      if (!counted?.belongs) build(searched)
+      return counted?.belongs && counted.count < fewCandidates ? found : undefined
     },
     close: async () => {
       mayBuild = false
@@ -78,30 +78,33 @@ async function readState(read: Queryable, { table }: Searched, maxChanged: numbe
       (select token from search_indexes where name = ${table} and 2 =
         (select count(*) from sqlite_schema where type = 'trigger' and name in (${sql.join(triggers)}))) as token,
       (select indexed_to from search_indexes where name = ${table}) as indexed_to,
-      (select max(id) from ${sql.table(table)}) as newest,
+      (select max(rowid) from ${sql.table(table)}) as newest,
       (select count(*) from (select 1 from search_changes where name = ${table}
         limit ${limitExpression(maxChanged + 1)})) as changed`.execute(read)
   const { token = null, newest = 0, indexedTo = 0, changed = 0 } = rows[0] ?? {}
   return { token, newRows: Number(newest) - (token === null ? 0 : indexedTo), changed }
 }
 
-/** Selects the last id that the index covers; null if the index does not belong to the database. */
+/** Selects the number of the last row that the index covers; null if the index does not belong to the database. */
 const indexedTo = ({ table, columns }: Searched) => sql`
   (select own.indexed_to from search_indexes as own join search.indexes as its on its.token = own.token
     where own.name = ${sql.lit(table)} and its.name = own.name and its.columns = ${sql.lit(columns.join())})`
 
 /**
- * Selects the ids of candidates, or of all rows if the index does not belong to the database. SQLite reads the database
- * file before the index file.
+ * Selects the numbers (`rowid`) of candidates, or of all rows if the index does not belong to the database. SQLite reads
+ * the database file before the index file.
  */
-function idsOf(searched: Searched, match: RawBuilder<unknown>) {
+function rowsOf(searched: Searched, match: RawBuilder<unknown>) {
   const { table } = searched
   const index = `${table}_text`
   return sql`
     select rowid as id from ${sql.id('search', index)} where ${sql.id(index)} match ${match}
     union all select id from search_changes where name = ${sql.lit(table)}
-    union all select id from ${sql.table(table)} where id > coalesce(${indexedTo(searched)}, 0)`
+    union all select rowid from ${sql.table(table)} where rowid > coalesce(${indexedTo(searched)}, 0)`
 }
+
+const isOneOf = (searched: Searched, match: RawBuilder<unknown>) =>
+  sql<boolean>`${sql.ref(`${searched.table}.rowid`)} in (${rowsOf(searched, match)})`
 
 interface Counted {
   count: number
@@ -111,4 +114,4 @@ interface Counted {
 
 const countQueryFor = (searched: Searched, match: string) => sql<Counted>`
   select count(*) as count, ${indexedTo(searched)} is not null as belongs
-  from (select id from (${idsOf(searched, sql`${match}`)}) limit ${limitExpression(fewCandidates)})`
+  from (select id from (${rowsOf(searched, sql`${match}`)}) limit ${limitExpression(fewCandidates)})`

@@ -22,7 +22,7 @@ export interface Unindexed {
 
 /** An indexing step that the thread has prepared. */
 export interface IndexStep {
-  /** The id of the last row that the index contains. */
+  /** The number (`rowid`) of the last row that the index contains. */
   indexedTo: number
   /** The number of the last row change that the index contains. */
   changedTo: number
@@ -109,7 +109,7 @@ async function ensureTriggers(tx: Queryable, { table }: Searched, token: string)
     await sql
       .raw(
         `create trigger if not exists "${table}_search_${name}" after ${change} on "${table}" begin
-           insert or replace into search_changes (name, id) values ('${table}', old.id); end`,
+           insert or replace into search_changes (name, id) values ('${table}', old.rowid); end`,
       )
       .execute(tx)
   }

@@ -9,8 +9,8 @@ export interface Searched {
 
 /** Rows that may contain a text, including every row that does. */
 export interface Candidates {
-  /** Returns a select of the candidates' ids, with `match` as the value of the parameter at `position`. */
-  ids: (position: number) => RawBuilder<unknown>
+  /** Returns the condition for the candidates, with `match` as the value of the parameter at `position`. */
+  condition: (position: number) => RawBuilder<boolean>
   match: string
 }
 

@@ -28,13 +28,15 @@ function prepare({ table, columns, token }: Step): IndexStep {
     const add = index.prepare(`insert into "${table}_text" (rowid, text) values (?, ?)`)
     const remove = index.prepare(`delete from "${table}_text" where rowid = ?`)
     const rows = source
-      .prepare(`select id, ${text} as text from "${table}" where id > ? order by id limit ${rowsPerStep}`)
+      .prepare(
+        `select rowid as id, ${text} as text from "${table}" where rowid > ? order by rowid limit ${rowsPerStep}`,
+      )
       .all(from) as { id: number; text: string }[]
     for (const { id, text } of rows) add.run(id, text)
     const indexedTo = rows.at(-1)?.id ?? from
     const changes = source
       .prepare(
-        `select change, id, (select ${text} from "${table}" as t where t.id = c.id) as text
+        `select change, id, (select ${text} from "${table}" as t where t.rowid = c.id) as text
          from search_changes as c where name = ? order by change limit ${changesPerStep}`,
       )
       .all(table) as { change: number; id: number; text: string | null }[]

@@ -52,7 +52,7 @@ const scopes = 'titles:read titles:write writers:read writers:write reports:read
 forEachEngine((engine) => {
   describe('a collection over an existing table', () => {
     const { state, start } = successiveAppsOn(engine)
-    const { run, create } = legacyTables(engine, state)
+    const { run, create, key } = legacyTables(engine, state)
     const get = async ({ send }: TestApp, url: string) => {
       const response = await send({ url: `/v1${url}`, scopes })
       assert.equal(response.statusCode, 200, response.body)
@@ -270,6 +270,43 @@ forEachEngine((engine) => {
       const { service: app } = await starting
       const sent = { method: 'DELETE', url: '/v1/people/2', scopes: 'people:write' } as const
       assert.equal((await app.send(sent)).statusCode, 409)
+    })
+
+    it('refers to rows with UUIDs in a column of their type, but must have integers itself', async () => {
+      const owners = collection({
+        ...{ path: '/owners', noun: 'owner', ids: 'uuid', body: Type.Object({ name: Line(1, 60) }) },
+      })
+      const { service: first } = await start(service({ resources: [owners] }))
+      const rights = 'owners:read owners:write pets:read pets:write'
+      const payload = { name: 'Ada' }
+      const ownerId = (await first.send({ method: 'POST', url: '/owners', scopes: rights, payload })).json().id
+      const type = engine.name === 'sqlite' ? 'text' : 'uuid'
+      await run(
+        `create table legacy_pets (${key}, name text not null, owner_id ${type} references resource_owners (id), chip integer)`,
+        `insert into legacy_pets (name, owner_id) values ('Rex', '${ownerId}'), ('Mia', null)`,
+        `create table legacy_chips (id ${type} primary key, name text not null)`,
+      )
+      const over = (table: string, columns = {}) => {
+        const body = Type.Object({ name: Line(1, 60), ownerId: Type.Optional(Ref(owners)) })
+        const pets = collection({ path: '/pets', noun: 'pet', table, columns, body, filters: ['ownerId'] })
+        return service({ resources: [owners, pets] })
+      }
+      const { service: app } = await start(over('legacy_pets'))
+      const found = await app.send({ url: `/pets?ownerId=${ownerId.toUpperCase()}`, scopes: rights })
+      assert.deepEqual(
+        found.json().map((pet: { id: number; ownerId: string }) => [pet.id, pet.ownerId]),
+        [[1, ownerId]],
+      )
+      const stray = { name: 'Kim', ownerId: ownerId.replace(/^./, 'f') }
+      const refused = await app.send({ method: 'POST', url: '/pets', scopes: rights, payload: stray })
+      assert.equal(refused.statusCode, 422, refused.body)
+      const wrongId = new RegExp(
+        `/pets: the table legacy_chips, .*\n *id: found ${type}, expected an integer primary key`,
+      )
+      await assert.rejects(start(over('legacy_chips')), wrongId)
+      await run('create table legacy_toys as select id, name, chip from legacy_pets')
+      const wrongType = new RegExp(`chip \\(ownerId\\): found int.*, expected ${type}`)
+      await assert.rejects(start(over('legacy_toys', { ownerId: 'chip' })), wrongType)
     })
 
     it('makes no change at the next start', async () => {

@@ -1,9 +1,13 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
+import type { Engine } from '../engine.ts'
+import { idBeforeAll, type RowId } from '../ids.ts'
 import { type ColumnNames, snake } from '../rows/column-names.ts'
+import { caseFold } from '../rows/page-query.ts'
 import { nextRevision } from '../rows/revision.ts'
+import { idTypeOf } from './ddl.ts'
 import { rowCount } from './mismatch.ts'
-import { fieldOf, type ResourceColumn, type ResourceTable, type TotalSource } from './resource-columns.ts'
+import { fieldOf, idsOf, type ResourceColumn, type ResourceTable, type TotalSource } from './resource-columns.ts'
 import { readColumnNames } from './stored-names.ts'
 
 /** Comments about filled totals, and error messages for totals that are too large. */
@@ -83,4 +87,28 @@ async function fill(tx: Queryable, table: string, { name }: ResourceColumn, sour
     .set({ [name]: totalOf(table, source), ...nextRevision(table, now) } as object)
     .where(differs(table, name, source))
   return Number((await query.executeTakeFirst()).numUpdatedRows)
+}
+
+const batchRows = 500
+
+/** Fills the companion column in every row. The work of `caseFold` cannot be done in SQL on either engine. */
+export async function fillKeys(
+  tx: Queryable,
+  engine: Engine,
+  table: Pick<ResourceTable, 'name' | 'ids'>,
+  column: string,
+): Promise<void> {
+  const [tableRef, text, key] = [table.name, column, `${column}_key`].map((name) => sql.ref(name))
+  for (let after = idBeforeAll[idsOf(table)]; ; ) {
+    const page = sql<{ id: RowId; text: string }>`
+      select id, ${text} as text from ${tableRef} where id > ${after} and ${text} is not null
+      order by id limit ${batchRows}`
+    const { rows } = await page.execute(tx)
+    if (rows.length === 0) return
+    const cells = JSON.stringify(rows.map((row) => [row.id, caseFold(row.text)]))
+    await sql`
+      update ${tableRef} set ${key} = json_each.value ->> 1 from ${engine.jsonRows(cells)}
+      where ${tableRef}.id = cast(json_each.value ->> 0 as ${idTypeOf(engine, table)})`.execute(tx)
+    after = rows.at(-1)?.id as RowId
+  }
 }

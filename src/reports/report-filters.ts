@@ -1,0 +1,64 @@
+import { type RawBuilder, sql } from 'kysely'
+import { type DecimalForm, decimalTextOf, parseDecimal } from '../http/decimal.ts'
+import { Problem } from '../http/problems/problem.ts'
+import type { Engine } from '../storage/engine.ts'
+import { wideInteger } from '../storage/rows/column-codec.ts'
+import { caseFold } from '../storage/rows/page-query.ts'
+import type { StoredValue, TestedColumn } from '../storage/rows/row-test.ts'
+
+/** A condition that a report request may contain; `column` is an SQL expression. */
+export interface ReportFilter {
+  name: string
+  type: 'string' | 'number' | 'boolean'
+  column: string
+  op: '=' | '>=' | '<=' | '>' | '<'
+  /** Whether the column holds case-folded text. */
+  folded: boolean
+  /**
+   * The decimal's format, for a decimal whose `type` is `string` and whose `column` is an integer without the decimal point.
+   */
+  decimal?: DecimalForm
+  /** Set for a column with UUIDs, whose `type` is `string`. */
+  isUuid?: true
+}
+
+export type FilterValue = string | number | boolean
+
+/**
+ * Returns the value to compare with a filter's column. Throws a Problem if the definition has changed since the request.
+ */
+export function operandOf(
+  engine: Engine,
+  { name, folded, decimal, isUuid }: ReportFilter,
+  value: FilterValue,
+): RawBuilder<unknown> {
+  if (isUuid) return uuidValue(engine, String(value).toLowerCase())
+  if (decimal) {
+    const parsed = parseFilterDecimal(value, decimal)
+    if ('error' in parsed) throw new Problem('VALIDATION_ERROR', `The filter ${name} ${parsed.error}`)
+    return reportValue(wideInteger(parsed.value)) as RawBuilder<unknown>
+  }
+  // PostgreSQL would otherwise read the value with the type of the column, which may be narrower.
+  const isLarge = typeof value === 'number' && Number.isSafeInteger(value) && Math.abs(value) >= 2 ** 31
+  if (isLarge) return reportValue(BigInt(value)) as RawBuilder<unknown>
+  // Booleans are stored as 1 or 0.
+  return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
+}
+
+/** A value compared in the columns of a table. */
+export const comparedIn =
+  (engine: Engine) =>
+  (value: StoredValue | bigint, { isUuid }: TestedColumn): unknown =>
+    isUuid ? uuidValue(engine, value) : reportValue(value)
+
+/** Casts 64-bit integers from text, because a report on PostgreSQL receives numbers as double precision. */
+const reportValue = (value: StoredValue | bigint): unknown =>
+  typeof value === 'bigint' ? sql`cast(${String(value)} as bigint)` : value
+
+/** A compared UUID. On PostgreSQL, a report's values are settings, which are text. */
+const uuidValue = ({ uuidType }: Engine, value: unknown): RawBuilder<unknown> =>
+  sql`cast(${value} as ${sql.raw(uuidType)})`
+
+/** Parses a filter's decimal, which may be a string or a number. */
+export const parseFilterDecimal = (value: FilterValue, form: DecimalForm): ReturnType<typeof parseDecimal> =>
+  parseDecimal(typeof value === 'number' ? decimalTextOf(value) : String(value), form)

@@ -1,0 +1,53 @@
+import { type TObject, type TSchema, Type } from 'typebox'
+import { Uuid, uuidExample } from '../http/uuid.ts'
+import type { CellType } from '../storage/engine.ts'
+import type { IdType, RowId } from '../storage/ids.ts'
+import type { RelatedTerm } from '../storage/rows/page-order.ts'
+import type { TestedColumn } from '../storage/rows/row-test.ts'
+import type { ColumnKind } from './column-types.ts'
+
+/** How the rows of a collection are identified. */
+interface IdTypeEntry {
+  /** The schema of an id, in responses, path parameters and references. */
+  schema: (description: string) => TSchema
+  example: RowId
+  /** The column type that conditions compare ids as. */
+  kind: ColumnKind
+  /** The column of the ids, for conditions. */
+  on: TestedColumn
+  /** The type of ids in reports. */
+  cell: CellType
+  /** The type of ids to sort by. */
+  sort: RelatedTerm['type']
+  /** Reads the text of an id in the database. */
+  fromText: (text: string) => RowId
+  /** Returns the id of a new row; undefined if the database generates it. */
+  assign: (newUuid: () => string) => RowId | undefined
+}
+
+/** Every type of ids. */
+export const idTypes: Readonly<Record<IdType, IdTypeEntry>> = {
+  integer: {
+    schema: (description) => Type.Integer({ minimum: 1, description, examples: [1] }),
+    example: 1,
+    kind: 'integer',
+    on: { field: 'id', column: 'id', isNarrow: true },
+    cell: 'integer',
+    sort: 'id',
+    fromText: Number,
+    assign: () => undefined,
+  },
+  uuid: {
+    schema: Uuid,
+    example: uuidExample,
+    kind: 'uuid',
+    on: { field: 'id', column: 'id', isUuid: true },
+    cell: 'uuid',
+    sort: 'uuid',
+    fromText: (text) => text,
+    assign: (newUuid) => newUuid(),
+  },
+}
+
+/** The path parameter of a single row. */
+export const idParams = (ids: IdType): TObject => Type.Object({ id: idTypes[ids].schema('Assigned by the service') })
