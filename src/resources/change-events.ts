@@ -1,4 +1,3 @@
-import { Type } from 'typebox'
 import { exampleOf } from '../openapi/examples.ts'
 import { plain, type Schema, wholeOf } from '../openapi/schemas.ts'
 import { type EventKind, recordEvent } from '../queue/events.ts'
@@ -58,8 +57,8 @@ export function publicFields(
 /** The events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
 export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
   const { noun, concealed, ids } = declaration
-  const { schema: idSchema, example: id } = idTypes[ids]
-  const deletion = Type.Object({ id: idSchema('') })
+  const { eventSchema, example: id } = idTypes[ids]
+  const idSchema = { type: 'object', properties: { id: eventSchema }, required: ['id'] }
   const own = ['id', ...Object.keys(declaration.shownBody.properties), 'createdAt', 'updatedAt']
   const names = declaration.access ? [...own, 'createdBy'] : own
   const visible = [...names.filter((name) => !concealed.includes(name)), ...(declaration.links ? ['_links'] : [])]
@@ -69,6 +68,6 @@ export function eventKindsOf(declaration: Declaration): Record<string, EventKind
   return {
     [`${noun}.created`]: { description: `A ${noun} was created`, example, schema, audience },
     [`${noun}.updated`]: { description: `A ${noun} was changed or replaced`, example, schema, audience },
-    [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id }, schema: plain(deletion), audience },
+    [`${noun}.deleted`]: { description: `A ${noun} was deleted`, example: { id }, schema: idSchema, audience },
   }
 }

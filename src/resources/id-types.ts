@@ -8,8 +8,10 @@ import type { ColumnKind } from './column-types.ts'
 
 /** How the rows of a collection are identified. */
 interface IdTypeEntry {
-  /** The schema of an id, in responses, path parameters and references. */
-  schema: (description: string) => TSchema
+  /** The schema of an id, in responses, path parameters and references; with an example if it has a description. */
+  schema: (description?: string) => TSchema
+  /** The same in the body of a deletion's event. */
+  eventSchema: object
   example: RowId
   /** The column type that conditions compare ids as. */
   kind: ColumnKind
@@ -28,7 +30,9 @@ interface IdTypeEntry {
 /** Every type of ids. */
 export const idTypes: Readonly<Record<IdType, IdTypeEntry>> = {
   integer: {
-    schema: (description) => Type.Integer({ minimum: 1, description, examples: [1] }),
+    schema: (description) =>
+      Type.Integer({ minimum: 1, ...(description !== undefined && { description, examples: [1] }) }),
+    eventSchema: { type: 'integer' },
     example: 1,
     kind: 'integer',
     on: { field: 'id', column: 'id', isNarrow: true },
@@ -39,6 +43,7 @@ export const idTypes: Readonly<Record<IdType, IdTypeEntry>> = {
   },
   uuid: {
     schema: Uuid,
+    eventSchema: { type: 'string', format: 'uuid' },
     example: uuidExample,
     kind: 'uuid',
     on: { field: 'id', column: 'id', isUuid: true },

@@ -58,7 +58,7 @@ export function representation(
   relations: readonly Relation[] = [],
 ): TSchema {
   const all: Record<string, TSchema> = {
-    id: idTypes[ids].schema(''),
+    id: idTypes[ids].schema(),
     ...shownBody.properties,
     createdAt: Type.String({ format: 'date-time' }),
     updatedAt: Type.String({ format: 'date-time' }),

@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, rmSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
+import { Type } from 'typebox'
+import { service } from '../../src/definition/service.ts'
+import { Line } from '../../src/http/text-rules.ts'
+import { collection } from '../../src/resources/collection.ts'
+import { resourceRows } from '../../src/resources/resource-rows.ts'
 import type { Database } from '../../src/storage/database.ts'
+import { uuidSource } from '../../src/storage/ids.ts'
 import { migrate } from '../../src/storage/migrate.ts'
 import { type OpenOptions, openDatabase } from '../../src/storage/open.ts'
 import { ensureTextIndexes } from '../../src/storage/postgres/text-index.ts'
@@ -117,6 +124,44 @@ onSqlite((engine) => {
       await indexed()
       assert.equal(await db.textIndex.candidates(searched, 'ne', asked), undefined)
       assert.deepEqual(await found(db, 'ne'), [1, 3, 5])
+    })
+
+    it('finds rows with UUIDs, also after changes and a vacuum', async () => {
+      const declared = { path: '/items', noun: 'item', ids: 'uuid', search: ['name'] } as const
+      const items = collection({ ...declared, body: Type.Object({ name: Line(1, 40) }) })
+      await migrate(db, { tables: service({ resources: [items] }).tables })
+      const rows = resourceRows(db, items.declaration)
+      const newUuid = uuidSource({ now: () => Date.parse(at), random: (size) => Buffer.alloc(size, 7) })
+      const ids: string[] = []
+      for (const name of needles) {
+        const { row } = await db.write((tx) => rows.insert(tx, { id: newUuid(), name }, at))
+        ids.push(String(row.id))
+      }
+      const query = { filters: [{ field: ['name'], op: 'contains' as const, value: 'needle' }], after: null }
+      const order = [{ field: 'id', descending: false }]
+      const names = async () =>
+        (await rows.page({ ...query, order, backwards: false, limit: 100 }, () => asked)).map(({ name }) => name)
+      const candidates = () =>
+        db.textIndex.candidates({ table: 'resource_items', columns: ['name_key'] }, 'needle', asked)
+      while ((await candidates()) === undefined) await names()
+      assert.deepEqual(await names(), ['Needle one', 'Needle two', 'Needles'])
+      const [one = '', two = '', three = ''] = ids
+      await db.write((tx) => rows.remove(tx, one, {}))
+      await db.write((tx) => rows.update(tx, two, { name: 'Needled' }, {}, at))
+      await db.write((tx) => rows.update(tx, three, { name: 'Gone' }, {}, at))
+      assert.deepEqual(await names(), ['Needled', 'Needles'])
+      await db.close()
+      const file = new DatabaseSync(path)
+      file.exec('vacuum')
+      file.close()
+      db = await open()
+      const reopened = resourceRows(db, items.declaration)
+      assert.notEqual(await candidates(), undefined)
+      const found = await reopened.page({ ...query, order, backwards: false, limit: 100 }, () => asked)
+      assert.deepEqual(
+        found.map(({ name }) => name),
+        ['Needled', 'Needles'],
+      )
     })
 
     it('is rebuilt if its file is missing', async () => {

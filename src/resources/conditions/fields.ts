@@ -87,7 +87,7 @@ export function conditionFields(declaration: ConditionDeclaration, text: TextCom
   })
   return Object.freeze({
     ...Object.fromEntries(declared),
-    id: { kind: id.kind, schema: id.schema(''), on: id.on },
+    id: { kind: id.kind, schema: id.schema(), on: id.on },
     createdAt: { kind: 'instant', schema: instant, on: { field: 'createdAt', column: 'created_at' } },
     updatedAt: { kind: 'instant', schema: instant, on: { field: 'updatedAt', column: 'updated_at' } },
   })

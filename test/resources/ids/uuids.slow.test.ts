@@ -431,4 +431,45 @@ forEachEngine((engine) => {
       assert.deepEqual([bodies['invoice.created'].id, bodies['invoice.created'].customerId], [id, customer.id])
     })
   })
+
+  describe('the OpenAPI document', () => {
+    it('has UUIDs in paths, references, query parameters and representations', async () => {
+      const document = (await service.send({ url: '/openapi.json', scopes: null })).json()
+      const resolved = (value: Record<string, unknown>): Record<string, never> =>
+        typeof value.$ref === 'string'
+          ? resolved(
+              value.$ref
+                .split('/')
+                .slice(1)
+                .reduce((at, name) => at[name], document),
+            )
+          : (value as never)
+      const isUuid = (schema: Record<string, unknown>) => [resolved(schema).type, resolved(schema).format]
+      const parametersOf = (path: string, method = 'get') => {
+        const own = document.paths[path][method].parameters ?? []
+        const all = [...own, ...(document.paths[path].parameters ?? [])].map(resolved) as unknown as {
+          name: string
+          schema: object
+        }[]
+        return Object.fromEntries(all.map(({ name, schema }) => [name, isUuid(schema as never)]))
+      }
+      for (const path of ['/customers/{id}', '/customers/{id}/invoices']) {
+        assert.deepEqual(parametersOf(path).id, ['string', 'uuid'], path)
+      }
+      assert.deepEqual(parametersOf('/lines/{id}').id, ['integer', 'int64'])
+      assert.deepEqual(parametersOf('/invoices').customerId, ['string', 'uuid'])
+      assert.deepEqual(parametersOf('/customers').countryId, ['integer', 'int64'])
+      const body = resolved(document.paths['/invoices'].post.requestBody.content['application/json'].schema)
+      assert.deepEqual(isUuid((body.properties as unknown as Record<'customerId', object>).customerId as never), [
+        'string',
+        'uuid',
+      ])
+      const response = resolved(
+        document.paths['/invoices/{id}'].get.responses['200'].content['application/json'].schema,
+      )
+      assert.deepEqual(isUuid((response.properties as unknown as Record<'id', object>).id as never), ['string', 'uuid'])
+      const removed = JSON.stringify(document.webhooks['invoice.deleted'])
+      assert.match(removed, /"format":"uuid"|\$ref/)
+    })
+  })
 })
