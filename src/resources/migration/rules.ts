@@ -1,6 +1,7 @@
 import { types } from 'node:util'
 import type { TObject, TSchema } from 'typebox'
 import { nearest } from '../../http/nearest.ts'
+import { kindOf } from '../column-types.ts'
 import { hasDefault, isValidValue } from '../constraints/defaults.ts'
 import { refOf } from '../relations/ref.ts'
 import type { MigrateOptions } from './options.ts'
@@ -81,8 +82,11 @@ function fillErrors({ properties }: TObject, unique: readonly string[], field: s
 function convertErrors({ properties }: TObject, field: string, run: unknown): string[] {
   if (typeof run !== 'function') return [`migrate: convert.${field} must be a function, such as (old) => String(old)`]
   if (types.isAsyncFunction(run)) return [`migrate: the function of convert.${field} must not be async`]
-  if (refOf(properties[field] as TSchema) === undefined) return []
-  return [
-    `migrate: convert cannot include ${field}: convert it to an integer, and declare the reference in the next release`,
-  ]
+  const schema = properties[field] as TSchema
+  if (refOf(schema) === undefined) return []
+  const cure =
+    kindOf(schema) === 'uuid'
+      ? 'declare a reference with another name, and fill it'
+      : 'convert it to an integer, and declare the reference in the next release'
+  return [`migrate: convert cannot include ${field}: ${cure}`]
 }

@@ -48,6 +48,14 @@ describe('the option ids', () => {
     assert.throws(() => collection({ ...declared, columns: { name: 'invoice_name' } }), refused)
   })
 
+  it('a conversion to a reference with UUIDs is refused, with the way to fill one', () => {
+    const migrate = { convert: { customerId: () => uuid } }
+    assert.throws(
+      () => collection({ ...declared, migrate }),
+      /convert cannot include customerId: declare a reference with another name, and fill it$/,
+    )
+  })
+
   it('a condition that compares an id with text of another form is refused', () => {
     collection({ ...declared, locked: { id: uuid, parent: { id: uuid.toUpperCase() } } })
     const locked = { customerId: 'x', parentId: uuid.toUpperCase() }
