@@ -187,6 +187,16 @@ describe('a definition that uses a built-in table’s path', () => {
   }
 })
 
+/** The distinct log messages in the standard output of `plinth serve`, in order. Throws for a line that is not JSON. */
+const messages = (stdout: string): string[] => [
+  ...new Set(
+    stdout
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => (JSON.parse(line) as { msg: string }).msg),
+  ),
+]
+
 describe('plinth serve <definition> with a custom report', () => {
   const withReport = (sql: string) =>
     notes('title: Title').replace(
@@ -199,7 +209,8 @@ describe('plinth serve <definition> with a custom report', () => {
     const place = await newPlace()
     const { code, stdout, stderr } = await ended(plinth(['serve', written('g.ts', withReport('titel'))], place.env))
     place.remove()
-    assert.deepEqual([code, stdout], [2, ''], stderr)
+    assert.equal(code, 2, stderr)
+    assert.deepEqual(messages(stdout), ['master key created', 'migration applied', 'resource table changed'])
     assert.equal(
       stderr,
       "plinth: service: the report 'titles' has wrong SQL in the column 'title' (titel): no such column: titel\n",
@@ -231,13 +242,14 @@ describe('plinth migrate <definition>', () => {
     assert.equal((await migrate(first)).stdout, 'The schema is up to date\n')
 
     const changed = written('changed.ts', notes('title: Title, count: Type.Optional(Line(1, 9))', "sorts: ['title']"))
-    for (const args of [
-      ['serve', changed],
-      ['migrate', changed],
-      ['migrate', '--plan', changed],
-    ]) {
-      const { code, stdout, stderr } = await ended(plinth(args, place.env))
-      assert.deepEqual([code, stdout], [2, ''])
+    for (const [args, logged] of [
+      [['serve', changed], ['master key created']],
+      [['migrate', changed], []],
+      [['migrate', '--plan', changed], []],
+    ] as const) {
+      const { code, stdout, stderr } = await ended(plinth([...args], place.env))
+      assert.equal(code, 2)
+      assert.deepEqual(messages(stdout), logged)
       assert.match(
         stderr,
         /^plinth: \/notes: the field count is declared as text, but stored as integer in resource_notes\./,
