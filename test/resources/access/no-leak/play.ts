@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { inspect } from 'node:util'
 import type { EngineUnderTest } from '../../../support/engines.ts'
 import { checkDeliveries, checkResend } from './check-events.ts'
 import { checkList, checkRead } from './check-reads.ts'
@@ -96,7 +97,7 @@ export async function play(engine: EngineUnderTest, plan: Plan): Promise<Played>
 }
 
 /** Describes the definition, the rows, the callers and the requests that led to a difference. */
-function storyOf({ state, people, log }: Context): string {
+function storyOf({ app, state, people, log }: Context): string {
   const { names, shapes, report } = state.world
   const rows = names.map((name) => `${name}: ${JSON.stringify([...state.rows[name].values()])}`)
   return [
@@ -105,5 +106,6 @@ function storyOf({ state, people, log }: Context): string {
     ...['callers:', ...people.map(({ scopes: _, ...person }) => `  ${JSON.stringify(person)}`)],
     ...['rows before or after the last request:', ...rows.map((line) => `  ${line}`)],
     ...['requests:', ...log.map((line) => `  ${line}`)],
+    ...app.faults.map((fault) => `fault: ${inspect(fault)}`),
   ].join('\n')
 }
