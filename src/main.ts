@@ -112,12 +112,12 @@ const groups: [name: string, summary: string, load: () => Promise<Command>][] = 
   [
     'report',
     'Create, list and cancel reports of a service',
-    async () => (await import('./cli/report.ts')).reportCommand(configuration),
+    async () => (await import('./cli/report/command.ts')).reportCommand(configuration),
   ],
   [
     'webhooks',
     'List the webhooks of a service, receive events on this machine, and send test events',
-    async () => (await import('./cli/webhooks.ts')).webhooksCommand(configuration),
+    async () => (await import('./cli/webhooks/command.ts')).webhooksCommand(configuration),
   ],
 ]
 for (const [name, summary, load] of groups) {

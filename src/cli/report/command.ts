@@ -1,15 +1,15 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import type { Config } from '../config/config.ts'
-import { formatNames } from '../reports/formats/format.ts'
-import { asClient } from './print.ts'
-import type { ReportFilters } from './report-actions.ts'
+import type { Config } from '../../config/config.ts'
+import { formatNames } from '../../reports/formats/format.ts'
+import { asClient } from '../print.ts'
+import type { ReportFilters } from './actions.ts'
 
 const statuses = ['pending', 'in_progress', 'completed', 'failed']
 
 /** Creates `plinth report run|list|cancel`, a client for a local or remote service. */
 export function reportCommand(configuration: () => Config): Command {
   const report = new Command('report')
-  const actions = () => import('./report-actions.ts')
+  const actions = () => import('./actions.ts')
   asClient(report.command('run'))
     .description('Request a report, follow its progress and download it')
     .argument('<type>', 'type of the report, such as users')

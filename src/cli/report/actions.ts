@@ -1,8 +1,8 @@
-import type { Config } from '../config/config.ts'
-import { type SessionOptions, withSession } from './api-session.ts'
-import { type Call, jsonOf } from './demo/api.ts'
-import { screen } from './demo/screen.ts'
-import { follow, type ReportTask, requestReport, save } from './report-run.ts'
+import type { Config } from '../../config/config.ts'
+import { type SessionOptions, withSession } from '../api-session.ts'
+import { type Call, jsonOf } from '../demo/api.ts'
+import { screen } from '../demo/screen.ts'
+import { follow, type ReportTask, requestReport, save } from './run.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const number = new Intl.NumberFormat('en')

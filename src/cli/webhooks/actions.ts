@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Config } from '../config/config.ts'
-import { patternsOf } from '../queue/events.ts'
-import { type SessionOptions, withSession } from './api-session.ts'
-import { type Call, jsonOf } from './demo/api.ts'
-import { print, printJson } from './print.ts'
+import type { Config } from '../../config/config.ts'
+import { patternsOf } from '../../queue/events.ts'
+import { type SessionOptions, withSession } from '../api-session.ts'
+import { type Call, jsonOf } from '../demo/api.ts'
+import { print, printJson } from '../print.ts'
 
 /** A webhook as returned by the API. */
 export interface Registration {

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { createWriteStream, renameSync, rmSync } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
-import { type ApiResponse, type Call, jsonOf } from './demo/api.ts'
-import type { ShowProgress } from './demo/screen.ts'
+import { type ApiResponse, type Call, jsonOf } from '../demo/api.ts'
+import type { ShowProgress } from '../demo/screen.ts'
 
 /** A report task as returned by the API. */
 export interface ReportTask {

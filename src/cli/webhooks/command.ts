@@ -1,6 +1,6 @@
 import { Command } from 'commander'
-import type { Config } from '../config/config.ts'
-import { asClient } from './print.ts'
+import type { Config } from '../../config/config.ts'
+import { asClient } from '../print.ts'
 
 const listenHelp = `
 The endpoint is on this machine's loopback address, so the service must run here and allow such addresses, as it does in
@@ -14,18 +14,18 @@ export function webhooksCommand(configuration: () => Config): Command {
   asClient(webhooks.command('list'))
     .description('List your webhooks, newest first')
     .option('--json', 'print JSON')
-    .action(async (options) => (await import('./webhooks-actions.ts')).listWebhooks(configuration(), options))
+    .action(async (options) => (await import('./actions.ts')).listWebhooks(configuration(), options))
   asClient(webhooks.command('listen'))
     .description('Receive events on this machine while the command runs')
     .option('--forward <url>', 'where to forward them, such as http://localhost:3000/hook')
     .option('--events <event>', "events to receive: a name such as report.completed, 'report.*', or '*'", '*')
     .addHelpText('after', listenHelp)
-    .action(async (options) => (await import('./webhooks-listen.ts')).listen(configuration(), options))
+    .action(async (options) => (await import('./listen.ts')).listen(configuration(), options))
   asClient(webhooks.command('trigger'))
     .description('Send the example of an event to one of your webhooks, as a test')
     .argument('<event>', 'name of the event, such as report.completed')
     .option('--webhook <id>', 'the webhook (default: your newest active one that subscribes to the event)')
     .addHelpText('after', '\nThe exit code is 0 if the endpoint responds with 2xx, otherwise 1.')
-    .action(async (event, options) => (await import('./webhooks-actions.ts')).trigger(configuration(), event, options))
+    .action(async (event, options) => (await import('./actions.ts')).trigger(configuration(), event, options))
   return webhooks
 }
