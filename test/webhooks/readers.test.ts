@@ -55,10 +55,11 @@ forEachEngine((engine) => {
       for (const { id } of [first, second]) assert.deepEqual(await receiversOf(id), [soundId])
       assert.deepEqual(errors.map(String), ['Error: a mistake in a rule'])
       const retry = (eventId: string) => [{ eventId, webhooks: [brokenId], failures: 1 }, minuteMs]
-      assert.deepEqual(retries, [retry(first.id), retry(second.id)])
+      // Events of the same millisecond are evaluated in the order of their random ids.
+      assert.deepEqual(new Set(retries), new Set([retry(first.id), retry(second.id)]))
       // Registered after the event, so it must not receive the event.
       await the.subscribe(broken, 'https://later.test/')
-      const [[job] = []] = retries
+      const job = retries.map(([retried]) => retried).find(({ eventId }) => eventId === first.id)
       const mended: EventAccess = { appliesTo: () => true, judge: () => async () => true }
       await fan([job as FanOutJob], mended)
       assert.deepEqual(await receiversOf(first.id), [brokenId, soundId].sort())
