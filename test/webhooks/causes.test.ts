@@ -35,7 +35,7 @@ async function outcomeOf(t: TestContext, url: string, options: Partial<SenderOpt
 const both = ({ error, cause }: Outcome) => [error, cause]
 
 describe('the cause of a failed call', () => {
-  it('is ENOTFOUND or EAI_AGAIN for a name that does not resolve', async (t) => {
+  it('is the resolver’s error code for a name that does not resolve', async (t) => {
     for (const code of ['ENOTFOUND', 'EAI_AGAIN']) {
       const lookup = async () => Promise.reject(Object.assign(new Error('no name'), { code }))
       assert.deepEqual(both(await outcomeOf(t, 'http://receiver.test/', { lookup })), ['unreachable', code])
@@ -109,7 +109,7 @@ describe('the failed-call log', () => {
     return { clock, lines, log: failureLog({ now: () => clock.now, warn: (line) => lines.push(line) }) }
   }
 
-  it('has the webhook, delivery, origin, attempt, cause and next attempt, and nothing else about the call', () => {
+  it('names the webhook, delivery, origin, attempt, cause and trace, but no credentials, path or query', () => {
     const { lines, log } = logging()
     const traceId = '0af7651916cd43dd8448eb211c80319c'
     log([of('ECONNREFUSED', { trace: `00-${traceId}-b7ad6b7169203331-01` })])
@@ -118,7 +118,7 @@ describe('the failed-call log', () => {
     assert.deepEqual(lines, [{ ...about, ...why, ...next, unlogged: 0, traceId }])
   })
 
-  it('has a line without an attempt for a delivery that ended before it was sent, and none for a success', () => {
+  it('has a line without an attempt number for a delivery that ended unsent, and none for a successful one', () => {
     const { lines, log } = logging()
     const unsent = { cause: 'stopped', reason: 'The webhook was paused or disabled' } as const
     const ended = { state: 'failed', nextAttemptAt: null } as const
@@ -130,7 +130,7 @@ describe('the failed-call log', () => {
     )
   })
 
-  it('has ten lines per minute for an endpoint, with the number of failures in between', () => {
+  it('has at most ten lines per minute per endpoint; the next line gives the number of failures not logged', () => {
     const { clock, lines, log } = logging()
     for (let n = 0; n < 121; n++) {
       log([of('ECONNREFUSED')])
@@ -154,14 +154,14 @@ describe('the failed-call log', () => {
 })
 
 forEachEngine((engine) => {
-  describe('a failed call', () => {
+  describe('failure reporting', () => {
     let db: Database
     const clock = { now: Date.parse('2026-03-01T12:00:00.000Z') }
     const { start, one, fan, queue } = dispatching(engine, clock, (opened) => {
       db = opened
     })
 
-    it('is logged with its cause for the operator; the webhook’s owner sees only the error class', async (t) => {
+    it('logs a failed call with its cause for the operator; the webhook’s owner sees only the error class', async (t) => {
       const closed = createServer()
       const port = await listening(t, closed)
       await new Promise((resolve) => closed.close(resolve))
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('does not happen once the webhook was stopped: its delivery ends with a reason and a log line', async () => {
+    it('ends a delivery unsent, with a reason and a log line, if the webhook was paused first', async () => {
       const lines: FailureLine[] = []
       const onRecorded = failureLog({ now: () => clock.now, warn: (line) => lines.push(line) })
       const the = await one(outcomes.delivered, { onRecorded })
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
       assert.deepEqual(the.sent, [])
     })
 
-    it('reports a webhook that it disabled, after the commit', async () => {
+    it('reports a webhook that a 410 has disabled', async () => {
       const disabled: unknown[] = []
       const the = await one(outcomes.gone, { onDisabled: (webhook) => disabled.push(webhook) })
       await the.run()

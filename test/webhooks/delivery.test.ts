@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       assert.deepEqual([webhookIds, calls.length, other.calls.length], [[null], 1, 1])
     })
 
-    it('ends a delivery to a one-off callback URL after a 410', async (t) => {
+    it('fails a delivery to a one-off callback URL after a single 410', async (t) => {
       const { calls, url } = await receiver(t, () => ({ status: 410 }))
       const [delivery] = await the.settled((await the.emit(newOwner(), { callbackUrl: url })).id)
       assert.deepEqual([delivery!.status, calls.length], ['failed', 1])
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('makes only one call, signed with the webhook’s secret, if the request’s callback URL is also registered', async (t) => {
+    it('makes only one call, signed with the webhook’s secret, if the request’s callback URL is registered for the event', async (t) => {
       const { calls, url } = await receiver(t, ok)
       const owner = newOwner()
       const { id, secret } = await the.subscribe(owner, url, { event: 'report.completed' })
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
       assert.deepEqual([delivery!.status, delivery!.nextAttemptAt, calls.length], ['failed', null, 1])
     })
 
-    it('records a failed attempt with a generic error if the address is no longer allowed (T-SSRF-08)', async () => {
+    it('fails a delivery to a blocked address after all its attempts, with a generic error (T-SSRF-08)', async () => {
       const owner = newOwner()
       const event = await the.emit(owner, { callbackUrl: 'http://10.0.0.1/' })
       const [delivery] = await the.settled(event.id)

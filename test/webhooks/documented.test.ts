@@ -113,7 +113,7 @@ describe('docs/webhooks.md', () => {
     assert.deepEqual(verify(secret, right, Buffer.from(body)), JSON.parse(body))
   })
 
-  it('public-key.ts accepts the service’s key and rejects any other key', async () => {
+  it('public-key.ts accepts a call signed with the service’s key and rejects forged, unsigned and changed calls', async () => {
     const { verify } = await load('public-key.ts')
     const tries = [right, forged, signed([secret], now, [])].map((headers) =>
       judge(() => verify(jwk, headers, Buffer.from(body))),
@@ -142,7 +142,7 @@ print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
     assert.deepEqual(results, expected)
   })
 
-  it('public_key.py accepts the service’s key and rejects any other key', {
+  it('public_key.py accepts a call signed with the service’s key and rejects forged, unsigned and changed calls', {
     skip: missing('python3', '-c', 'import cryptography'),
   }, () => {
     const driver = `
@@ -182,7 +182,7 @@ print(json.dumps([judge(case) for case in json.load(sys.stdin)]))`
     assert.deepEqual(results, expected)
   })
 
-  it('lists every event type that does not belong to a resource, and contains every program', () => {
+  it('lists every report, webhook and user event type, and contains six programs', () => {
     for (const event of Object.keys(builtIn.events).filter((name) => /^(report|webhook|user)\./.test(name))) {
       assert.ok(page.includes(`\`${event}\``), event)
     }

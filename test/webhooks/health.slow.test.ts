@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.deepEqual(JSON.parse(entry?.details ?? ''), { reason: statusReason })
     })
 
-    it('does not disable the webhook if fewer than ten calls were made, or if any of them succeeded', async () => {
+    it('does not disable the webhook after fewer than ten failed calls, or if a call succeeded in between', async () => {
       const rare = await endpoint(failed)
       for (let n = 0; n < 8; n++) await rare.call(dayMs, failed)
       assert.equal((await rare.row()).status, 'active')
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.equal((await mended.row()).status, 'active')
     })
 
-    it('ignores a failed test, but counts a successful one', async () => {
+    it('does not count a failed test call as a failure, but counts a successful one as a success', async () => {
       const { call, row, owner, webhookId, emit, deliveries, run, responses } = await endpoint(delivered)
       const test = async (outcome: Outcome) => {
         responses(outcome)

@@ -17,7 +17,7 @@ const leaseMs = 30_000
 const well = { failures: 0, openUntil: null, recent: [], inFlight: 0, waiting: 100 }
 
 describe('grant', () => {
-  it('allows four calls in flight, and checks again when a call ends or its lease expires', () => {
+  it('allows four calls in flight; with four in flight, it allows none until their lease expires', () => {
     assert.equal(grant(well, now, defaultEndpointLimits, leaseMs).count, 4)
     const { count, floorMs } = grant({ ...well, inFlight: 4 }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + leaseMs])
@@ -43,7 +43,7 @@ describe('grant', () => {
     )
   })
 
-  it('checks again a second after the first of ten calls', () => {
+  it('allows no call until a second after the first of ten calls', () => {
     const recent = Array.from({ length: 10 }, (_, n) => now - 900 + n)
     const { count, floorMs } = grant({ ...well, recent }, now, defaultEndpointLimits, leaseMs)
     assert.deepEqual([count, floorMs], [0, now + 100])
@@ -72,7 +72,7 @@ describe('grant', () => {
     )
   })
 
-  it('allows any number of calls per second if there is no rate limit', () => {
+  it('applies only the limit on calls in flight if there is no rate limit', () => {
     const limits = { ...defaultEndpointLimits, inFlight: 50, perSecond: Number.POSITIVE_INFINITY }
     assert.deepEqual(grant(well, now, limits, leaseMs), { count: 50, floorMs: now + leaseMs, recent: [] })
   })
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Adds events for a one-off callback URL. */
+    /** Subscribes a new owner’s webhook to a URL and adds events for it. */
     async function waiting(url: string, count: number) {
       const the = steps(db, queue)
       const owner = newOwner()
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       return { post, held, begun: () => begun }
     }
 
-    it('are limited to four at a time across both nodes', async () => {
+    it('are limited to four at a time across two nodes', async () => {
       await waiting('https://one.test/', 9)
       const { post, held, begun } = stalled()
       const nodes = [await start(post), await start(post)]
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
 
     // SQLite has a single writer, so rows cannot be locked by another transaction.
     if (engine.name === 'postgres')
-      it('count as started only once they are claimed, and are checked again at once if another transaction has locked them', async () => {
+      it('count as started only when claimed; one that another transaction has locked can be claimed once it is unlocked', async () => {
         const { rows, webhookId } = await waiting('https://held.test/', 3)
         const [first] = await rows()
         const [held, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
         )
       })
 
-    it('wait after ten failures but keep their schedule, while a single call at a time tests the endpoint', async () => {
+    it('wait after ten failures without being rescheduled, while one call at a time tests the endpoint', async () => {
       const { rows } = await waiting('https://dead.test/', 14)
       let response: typeof failed | typeof delivered = failed
       let calls = 0
@@ -235,7 +235,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('are sent even while two hundred deliveries to another endpoint get no response (T-WH-04)', async () => {
+    it('arrive within a second (95th percentile) while 200 deliveries to another endpoint get no response (T-WH-04)', async () => {
       clock.now = Date.now()
       await waiting('https://hole.test/', 200)
       const never = new Promise<never>(() => {})
@@ -270,7 +270,7 @@ forEachEngine((engine) => {
       clock.now = now
     })
 
-    it('take turns if there are many more endpoints than slots', async () => {
+    it('take turns if there are more endpoints than concurrent calls: each gets one call before any gets a second', async () => {
       const urls = Array.from({ length: 30 }, (_, n) => `https://turn-${n}.test/${randomBytes(4).toString('hex')}`)
       const all = await Promise.all(urls.map((url) => waiting(url, 1)))
       const order: string[] = []

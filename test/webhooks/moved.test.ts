@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('stays paused if any other field of the webhook changes', async () => {
+    it('stays paused if only the webhook’s description changes', async () => {
       const the = await one(delivered)
       const closed = { failures: 15, openUntil: iso(start + 60_000) }
       await db.write((tx) => tx.updateTable('deliveryLanes').set(closed).execute())

@@ -38,7 +38,7 @@ forEachEngine((engine) => {
     }
     let people = 0
 
-    it('receives no events and no waiting deliveries once deleted as a user', async () => {
+    it('receives neither new events nor waiting deliveries once the user is deleted', async () => {
       const the = await one(outcomes.delivered)
       const { owner, remove } = await person()
       const other = await person()
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.ok(the.sent.some(({ url }) => url === 'https://kept.test/'))
     })
 
-    it('is not mistaken for a user if it is a client, even if the client id looks like a user id', async () => {
+    it('is not mistaken for a deleted user if it is a client whose id looks like a user id', async () => {
       const the = await one(outcomes.delivered)
       const owner = { ownerClient: '4711', ownerSubject: '4711' }
       const { id } = await the.subscribe(owner, 'https://client.test/')

@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.equal(retries.length, 2)
     })
 
-    it('are evaluated again five times within about ten hours; then the event is not sent', async () => {
+    it('are evaluated again five times within about eleven hours; then the owner does not get the event', async () => {
       const { the, soundId, retries, fan } = await twoOwners()
       const { id } = await the.emit(newOwner(), ofEverybody)
       let jobs: FanOutJob[] = [{ eventId: id }]

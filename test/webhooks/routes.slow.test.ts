@@ -130,7 +130,7 @@ forEachEngine((engine) => {
         })
       })
 
-      it('201 with the documented members and no others', async () => {
+      it('201 with the documented members only; an id and a status in the body are ignored', async () => {
         const body = fresh()
         const { id, secret, createdAt, ...rest } = (await post({ ...body, id: 'whk_mine', status: 'paused' })).json()
         assert.notEqual(id, 'whk_mine')
@@ -239,7 +239,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/webhooks/{id}', () => {
-      it('200 without the secret, but with the revision, from which the validators are derived', async () => {
+      it('200 without the secret; the handler passes on revision and updatedAt for the validators', async () => {
         const { secret, ...created } = (await post(fresh({ headers: { 'X-A': '1' } }))).json()
         left.length = 0
         const response = await get(`/api/webhooks/${created.id}`)
@@ -271,7 +271,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('200 with the owner field only for administrators, not for the owner', async () => {
+      it('200 with the owner’s ids for administrators, but not for the owner', async () => {
         const owner = { client: 'cli_app', subject: '42' }
         // The newest webhook in this suite.
         nowMs = start + 3_600_000
@@ -334,7 +334,7 @@ forEachEngine((engine) => {
         assert.equal((await get(rel(first.headers.link, 'next')!, me)).body, JSON.stringify(pages[1]))
       })
 
-      it('400 for a malformed limit or cursor', async () => {
+      it('400 for a malformed limit or cursor, 200 for a limit above the maximum', async () => {
         for (const query of ['limit=0', 'limit=x', 'cursor=x', 'cursor=W10']) {
           const response = await get(`/api/webhooks?${query}`)
           assert.deepEqual([response.statusCode, response.json().code], [400, 'INVALID_INPUT'])
@@ -352,7 +352,7 @@ forEachEngine((engine) => {
         assert.equal((await get(`/api/webhooks/${id}`)).statusCode, 404)
       })
 
-      it('412 for an outdated entity tag, 204 for the current tag', async () => {
+      it('412 if a precondition fails, 204 with the current entity tag', async () => {
         const { id } = (await post(fresh())).json()
         for (const headers of [{ 'if-match': '"2"' }, { 'if-match': 'W/"1"' }, { 'if-none-match': '*' }]) {
           const response = await drop(id, {}, headers)
@@ -363,7 +363,7 @@ forEachEngine((engine) => {
         assert.equal((await drop(id, {}, { 'if-match': '"1"' })).statusCode, 204)
       })
 
-      it('428 without If-Match if it is required', async () => {
+      it('428 without If-Match if it is required, as for PATCH and rotate-secret', async () => {
         const strict = await appWith({ requireIfMatch: true })
         const { id } = (await post(fresh())).json()
         const url = `/api/webhooks/${id}`
@@ -384,7 +384,7 @@ forEachEngine((engine) => {
         assert.equal((await strict.inject({ method: 'DELETE', url, headers: { 'if-match': '*' } })).statusCode, 204)
       })
 
-      it('204; pending deliveries end', async () => {
+      it('ends the webhook’s pending deliveries', async () => {
         const { id } = (await post(fresh())).json()
         await addDelivery(id, 'dlv_ended', '2026-03-01T12:00:00.000Z')
         await drop(id)
@@ -441,7 +441,7 @@ forEachEngine((engine) => {
     })
 
     describe('GET /api/event-types', () => {
-      it('200 with the name, the description and an example of each type', async () => {
+      it('200 with the name and an example of each type', async () => {
         const response = await get('/api/event-types')
         assert.equal(response.statusCode, 200)
         const kinds = response.json()
@@ -468,7 +468,7 @@ forEachEngine((engine) => {
         assert.notEqual((await get('/api/webhooks/secret', { ...me, subject: '7' })).json().secret, secret)
       })
 
-      it('200 with the same secret for any number of concurrent first requests', async () => {
+      it('creates only one secret for twenty concurrent first requests', async () => {
         const owner = { ownerClient: 'cli_race', ownerSubject: 'cli_race' }
         const requests = Array.from({ length: 20 }, () => accountSecret(db, seal, owner, () => nowMs, randomBytes))
         assert.equal(new Set(await Promise.all(requests)).size, 1)
@@ -485,7 +485,7 @@ forEachEngine((engine) => {
         assert.deepEqual(rest, { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig' })
       })
 
-      it('200 with a single key, even if several processes start concurrently', async () => {
+      it('has only one key after eight concurrent starts, whose private part is not stored in plain text', async () => {
         await db.write((tx) => tx.deleteFrom('settings').where('name', '=', 'webhook-ed25519').execute())
         const made = await Promise.all(Array.from({ length: 8 }, () => webhookKeys(db, seal)))
         assert.equal(new Set(made.map(({ jwks }) => jwks.keys[0]!.x)).size, 1)

@@ -24,7 +24,7 @@ describe('share', () => {
   const owners = fc.constantFrom(...names)
   const wishes = fc.array(fc.tuple(owners, fc.nat(700)), { maxLength: 6 })
 
-  it('is max-min fair: the next slot always goes to the owner with the fewest calls', () => {
+  it('is max-min fair: the next call slot always goes to the owner with the fewest calls', () => {
     const underWay = fc.array(owners, { maxLength: 200 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -45,7 +45,7 @@ describe('share', () => {
     )
   })
 
-  it('grants no more slots than are free, and grants the last slot only to an owner without slots', () => {
+  it('grants no more slots than are free, and a pool’s last slot only to an owner that has no other in that pool', () => {
     const underWay = fc.array(fc.record({ owner: owners, rank }), { maxLength: 100 })
     fc.assert(
       fc.property(size, rank, underWay, wishes, (slots, of, calls, wanted) => {
@@ -75,7 +75,7 @@ describe('share', () => {
     )
   })
 
-  it('leaves a slot for the next owner, however many owners there are', () => {
+  it('gives equal shares and leaves room for another owner, however many owners there are', () => {
     for (const owners of [1, 2, 4, 20, 100, 255]) {
       const wanted = new Map(Array.from({ length: owners }, (_, n) => [`owner ${n}`, 1_000]))
       const { granted, left } = share(slotsOf(512, []), 0, wanted)
@@ -86,7 +86,7 @@ describe('share', () => {
     }
   })
 
-  it('gives an owner more than an equal share only if others need less', () => {
+  it('gives an owner more than an equal share if the other owner needs less', () => {
     const wanted = new Map([
       ['modest', 3],
       ['greedy', 1_000],
@@ -115,14 +115,14 @@ describe('share', () => {
 })
 
 describe('a call’s time limit', () => {
-  it('is shorter after ten failures, except for every fourth call', () => {
+  it('is five seconds after ten failures, except for every fourth call', () => {
     const of = (failures: number) => shortLimitMs({ failures }, defaultEndpointLimits)
     assert.deepEqual([0, 9, 10, 11, 12, 13, 14].map(of), [null, null, 5_000, 5_000, 5_000, null, 5_000])
   })
 })
 
 forEachEngine((engine) => {
-  describe('a sender’s slots', () => {
+  describe('a sender’s slots for concurrent calls', () => {
     let db: Database
     const clock = { now }
     const { start, fan, queue } = dispatching(engine, clock, (opened) => {
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(ownersOf), new Set([small.owner.ownerClient]))
     })
 
-    it('are filled in one pass, even if an owner that has used up its share has many queues due earlier', async () => {
+    it('are filled in one pass, even if an owner that has used up its share has many endpoint queues due earlier', async () => {
       await waitingFor('crowd.test', 300)
       const flying = await claimAll(8)
       assert.ok(flying.length < 8)
@@ -239,7 +239,7 @@ forEachEngine((engine) => {
       assert.ok(second.length > 0 && first.length === second.length)
     })
 
-    it('are occupied for only five seconds, not fifteen, by an endpoint that has failed ten times', async () => {
+    it('are occupied for at most five seconds by an endpoint that has failed ten times, except in every fourth call', async () => {
       const the = await waitingFor('gone.test', 1)
       const limits: (number | undefined)[] = []
       const node = await start(
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       assert.deepEqual(limits.slice(0, 15), expected)
     })
 
-    it('also go to queues scheduled by an earlier release once they are overdue by a minute', async () => {
+    it('also go to queues whose owner has no row, as in an earlier release, once they are a minute overdue', async () => {
       await waitingFor('revived.test', 2)
       await db.write((tx) => tx.deleteFrom('deliveryOwners').execute())
       assert.equal((await claimAll(8)).length, 0)
@@ -268,7 +268,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 2)
     })
 
-    it('are removed for owners that have nothing left to send', async () => {
+    it('need no row for an idle owner: it is removed, and later deliveries can still be claimed', async () => {
       await waitingFor('brief.test', 1)
       const node = await start(async () => delivered)
       await node.settled()

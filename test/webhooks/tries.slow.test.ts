@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       [0, 8],
       [0.999_999, 12],
     ] as const) {
-      it(`is scheduled with ±20 % jitter: after ${seconds} s`, async () => {
+      it(`is retried after the scheduled 10 s ± 20 %: after ${seconds} s`, async () => {
         const the = await one(failed, { jitter: () => jitter })
         await the.run()
         assert.equal(Math.round(secondsAfterStart((await the.row()).nextAttemptAt)), seconds)
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       [0, 10],
       [99_999_999, 86_400],
     ] as const) {
-      it(`is scheduled after ${seconds} s by Retry-After: ${retryAfterSeconds} (T-WH-05)`, async () => {
+      it(`is retried after ${seconds} s if the response has Retry-After: ${retryAfterSeconds} (T-WH-05)`, async () => {
         const the = await one({ ...failed, status: 429, retryAfterSeconds })
         await the.run()
         assert.equal(secondsAfterStart((await the.row()).nextAttemptAt), seconds)
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       assert.equal(the.sent.length, 1)
     })
 
-    it('is not started by a stopping service; deliveries that it cannot finish in time are released at once', async () => {
+    it('is released at once if the stopping service cannot finish it in time, and is then made again', async () => {
       const { promise: never } = Promise.withResolvers<typeof delivered>()
       let response: () => typeof delivered | Promise<typeof delivered> = () => never
       const the = await one(() => response())
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('is not duplicated when the fan-out runs twice (P4)', async () => {
+    it('is not scheduled twice if its event is fanned out twice (P4)', async () => {
       const the = await one(delivered)
       const event = await the.emit(the.owner, { callbackUrl: 'https://elsewhere.test/' })
       await fan(batch([{ eventId: event.id }]))
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.deliveries(event.id), [])
     })
 
-    it('is repeated on the full schedule after a manual redelivery', async () => {
+    it('is made once more for a manual redelivery; an unknown delivery is ignored', async () => {
       const the = await one(failed, { schedule: [0] })
       await the.run()
       assert.equal((await the.row()).status, 'failed')
