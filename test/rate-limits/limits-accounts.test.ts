@@ -70,7 +70,7 @@ describe('accounts', () => {
     assert.ok(after !== before && !after.isEvicted)
   })
 
-  it('are distinct for clients and subjects whose names contain separators', () => {
+  it('have distinct keys for clients and subjects whose names contain separators or are long', () => {
     const { request } = remembering()
     const of = (clientId: string, subject: string) => request({}, { caller: { clientId, subject, scopes: new Set() } })
     assert.notEqual(of('a', 'b,c').key, of('a,b', 'c').key)

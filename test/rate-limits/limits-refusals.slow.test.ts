@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await options()).statusCode, (await options()).statusCode], [204, 429])
     })
 
-    it('401 for an API key without the required token, counted for the network', async () => {
+    it('401 for an API key without the required token, counted against the network instead of the key', async () => {
       keys.alone = { id: 'key_alone', rate: '1/60', quota: null }
       const { send } = await limited({ anonymous: minute(9) })
       const headers = { 'x-api-key': 'alone', 'x-forwarded-for': '203.0.113.77' }
@@ -153,8 +153,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a changed quota of an API key', () => {
-    it('also applies to previous usage, whether saved or not', async () => {
+  describe('a changed quota for an API key', () => {
+    it('counts the calls made before the change', async () => {
       const { send } = await limited({ quotas: { requests: 50, reports: 9 } })
       const use = async (quota: number | null) => {
         keys.grown = { id: 'key_grown', rate: null, quota }

@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.deepEqual(takeFaults(), ['Error: no room'])
     })
 
-    it('403 even if a refund fails', async () => {
+    it('403 above the report quota, even if the refund to the request quota fails', async () => {
       assert.deepEqual([(await report('cli_back')).statusCode, (await report('cli_back')).statusCode], [202, 202])
       broken.back = true
       const response = await report('cli_back')
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('200 while the store is down: this process counts on locally from the last shared count', async () => {
+    it('200 while the store is down, continuing the last shared count in this process', async () => {
       const mine = () => service.send({ url: '/api/reports', token: token('reports:read', 'cli_window') })
       assert.deepEqual([remaining(await mine()), remaining(await mine())], [9, 8])
       service.clock.now += 20_000
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.equal(usedOf(await usage('cli_curious')), 2)
     })
 
-    it('503 for all concurrent requests to GET /api/usage, without caching the failure', async () => {
+    it('503 for concurrent requests to GET /api/usage if the store fails, 200 for the next request', async () => {
       const usage = () => service.send({ url: '/api/usage', token: token('', 'cli_unlucky') })
       broken.look = true
       const failed = await Promise.all([usage(), usage()])

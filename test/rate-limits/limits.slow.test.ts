@@ -155,7 +155,7 @@ onSqlite((engine) => {
       )
     })
 
-    it('share an API key, which takes precedence over the client and has its own rate and quota', async () => {
+    it('have the same API key, even with tokens for different clients; the key can have its own rate and quota', async () => {
       const { send } = await limited({ general: minute(10), quotas: { requests: 50, reports: null } })
       const [one, other] = [as(newClient()), as(newClient())]
       const headers = { 'x-api-key': 'plain' }
@@ -172,7 +172,7 @@ onSqlite((engine) => {
       assert.deepEqual([rates[0].limit, rates[0].windowSeconds, quotas[0].limit], [2, 10, 1])
     })
 
-    it('are immediately subject to a changed rate of their API key', async () => {
+    it('are limited at the new rate as soon as the rate of their API key changes', async () => {
       const { send } = await limited({ general: minute(10) })
       keys.changing = { id: 'key_changing', rate: '5/60', quota: null }
       const headers = { 'x-api-key': 'changing' }

@@ -15,7 +15,7 @@ const later = (ms: number, run: () => void) => {
   return () => clearTimeout(timer)
 }
 
-describe('the Redis quota counter when Redis is unavailable', { skip: redisMissing }, () => {
+describe('the Redis quota counter', { skip: redisMissing }, () => {
   onSqlite((engine) => {
     let server: RedisUnderTest
     let redis: RedisCounters
@@ -78,7 +78,7 @@ describe('the Redis quota counter when Redis is unavailable', { skip: redisMissi
       assert.deepEqual([saves.length, timers.pending()], [3, []])
     })
 
-    it('saves only the counted key’s usage to the database, and only once', async () => {
+    it('saves only the counted key’s usage, once, when Redis goes down, and the other keys’ usage on closing', async () => {
       const raised: string[][] = []
       const { quotas, close } = counting((uses) => ({
         raise: (all) => {

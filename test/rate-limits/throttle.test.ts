@@ -131,7 +131,7 @@ describe('the delay queue', () => {
             wentOn,
             wentOn.toSorted((one, other) => one - other),
           )
-          // Per second, at most the burst plus the calls allowed by the rate may pass; timers are accurate to a millisecond.
+          // The rate and the burst limit the calls per second; the assertion allows a second burst and 2 calls of error.
           const most = given.burst + given.calls / given.seconds + 2
           for (const from of times) {
             assert.ok(times.filter((at) => at >= from && at < from + 1_000).length <= most + given.burst)
@@ -147,7 +147,7 @@ describe('the delay queue', () => {
     assert.equal(newDelayQueue(pace, { calls: 60, seconds: 60 }).stepMs, 50)
   })
 
-  it('frees the slot of a call that leaves the queue, and lets all waiting calls pass when the service stops', () => {
+  it('frees the place of a call that leaves the queue, and lets all waiting calls pass when the service stops', () => {
     const timers = drivenTimers()
     const lines = throttle({ monotonic: () => 0, later: timers.later })
     const queue = newDelayQueue({ calls: 1_000, seconds: 1, burst: 1 }, null)

@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('202 with filters, bounds and sorts that compare decimals exactly', async () => {
+    it('compares decimals exactly in filters, bounds and sorts', async () => {
       assert.deepEqual(await amounts({ filter: { amount: '9999999999999999.98' } }), ['9999999999999999.98'])
       assert.deepEqual(await amounts({ filter: { amount: '12.5' } }), ['12.50'])
       assert.deepEqual(await amounts({ filter: { minAmount: 12.5 } }), [

@@ -76,7 +76,7 @@ describe('XLSX', () => {
     }
   })
 
-  it('contains only the header line when there are no rows', async () => {
+  it('contains only the header row when there are no rows', async () => {
     assert.equal(cellsOf(await sheetOf([])).length, 1)
   })
 

@@ -93,7 +93,7 @@ forEachEngine((engine) => {
         }
       }).length
 
-    it('429 with Retry-After above ten per account, but not for other accounts; closing a download frees its slot and file', async () => {
+    it('429 with Retry-After for an account’s eleventh GET, 200 for other accounts; closing one frees its place and file', async () => {
       const id = await completed('cli_many')
       const stalled = []
       for (let n = 0; n < perAccount; n++) stalled.push(await download(id, 'cli_many'))
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       await until(() => open() === 0 && descriptors() === 0)
     })
 
-    it('free their slots once they have been read completely', async () => {
+    it('no longer count toward the limit once they have been read completely', async () => {
       const id = await completed('cli_reader')
       const as = token(everyScope, 'cli_reader')
       for (let n = 0; n < perAccount + 1; n++) {

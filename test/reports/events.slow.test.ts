@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.equal(await next(), undefined)
     })
 
-    it('200 with only the events after Last-Event-ID', async () => {
+    it('200 with only the events after Last-Event-ID; an invalid Last-Event-ID is ignored', async () => {
       const id = await requestReport()
       const { next } = await listen(id, { 'last-event-id': '1' })
       await set(id, { status: 'in_progress', progress: 7 })
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       assert.equal(await next(), undefined)
     })
 
-    it('401, 403 or 404 instead of a stream', async () => {
+    it('401 without a token, 403 without the scope, 404 for another owner’s task', async () => {
       const id = await requestReport()
       const status = async (request: object) =>
         (await test.send({ method: 'GET', url: `/api/reports/${id}/events`, ...request })).statusCode
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       assert.equal(await status({ token: token(everyScope, 'cli_other') }), 404)
     })
 
-    it('ends the stream when the client disconnects, and all streams when the service stops', async () => {
+    it('ends all streams when the service stops, even after a client has disconnected', async () => {
       const id = await requestReport()
       const leaving = await listen(id)
       await leaving.next()

@@ -66,7 +66,7 @@ describe('results in a folder', () => {
     assert.equal(await read('range', { start: 9, end: 9 }), '9')
   })
 
-  it('leaves no file of a discarded result, and keeps a finished result', async () => {
+  it('leaves no file of a discarded result; discarding a finished result keeps its file', async () => {
     const discarded = await results.create('given-up')
     await discarded.write('x'.repeat(200_000))
     await discarded.discard()
@@ -122,7 +122,7 @@ describe('results in a folder', () => {
     }
   })
 
-  it('sweeps only unfinished files left by a crash', async () => {
+  it('sweeps only unfinished files, optionally only those written before a given time', async () => {
     await (await results.create('whole')).finish()
     for (const [name, ageSeconds] of [
       ['.old-1.part', 7_200],

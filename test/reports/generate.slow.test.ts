@@ -284,7 +284,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('fails after 15 minutes', async () => {
+    it('fails, and leaves no file, once its time limit has passed', async () => {
       const id = await add('numbers')
       const resume = Promise.withResolvers<void>()
       const stuck = numbers(10, (page) => page === 2 && resume.promise)
@@ -485,7 +485,7 @@ forEachEngine((engine) => {
       assert.match(errorMessage ?? '', /too large: it has 20,500 rows, more than the maximum of 20,000/)
     })
 
-    it('stops when its thread is stopped, and leaves nothing behind', async () => {
+    it('stops if its job loses the lease, and leaves no file behind', async () => {
       const id = await add('products', 'pdf')
       const job = jobOf(id)
       const working = generate(threaded())(job)

@@ -9,7 +9,7 @@ const endedAt = '2026-03-01T12:00:00.000Z'
 const overMs = Date.parse(endedAt) + taskSeconds * 1_000
 
 forEachEngine((engine) => {
-  describe('an expired task that no sweep has removed', () => {
+  describe('tasks and results that no sweep has removed', () => {
     let db: Database
     let test: TestApp
     before(async () => {

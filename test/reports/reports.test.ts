@@ -143,7 +143,7 @@ forEachEngine((engine) => {
   }
 
   describe('POST /api/reports', () => {
-    it('202 with the task and its status path; the job is added in the same transaction', async () => {
+    it('202 with the task and its status path; a job is added', async () => {
       const response = await post({ reportType: 'numbers', format: 'csv', webhookUrl: 'https://example.test/hook' })
       const task = response.json()
       assert.equal(response.statusCode, 202)
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await get('/api/reports')).json(), [])
     })
 
-    it('422 listing every allowed value', async () => {
+    it('422 listing the allowed report types and formats', async () => {
       const response = await post({ reportType: 'weather', format: 'papyrus', webhookUrl: 'https://private.test' })
       assert.equal(response.statusCode, 422)
       assert.equal(response.json().errorCode, 'VALIDATION_ERROR')
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('422 listing all violations, both of the schema and of the report type’s rules', async () => {
+    it('422 listing all violations of both the schema and the report type’s rules', async () => {
       const parameters = { sort: 'nothing', filter: { nothing: 1 } }
       const response = await post({
         reportType: 'numbers',
@@ -376,7 +376,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('206 with one range', async () => {
+    it('206 for a single range', async () => {
       const id = await completed()
       const cases = [
         ['bytes=0-0', 'n', '0-0'],
@@ -417,7 +417,7 @@ forEachEngine((engine) => {
       assert.deepEqual(opened, [])
     })
 
-    it('206 or 200 depending on If-Range', async () => {
+    it('206 if If-Range is the current strong tag, 200 otherwise', async () => {
       const id = await completed()
       const status = async (condition: string, range = 'bytes=0-1') =>
         (await get(path(id), { range, 'if-range': condition })).statusCode

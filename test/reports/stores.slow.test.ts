@@ -84,7 +84,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('removes everything that an aborted writer left, and nothing from other writers', async () => {
+  it('abandoning a key removes everything that its writer has written, but nothing from other writers', async () => {
     const left = await results.create('left-1')
     await left.write(Buffer.alloc(17 * mebibyte))
     const other = await results.create('left-10')
@@ -97,7 +97,7 @@ function suite(place: () => Promise<{ url: string; stop: () => void }>): void {
     assert.equal(await results.sweepTemporary(), 0)
   })
 
-  it('sweeps unfinished results older than an instant', async () => {
+  it('sweeps unfinished results only if they were written before the given time', async () => {
     const writer = await results.create('crashed')
     await writer.write(Buffer.alloc(17 * mebibyte))
     assert.equal(await results.sweepTemporary(Date.now() - 3_600_000), 0)

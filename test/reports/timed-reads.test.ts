@@ -34,7 +34,7 @@ describe('timedReads', () => {
     assert.equal(from.destroyed, true)
   })
 
-  it('does not count the time while its consumer does not read', async () => {
+  it('does not count time during which its consumer does not read', async () => {
     const from = source()
     const timed = timedReads(from, 10)
     for (let n = 0; n < 40; n++) from.push(Buffer.alloc(65_536))

@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('200 at once without the preference, for a finished task, and after a missed change', async () => {
+    it('200 at once without a valid preference, for a finished task, or if If-None-Match is outdated', async () => {
       const { id, url } = await created()
       assert.equal(applied(await get(url)), undefined)
       assert.equal(applied(await get(url, 'wait=soon')), undefined)

@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       assert.equal((await again).headers['preference-applied'], 'wait=30')
     })
 
-    it('free their slots when a connection with pipelined requests closes', async () => {
+    it('no longer count toward the limit once a connection with pipelined requests closes', async () => {
       const id = await created('cli_pipelined')
       const { socket, received } = await connection()
       socket.write(headOf(id, 'cli_pipelined').repeat(perAccount))

@@ -130,7 +130,7 @@ describe('watchTasks', () => {
     assert.deepEqual(looks, [])
   })
 
-  it('ends the wait after a storage error, which the next read reports', async () => {
+  it('ends the wait after a storage error', async () => {
     const waiter = wait('a')
     broken = true
     timers.pass(pollEveryMs)

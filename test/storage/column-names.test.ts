@@ -22,7 +22,7 @@ const { declaration } = collection({
 const now = '2026-03-01T12:00:00.000Z'
 
 forEachEngine((engine) => {
-  describe('rows whose fields have other names than their columns', () => {
+  describe('rows whose fields and columns have different names', () => {
     let db: Database
     before(async () => {
       db = await engine.database()
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       return (await named().page(query, requester as never)).map((row) => row.second)
     }
 
-    it('stores, changes and reads them by their own names', async () => {
+    it('are stored, changed and read by field name', async () => {
       const { row } = await add({ second: 'Zoe', first: 'Beta', total: '1.50', customerId: 7 })
       const { first, second, amount, ownerId } = (await plain().find(row.id)) as Row
       assert.deepEqual({ first, second, amount, ownerId }, { first: 'Zoe', second: 'Beta', amount: '1.50', ownerId: 7 })
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('filters, sorts and searches by their own names', async () => {
+    it('are filtered, sorted and searched by field name', async () => {
       await add({ second: 'Bob', first: 'Alpha', total: '10.00', customerId: 9 })
       assert.deepEqual(await page([], 'second'), ['Ada', 'Bob'])
       assert.deepEqual(await page([], 'first'), ['Bob', 'Ada'])

@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   const isPostgres = engine.name === 'postgres'
   const key = isPostgres ? ' collate "C"' : ''
 
-  describe('plinth migrate: changes that need every row', () => {
+  describe('plinth migrate for changes that need every row', () => {
     let db: Database
     beforeEach(async () => {
       db = await engine.database()
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
     const start = (definition: Definition) =>
       migrate(db, { tables: definition.tables, now: () => Date.parse('2026-11-22T00:00:00Z') })
 
-    it('a start refuses them, naming the command; a plan shows statements and numbers of rows', async () => {
+    it('is named in the error of a start without it, and executes exactly what its plan lists', async () => {
       await start(earlier)
       await add(1.5, 2)
       const before = await rows()
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await thoroughly(converted, { plan: true }), [])
     })
 
-    it('an interrupted run resumes where it stopped; with another definition it starts again', async () => {
+    it('resumes where an interrupted run stopped, or starts again for another definition', async () => {
       await start(earlier)
       await add(...Array.from({ length: 1_100 }, (_, at) => at))
       const stopAfter = (rows: number) => ({
@@ -275,7 +275,7 @@ forEachEngine((engine) => {
       assert.ok((await db.engine.columnsOf('users').execute(db.read)).rows.length > 0)
     })
 
-    it('--tidy renames the columns of renamed fields, with their indexes and foreign keys', async () => {
+    it('with --tidy, renames the columns of renamed fields with their indexes and foreign keys', async () => {
       const owners = collection({ path: '/owners', noun: 'owner', body: Type.Object({ name }) })
       const ownersOf = (body: TObject, more: object) =>
         service({ resources: [owners, collection({ path: '/items', noun: 'item', body, ...more } as never)] })

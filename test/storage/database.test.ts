@@ -37,7 +37,7 @@ forEachEngine((engine) => {
   const names = (rows: { name: string }[]) => rows.map(({ name }) => name)
 
   describe('a write unit', () => {
-    it('is atomic', async () => {
+    it('is rolled back completely if it throws', async () => {
       const failing = db.write(async (tx) => {
         await tx.insertInto('products').values(row('a', 1)).execute()
         throw new Error('no')
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('stores undefined as null', async () => {
+    it('rejects undefined, like null, for a column that is not nullable', async () => {
       const settings = db.read.insertInto('settings').values({ name: '', value: '' })
       await assert.rejects(db.write((tx) => db.prepare(settings).in(tx, ['null', undefined])))
       await assert.rejects(db.write((tx) => db.prepare(settings).in(tx, ['null', null])))

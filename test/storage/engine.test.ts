@@ -107,12 +107,12 @@ onSqlite((engine) => {
     })
   })
 
-  it('rejects a Date, which SQLite would store as NULL', () => {
+  it('sqliteValues rejects a Date, and maps undefined to null and booleans to numbers', () => {
     assert.throws(() => sqliteValues([new Date()]), /ISO 8601 text/)
     assert.deepEqual(sqliteValues([undefined, null, true, false, 7, 'x']), [null, null, 1, 0, 7, 'x'])
   })
 
-  it('opens files with WAL, synchronous=FULL and foreign keys; read-only handles cannot write', async () => {
+  it('openSqliteFile opens files with WAL, synchronous=FULL, foreign keys and no trusted schema', async () => {
     const place = await engine.place()
     const { db } = openSqliteFile(place.url.slice('file:'.length))
     const pragma = (name: string) => Object.values(db.prepare(`pragma ${name}`).get() ?? {})[0]

@@ -194,7 +194,7 @@ onSqlite((engine) => {
       assert.deepEqual(seen(), ['a', 'b', 'c', 'first'])
     })
 
-    it('syncs a write before it resolves: WAL with synchronous=FULL (P1)', async () => {
+    it('uses WAL with synchronous=FULL, which syncs a write before it resolves (P1)', async () => {
       const setting = async (pragma: string) => {
         const { rows } = await db.write((tx) => sql<Record<string, unknown>>`pragma ${sql.raw(pragma)}`.execute(tx))
         return Object.values(rows[0] ?? {})[0]
