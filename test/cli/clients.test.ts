@@ -39,7 +39,7 @@ describe('plinth migrate', () => {
 })
 
 describe('plinth clients', () => {
-  it('create, list and revoke work while the service runs', async () => {
+  it('create, list and revoke take effect while the service runs', async () => {
     const service = await serving(dataDir, port, env)
     const run = succeeding(env)
     const created = await run('clients', 'create', '--name', 'Partner', '--scope', 'reports:read products:write')
@@ -114,7 +114,7 @@ describe('plinth clients create', () => {
     assert.doesNotMatch(stderr, /users:write/)
   })
 
-  it('registers no client after an error; grants admin, audit:read and users:write only on request', async () => {
+  it('grants exactly the given scopes, including admin, and registers no client after an error', async () => {
     const create = (scope: string) =>
       plinth(
         ['clients', 'create', '--name', scope, '--scope', scope, '--public', '--redirect-uri', 'com.example.app:/cb'],
@@ -140,7 +140,7 @@ describe('plinth clients create', () => {
     assert.equal(await introspectsOthers(), false)
   })
 
-  it('sets labels with --label and removes them with --remove-label', async () => {
+  it('sets labels with --label and removes them with --remove-label; rejects invalid labels', async () => {
     const create = ['clients', 'create', '--name', 'Import', '--scope', 'reports:read']
     const text = await run(...create, '--label', 'tenant=north', 'note=a=b')
     const id = /^client_id {6}(\S+)$/m.exec(text)?.[1] as string
@@ -188,7 +188,7 @@ describe('plinth', () => {
     assert.match(stderr, /unknown command 'server'/)
   })
 
-  it('settings lists every setting with its value, and hides secrets', async () => {
+  it('settings lists settings with their values, and hides secrets', async () => {
     const { stdout } = await ended(
       plinth(['settings'], { ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'hunter2' }),
     )

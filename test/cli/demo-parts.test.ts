@@ -37,7 +37,7 @@ describe('the demo’s webhook verification', () => {
     assert.equal(check({ ...headers, 'webhook-signature': `v1a${headers['webhook-signature']?.slice(2)}` }), noMatch)
   })
 
-  it('rejects a timestamp that is missing, or off by more than five minutes', () => {
+  it('rejects a missing header, and a timestamp that is malformed or off by more than five minutes', () => {
     assert.equal(check(signed(seconds(-290))), null)
     assert.equal(check(signed(seconds(290))), null)
     assert.match(String(check(signed(seconds(-310)))), /timestamp/)
@@ -59,7 +59,7 @@ describe('the demo’s webhook receiver', () => {
     assert.deepEqual(await hook.received, { event: 'report.completed', body: JSON.parse(body) })
   })
 
-  it('401 for any other call, which rejects `received` with the reason', async (t) => {
+  it('401 for a call whose signature does not match, which rejects `received` with the reason', async (t) => {
     const hook = await receiver(secret)
     t.after(hook.close)
     assert.equal(await post(hook.url, { ...signed(), 'webhook-id': 'msg_2' }), 401)

@@ -96,7 +96,7 @@ describe('plinth keys, clients and audit', () => {
     it(`exit code 1 and the reason for ${what}`, async () => assert.match(await fail(...args), message))
   }
 
-  it('clients show, update and rotate-secret work; rotate-secret fails for a public client', async () => {
+  it('clients update changes what clients show prints; rotate-secret fails for a public client', async () => {
     const created = await run(
       ...['clients', 'create', '--name', 'App', '--public', '--grant', 'authorization_code', '--scope', 'openid'],
       ...['--redirect-uri', 'http://127.0.0.1/cb', '--redirect-uri', 'com.example.app:/cb', '--first-party'],
@@ -151,7 +151,7 @@ describe('plinth --help', () => {
     [['audit'], /list .*\n[\s\S]*verify/],
     [['clients', 'update'], /--name <name>[\s\S]*--no-trusted/],
   ]
-  it('explains the difference between API keys and signing keys', async () => {
+  it('lists subcommands and options, and tells API keys from signing keys', async () => {
     const run = succeeding(env)
     for (const [args, expected] of help) assert.match(await run(...args, '--help'), expected)
   })

@@ -15,7 +15,7 @@ const notes = { path: '/notes', noun: 'note', body } as const
 const fields = Type.Object({ tenant: Line(1, 40), level: Type.Integer() })
 
 describe('the types of plinth({ users, claims })', () => {
-  it('type the argument of claims by fields and roles, and the rules by claims and roles', () => {
+  it('derive the argument of claims from fields and roles, and the rules from claims and roles', () => {
     const { collection } = plinth({
       users: { fields: Type.Object({ tenant: Line(1, 40) }), roles: ['member', 'auditor'], own: ['phone'] },
       claims: ({ user, client }) => ({ tenant: user?.tenant ?? client.labels.tenant }),
@@ -33,7 +33,7 @@ describe('the types of plinth({ users, claims })', () => {
     collection({ ...notes, access: (caller) => ({ tenant: caller.tenant }) })
   })
 
-  it('reject facts that neither users nor clients have', () => {
+  it('reject fields, labels and roles that users and clients do not, or may not, have', () => {
     // @ts-expect-error No such field.
     plinth({ users: { fields }, claims: ({ user }) => ({ tenant: user?.company }) })
     // @ts-expect-error A machine client has no user.
@@ -107,27 +107,27 @@ describe('plinth({ users })', () => {
   }
   const fieldsWith = (properties: object) => ({ users: { fields: Type.Object(properties as never) } })
   const refusals: [string, object, RegExp][] = [
-    ['options that are no object', null as never, /the options must be an object with users and claims/],
+    ['options that are not an object', null as never, /the options must be an object with users and claims/],
     ['an unknown option', { user: {} }, /plinth\(\) has no option user: did you mean users\?/],
     [
       'an unknown option of users',
       { users: { field: {} } },
       /users of plinth\(\) has no option field: did you mean fields\?/,
     ],
-    ['users that are no object', { users: true }, /users must be an object with fields, roles, own and userinfo/],
-    ['claims that are no function', { claims: {} }, /claims must be a function/],
+    ['users that are not an object', { users: true }, /users must be an object with fields, roles, own and userinfo/],
+    ['claims that are not a function', { claims: {} }, /claims must be a function/],
     [
-      'fields that are no object schema',
+      'fields that are not an object schema',
       { users: { fields: Line(1, 40) } },
       /users\.fields must be created with Type\.Object\(\)/,
     ],
     [
-      'a field that users have',
+      'a field that every user already has',
       fieldsWith({ phone: Title }),
       /users\.fields cannot include phone: users have such a field/,
     ],
     [
-      'a field with a name of the service',
+      'a field with a reserved name',
       fieldsWith({ role: Title }),
       /users\.fields cannot include role: the name is reserved/,
     ],
@@ -138,7 +138,7 @@ describe('plinth({ users })', () => {
       /\/users: the field any has a type that cannot be stored/,
     ],
     [
-      'a default',
+      'a field with a default',
       fieldsWith({ tenant: Type.String({ default: 'north' }) }),
       /tenant cannot have a default; let claims return one, as in user\?\.tenant \?\? 'none'/,
     ],
@@ -152,14 +152,14 @@ describe('plinth({ users })', () => {
       { users: { roles: ['Auditor'] } },
       /users\.roles: 'Auditor' must be 1 to 40 characters a-z 0-9 -/,
     ],
-    ['a role twice', { users: { roles: ['member', 'member'] } }, /users\.roles must be an array of distinct names/],
+    ['a duplicate role', { users: { roles: ['member', 'member'] } }, /users\.roles must be an array of distinct names/],
     [
-      'a role among the own fields',
+      'role among the own fields',
       { users: { roles: ['member'], own: ['role'] } },
       /users\.own names role: users may write name/,
     ],
     [
-      'userinfo without the field',
+      'userinfo that names an undeclared field',
       { users: { userinfo: ['role'] } },
       /users\.userinfo names role, but users\.fields has no/,
     ],

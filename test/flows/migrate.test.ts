@@ -90,7 +90,7 @@ forEachEngine((engine) => {
 
 onPostgres((engine) => {
   describe('a renamed field on two nodes', () => {
-    it('the earlier process continues to write while the new one serves, and no row is rewritten', {
+    it('lets the earlier node keep writing while the new one serves, and rewrites no row; --tidy needs both stopped', {
       timeout: 120_000,
     }, async () => {
       const renamed = write(

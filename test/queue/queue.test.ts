@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       await finish(second)
     })
 
-    it('never runs a finished job again, and retries a failed job', async () => {
+    it('retries a failed job as attempt 2; a finished job cannot be finished again', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ flaky: true })

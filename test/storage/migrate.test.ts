@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await names(nodes[0] as Database), all.toSorted())
     })
 
-    it('reports each migration with its duration after the commit; a plan reports nothing', async () => {
+    it('reports each migration that ran, with its duration; a plan reports nothing', async () => {
       const db = await open()
       const reported: Migrated[] = []
       const onMigrated = (migration: Migrated) => reported.push(migration)
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal(reported.length, all.length)
     })
 
-    it('runs only pending migrations', async () => {
+    it('tries to run a migration again that is no longer recorded as run', async () => {
       const db = await open()
       const all = await migrate(db)
       const last = all.at(-1) as string
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it("assigns existing deliveries to their webhook's owner or, without a webhook, to their event's owner", async () => {
+    it('assigns existing deliveries to the webhook’s owner or, if the webhook is gone and the event private, to the event’s owner', async () => {
       const db = await open()
       await migrate(db)
       const event = { type: 'user.created', ownerClient: 'causer', ownerSubject: '7', body: '{}', callbackUrl: null }
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('records, for existing rows, whether their first revision was created in the same second', async () => {
+    it('records which existing rows were changed within the second of their creation', async () => {
       const db = await open()
       const column = {
         kind: 'text',

@@ -30,7 +30,7 @@ describe('pooledRandom', () => {
     assert.equal(first.toString('hex'), before)
   })
 
-  it('does not use the pool for requests that are as long as a secret', () => {
+  it('does not use the pool for 24 or 32 bytes, the lengths of secrets', () => {
     const asked: number[] = []
     const random = pooledRandom((size) => {
       asked.push(size)

@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrateTo(title), plan)
     })
 
-    it('accepts the tables of the first release without changing existing users', async () => {
+    it('accepts the existing tables of the built-in resources without a statement, and records them', async () => {
       const at = '2026-03-01T12:00:00.000Z'
       const user = { name: 'A', nameKey: 'a', email: 'a@b', emailKey: 'a@b', revision: 1, createdAt: at, updatedAt: at }
       await db.write((tx) => tx.insertInto('users').values(user).execute())

@@ -32,7 +32,7 @@ function queueOf(bounds: Partial<Parameters<typeof scanQueue>[0]> = {}) {
 }
 
 describe('scanQueue', () => {
-  it('runs at most one scan per account at a time, and as many in total as there are slots', async () => {
+  it('runs at most one scan per account and two in total at a time', async () => {
     const { run, started, endNext } = queueOf()
     const answers = [run('a', 'a1'), run('a', 'a2'), run('b', 'b1'), run('c', 'c1')]
     assert.deepEqual(started, ['a1', 'b1'])
@@ -59,7 +59,7 @@ describe('scanQueue', () => {
     assert.deepEqual(await Promise.all([...a.slice(0, 3), ...others.slice(0, 2)]), ['a', 'a', 'a', 'b', 'c'])
   })
 
-  it('rejects waiting and running scans at the time limit, but keeps a running scan’s slot occupied until the scan ends', async () => {
+  it('rejects waiting and running scans at the time limit, but starts the next only when the running one has ended', async () => {
     const { run, timers, started, running, endNext } = queueOf({ running: 1 })
     const [first, second] = [run('a'), run('b')]
     timers.pass(4_999)
