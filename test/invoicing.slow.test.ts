@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       assert.equal((await as('auditor', { url: `/v2/customers/${customerId}` })).statusCode, 404)
     })
 
-    it("200 with only the caller's rows, filtered along a relation, expanded and sorted by a sum", async () => {
+    it("200 with only the caller's rows, filtered by a related field, expanded and sorted by a sum", async () => {
       const [small, large] = [await invoice('ada'), await invoice('ada')]
       await create('ada', '/v2/lines', { invoiceId: small.id, text: 'Work', amount: '900.00' })
       await create('ada', '/v2/lines', { invoiceId: large.id, text: 'Work', amount: '10000.00' })
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await revenue('auditor'), [{ ...may, total: '52.50' }])
     })
 
-    it('200 with invoices that are overdue from the day after they are due', async () => {
+    it('lists an invoice as overdue from the day after it is due', async () => {
       const { id } = await invoice('ada', { due: '2026-03-01', status: 'sent' })
       const overdue = async () =>
         (await read('ada', '/v2/invoices?overdue=true&limit=200')).items.map((one: { id: number }) => one.id)

@@ -41,10 +41,10 @@ onPostgres((engine) => {
       )
     }
 
-    it('leaves nothing open if the rate-limit counters cannot be opened', () =>
+    it('leaves no database connection open if the rate-limit counters cannot be opened', () =>
       fails({ REDIS_URL: 'redis://%zz@127.0.0.1' }, /URI malformed/))
 
-    it('leaves nothing open if a component opened later fails', async () => {
+    it('leaves no database connection open if a component opened later fails', async () => {
       await watcher.query('create schema pgboss; create table pgboss.version (broken text)')
       await fails({}, /create_queue/)
     })

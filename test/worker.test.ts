@@ -13,7 +13,7 @@ forEachEngine((engine) => {
     after(() => mock.timers.reset())
     const service = hooksOn(engine)
 
-    it('removes only what has expired by the database’s clock, keeps live revocations and reports counts', async () => {
+    it('removes only what has expired by the database’s clock, keeps revocations that still apply, and reports counts', async () => {
       const { db } = service
       service.ahead.ms = 20 * minuteMs
       const at = (ms: number) => new Date(Date.now() + ms).toISOString()

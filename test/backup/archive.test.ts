@@ -74,7 +74,7 @@ describe('an archive', () => {
     }
   })
 
-  it('is broken if it is cut off anywhere, or continues after its end', async () => {
+  it('is broken if it is truncated, or continues after its end', async () => {
     for (const size of [0, 1, 4, 100, 4_096, plain.length - 41, plain.length - 40, plain.length - 1]) {
       await assert.rejects(read(plain.subarray(0, size)), isBroken, `${size} bytes`)
     }
@@ -92,7 +92,7 @@ describe('an archive', () => {
     for (const [changes, message] of unlike) await assert.rejects(archiveOf(files, null, changes).then(read), message)
   })
 
-  it('is broken if it contains a file that does not belong in a backup, or a file twice', async () => {
+  it('is broken if it contains a file that does not belong in a backup, or the same file twice', async () => {
     for (const name of ['../escaped', 'results/../../escaped', '/etc/passwd', 'results/a/b', 'other', headName]) {
       await assert.rejects(archiveOf([[name, Buffer.from('x')]], null).then(read), isBroken, name)
     }
@@ -116,13 +116,13 @@ describe('an encrypted archive', () => {
     sealed = await archiveOf(files, passphrase)
   })
 
-  it('opens with its passphrase, and contains no byte in plain form', async () => {
+  it('opens with its passphrase, and does not contain the name of its file in plain form', async () => {
     const { entries, isEncrypted } = await read(sealed)
     assert.deepEqual([entries.length, isEncrypted], [2, true])
     assert.equal(sealed.includes('database.db'), false)
   })
 
-  it('is in the age format: another implementation opens it, and its files open here', async () => {
+  it('has the age format: another implementation can open it, and archives encrypted by that one can be opened here', async () => {
     const plain = await archiveOf(files, null)
     const decrypter = new Decrypter()
     decrypter.addPassphrase(passphrase)
@@ -138,7 +138,7 @@ describe('an encrypted archive', () => {
     await assert.rejects(read(sealed, 'another passphrase'), { ...isBroken, message: /the passphrase is wrong/ })
   })
 
-  it('is broken if one bit of any byte is flipped, or if it is cut off at a block', async () => {
+  it('is broken if a bit of a header byte or of a sampled payload byte is flipped, or if it is truncated between blocks', async () => {
     const encrypter = new Encrypter()
     encrypter.setPassphrase(passphrase)
     encrypter.setScryptWorkFactor(4)

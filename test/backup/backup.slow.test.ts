@@ -46,8 +46,8 @@ async function reportOf({ call }: Serving, token: string): Promise<{ taskId: str
 }
 
 function restoreSuite(engine: EngineUnderTest): void {
-  describe('a backup of a serving service', () => {
-    it('restores every acknowledged row, result, token and webhook secret, and resends nothing', async (t) => {
+  describe('a backup of a running service', () => {
+    it('restores every row acknowledged before it, results, tokens and webhook secrets, and resends nothing', async (t) => {
       const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
       const port = String(await freePort())
       const settings = { PLINTH_PORT: port, ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
@@ -222,7 +222,7 @@ function refusalSuite(engine: EngineUnderTest): void {
       await assert.rejects(restoreTo(placeIn(await empty()), newer), /newer release, test \(it has 9999-later\)/)
     })
 
-    it('succeeds beside scheduled backups in the data folder, and verifies what it restores', async () => {
+    it('succeeds if the data folder contains only scheduled backups', async () => {
       const target = await empty()
       const backups = join(target.storage.dataDir, 'backups')
       mkdirSync(backups, { recursive: true })
@@ -237,7 +237,7 @@ function refusalSuite(engine: EngineUnderTest): void {
   })
 
   describe('a backup', () => {
-    it('lists results that are missing or damaged, and is aborted without leaving anything', async (t) => {
+    it('lists missing and damaged results; an aborted backup leaves nothing, and no file is overwritten', async (t) => {
       const [{ folder, remove }, from] = [newFolder(), await engine.place()]
       const env = { PLINTH_PORT: '0', ...(engine.name === 'postgres' && { DATABASE_URL: from.url }) }
       const config = configIn(folder, env)
@@ -282,7 +282,7 @@ onSqlite((engine) => {
   refusalSuite(engine)
 
   describe('results in a bucket', { skip: s3Missing }, () => {
-    it('are backed up, and restored to another bucket', async (t) => {
+    it('are backed up, and restored under another prefix, but never to a place that contains results', async (t) => {
       const [{ folder, remove }, s3] = [newFolder(), await s3Server()]
       t.after(() => {
         s3.stop()

@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       assert.equal(nodes.files().length, 2)
     })
 
-    it('run once after a time when no node was running, but not before the first scheduled instant', async () => {
+    it('run once after downtime, but not before the first scheduled instant', async () => {
       await nodes.at('2026-03-02T09:00:00Z', await nodes.node())
       assert.deepEqual(nodes.files(), [])
       const [running] = [await nodes.node()]

@@ -58,7 +58,7 @@ Options:
     )
   })
 
-  it('--plan prints statements and row counts with exit code 3; exit code 0 once there is nothing to do', async () => {
+  it('--plan prints the statements of the next run with exit code 3, else exits with 0; a served database is refused', async () => {
     const converted = write(
       'converted',
       itemsDefinition(

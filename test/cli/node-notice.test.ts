@@ -13,8 +13,8 @@ const notice = async (command: string, agent: string): Promise<string> => {
   return stderr
 }
 
-describe('npm install with an old Node.js', () => {
-  it('prints a single line with the Node.js version that the project uses', async () => {
+describe('npm install', () => {
+  it('prints a single line with both versions if npm runs on an old Node.js', async () => {
     for (const command of ['ci', 'install']) {
       const output = await notice(command, 'npm/10.8.2 node/v20.20.2 linux x64 workspaces/false')
       assert.match(
@@ -30,7 +30,7 @@ describe('npm install with an old Node.js', () => {
     assert.equal(await notice('ci', ''), '')
   })
 
-  it('prints no npm warnings, because .npmrc disables them', () => {
+  it('has the log level error, which .npmrc sets', () => {
     assert.match(readFileSync(join(project, '.npmrc'), 'utf8'), /^loglevel=error$/m)
   })
 })

@@ -59,7 +59,7 @@ describe('plinth serve <definition>', () => {
     assert.equal((await ended(service)).code, 0)
   })
 
-  describe('a folder with a definition', () => {
+  describe('the definition in the current folder', () => {
     const here = join(folder, 'here')
     const reports = (name: string) => `plinth: using the definition ${join(here, name)}\n`
     /** Returns the result of `migrate --plan` in this folder on an empty database. */
@@ -80,20 +80,20 @@ describe('plinth serve <definition>', () => {
       mkdirSync(env.PLINTH_DATA_DIR as string)
     })
 
-    it('uses service.ts and prints its path', async () => {
+    it('is service.ts, whose path is printed', async () => {
       writeFileSync(join(here, 'package.json'), '{"type":"module"}')
       written('here/service.ts', notes('title: Title'))
       assert.deepEqual(await plan(), { code: 3, stderr: reports('service.ts'), isOfNotes: true })
     })
 
-    it('prefers the file specified in package.json', async () => {
+    it('is the file specified in package.json rather than service.ts', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       writeFileSync(join(here, 'package.json'), '{"type":"module","plinth":"./other.ts"}')
       written('here/other.ts', notes('title: Title'))
       assert.deepEqual(await plan(), { code: 3, stderr: reports('other.ts'), isOfNotes: true })
     })
 
-    it('prefers PLINTH_DEFINITION or the argument over package.json and service.ts', async () => {
+    it('is not used if PLINTH_DEFINITION or an argument specifies another', async () => {
       writeFileSync(join(here, 'service.ts'), 'throw new Error("not this one")')
       const named = written('named.ts', notes('title: Title'))
       const expected = { code: 3, stderr: '', isOfNotes: true }
@@ -108,12 +108,12 @@ describe('plinth serve <definition>', () => {
       assert.match(stderr, /"plinth" must be the path of the definition, such as "\.\/service\.ts"/)
     })
 
-    it('uses the built-in definition if there is no file', async () => {
+    it('is the built-in one if there is no file', async () => {
       assert.deepEqual(await plan(), { code: 3, stderr: '', isOfNotes: false })
     })
   })
 
-  it('is tested with the definition shown in the documentation', () => {
+  it('is tested with the definition shown in docs/resources.md and README.md', () => {
     const [doc = '', readme = ''] = ['docs/resources.md', 'README.md'].map((name) =>
       readFileSync(join(project, name), 'utf8'),
     )

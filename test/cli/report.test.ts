@@ -58,7 +58,7 @@ describe('plinth report', () => {
     assert.equal(headers['repr-digest'], `sha-256=:${sha256}:`)
   })
 
-  it('exit code 1 and the error returned by the service', async () => {
+  it('exit code 1 and the reason for invalid arguments and for errors returned by the service', async () => {
     for (const [args, message] of [
       [['run', 'weather'], /422: Some fields break a rule \(reportType must be one of: users, /],
       [['run', 'books', '--filter', 'genre'], /It must be name=value/],

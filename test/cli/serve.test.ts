@@ -48,7 +48,7 @@ const refusesConnections = (dataDir: string, base: string) =>
   )
 
 describe('plinth serve', () => {
-  it('starts additional libuv threads for slow DNS lookups, unless UV_THREADPOOL_SIZE is set', async () => {
+  it('sets UV_THREADPOOL_SIZE to 16 for slow DNS lookups, unless it is already set', async () => {
     const program = 'process.on("exit",()=>console.error(process.env.UV_THREADPOOL_SIZE))'
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(program)}` }
     const threads = async (more = {}) => (await ended(plinth(['--version'], { ...env, ...more }))).stderr.trim()
@@ -192,7 +192,7 @@ describe('plinth serve', () => {
     assert.ok(await refusesConnections(dataDir, base))
   })
 
-  it('closes an idle connection after PLINTH_KEEP_ALIVE seconds', async () => {
+  it('sends PLINTH_KEEP_ALIVE as the timeout in the Keep-Alive header', async () => {
     const { dataDir, port, env, base } = await place()
     const service = await serving(dataDir, port, { ...env, PLINTH_KEEP_ALIVE: '120' })
     assert.equal((await visit(dataDir, `${base}/livez`)).headers['keep-alive'], 'timeout=120')

@@ -132,7 +132,7 @@ describe('plinth clients create', () => {
     assert.deepEqual([firstParty, trusted], [false, false])
   })
 
-  it('--trusted creates a client that may use the password grant; other clients may not', async () => {
+  it('--trusted creates a client; the password grant is refused without it', async () => {
     const { code } = await commands.run(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'])
     assert.equal(code, 0)
     const refused = await commands.run([

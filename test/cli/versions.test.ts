@@ -88,7 +88,7 @@ describe('plinth serve with PLINTH_VERSIONS', () => {
   })
 })
 
-describe('PLINTH_VERSIONS that does not match the definition', () => {
+describe('an invalid PLINTH_VERSIONS', () => {
   it('exit code 2 and the setting’s name, before any file is created', async (t) => {
     const { dataDir, env, remove } = await newPlace()
     t.after(remove)

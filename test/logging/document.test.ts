@@ -21,7 +21,7 @@ describe('the table of log messages in docs/operations.md', () => {
     assert.equal(readFileSync(path, 'utf8'), written)
   })
 
-  it('lists only messages that the code writes', () => {
+  it('lists only messages that occur in the code', () => {
     const cwd = new URL('../../src', import.meta.url).pathname
     const files = globSync('**/*.ts', { cwd }).filter((file) => file !== 'logging/entries.ts')
     const code = files.map((file) => readFileSync(`${cwd}/${file}`, 'utf8')).join('\n')

@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       assert.ok((value('plinth_report_bytes_total', { format: 'csv' }) ?? 0) > 0)
     })
 
-    it('shows webhooks, the queue and the database', () => {
+    it('has gauges of the webhooks, the queue, the database and the result storage', () => {
       assert.equal(value('plinth_database_up'), 1)
       assert.equal(value('plinth_webhooks', { state: 'paused' }), 0)
       const states = metrics.all('plinth_webhooks').map((one) => one.value)
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       assert.equal(value('plinth_limits_refused_total', { limit: 'reports' }), 1)
     })
 
-    it('shows the process: memory, CPU, event loop, garbage collection, threads', () => {
+    it('has metrics of the process: memory, CPU, event loop, garbage collection and threads', () => {
       for (const name of ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'plinth_process_threads']) {
         assert.ok((value(name) ?? 0) > 0, name)
       }

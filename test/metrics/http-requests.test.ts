@@ -101,7 +101,7 @@ onSqlite((engine) => {
   })
 
   describe('plinth_client_requests_top', () => {
-    it('lists the busiest clients of the last minute, and forgets them after two', async () => {
+    it('lists the ten busiest clients of the last minute, and forgets them later', async () => {
       service.clock.now += 200_000
       for (let at = 0; at < 12; at++) {
         for (let time = 0; time <= at; time++) await service.send({ url: '/livez', token: token('', `busy${at}`) })

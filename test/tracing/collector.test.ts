@@ -40,7 +40,7 @@ function exporting(url: string, env: Record<string, string> = {}) {
 }
 
 describe('a collector', () => {
-  it('that never responds delays a shutdown by two seconds, but delays no request', async (t) => {
+  it('that never responds delays a shutdown only until the export times out, here after two seconds', async (t) => {
     const sockets: Socket[] = []
     const server = createServer((socket) => sockets.push(socket))
     await once(server.listen(0, '127.0.0.1'), 'listening')
