@@ -7,7 +7,7 @@ import { ended, killAll, newPlace, plinth, serving, succeeding } from './support
 after(killAll)
 
 describe('plinth backup and plinth restore', () => {
-  it('copy a running service to a new place; exit code 2 for a target in use, 1 for a broken backup', async (t) => {
+  it('copy a running service to a new data folder; exit code 2 for a target in use, 1 for a broken backup', async (t) => {
     const [one, two] = [await newPlace(), await newPlace()]
     t.after(() => {
       one.remove()

@@ -58,7 +58,7 @@ Options:
     )
   })
 
-  it('--plan prints the statements of the next run with exit code 3, else exits with 0; a served database is refused', async () => {
+  it('--plan prints what the next run executes with exit code 3, else exits with 0; a run is refused while serving', async () => {
     const converted = write(
       'converted',
       itemsDefinition(

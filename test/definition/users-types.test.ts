@@ -33,7 +33,7 @@ describe('the types of plinth({ users, claims })', () => {
     collection({ ...notes, access: (caller) => ({ tenant: caller.tenant }) })
   })
 
-  it('reject fields, labels and roles that users and clients do not, or may not, have', () => {
+  it('reject fields, labels and roles that are undeclared or may be absent', () => {
     // @ts-expect-error No such field.
     plinth({ users: { fields }, claims: ({ user }) => ({ tenant: user?.company }) })
     // @ts-expect-error A machine client has no user.

@@ -31,7 +31,7 @@ describe('a service on a machine with busy processors', () => {
     return Number((await text(socket)).slice(9, 12))
   }
 
-  it(`200 for each of ${parallel} parallel requests, because delays caused by other processes do not count as overload`, async () => {
+  it(`200 for each of ${parallel} parallel requests; delays caused by other processes do not count as overload`, async () => {
     await service.token()
     endNeighbours = busyNeighbours(2)
     for (let round = 0; round < rounds; round++) {

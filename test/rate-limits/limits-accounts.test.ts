@@ -22,7 +22,7 @@ function remembering(trustedProxies: string[] = []) {
 
 const remembered = (all: Bucket[]) => all.filter(({ isEvicted }) => !isEvicted).length
 
-describe('accounts', () => {
+describe('rate-limit accounts in memory', () => {
   it('are limited in number, however many addresses send requests (T-RES-03)', () => {
     const { from, call } = remembering()
     const all = Array.from({ length: 1_000 }, (_, at) => from(`198.51.${at >> 8}.${at & 255}`))
@@ -42,7 +42,7 @@ describe('accounts', () => {
     assert.equal(remembered(young), 5)
   })
 
-  it('of clients are never evicted in favor of addresses', () => {
+  it('of clients are never evicted to make room for addresses', () => {
     const { from, call, client } = remembering()
     const known = Array.from({ length: 5 }, (_, at) => client(`cli_${at}`))
     for (const one of known) call(one)

@@ -223,7 +223,7 @@ onSqlite((engine) => {
   })
 
   describe('operation limits', () => {
-    it('apply to POST /api/reports and to retries, with headers that report the strictest limit', async () => {
+    it('apply to POST /api/reports, with headers that report the strictest limit', async () => {
       const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
       const me = as(newClient())
       const requestReport = () =>

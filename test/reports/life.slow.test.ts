@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.equal((await send('DELETE', `/api/reports/${id}`, { headers: current })).statusCode, 204)
     })
 
-    it('404 for any other caller; the task remains (T-API-01)', async () => {
+    it('404 for any other caller, as for cancel, retry and events; the task remains (T-API-01)', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
       assert.equal((await send('GET', `/api/reports/${id}`)).statusCode, 200)
     })
 
-    it('403 without reports:write', async () => {
+    it('403 without reports:write, as for cancel and retry', async () => {
       const id = await completed()
       for (const [method, part] of [
         ['DELETE', ''],

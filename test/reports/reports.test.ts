@@ -348,7 +348,7 @@ forEachEngine((engine) => {
       assert.equal(headers['repr-digest'], `sha-256=:${sha256}:`)
     })
 
-    it('200 with the media type of JSON', async () => {
+    it('200 with the media type and file extension of a JSON report', async () => {
       const { headers, body } = await get(path(await completed('json')))
       assert.equal(headers['content-type'], 'application/json')
       assert.match(String(headers['content-disposition']), /\.json"$/)
@@ -499,7 +499,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /api/report-types', () => {
-    it('200 with every type, its formats and columns', async () => {
+    it('200 with every type, its formats, columns and parameters', async () => {
       const response = await get('/v1/api/report-types')
       assert.equal(response.statusCode, 200)
       assert.deepEqual(response.json(), [

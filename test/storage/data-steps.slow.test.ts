@@ -73,7 +73,7 @@ forEachEngine((engine) => {
     const start = (definition: Definition) =>
       migrate(db, { tables: definition.tables, now: () => Date.parse('2026-11-22T00:00:00Z') })
 
-    it('is named in the error of a start without it, and executes exactly what its plan lists', async () => {
+    it('is required by a start, which names it, and executes exactly what its plan lists', async () => {
       await start(earlier)
       await add(1.5, 2)
       const before = await rows()
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
       assert.match(String(history[0]?.change), /^create table "resource_items"/)
     })
 
-    it('refuses to drop undeclared columns and tables; with --allow-data-loss, drops and lists them', async () => {
+    it('refuses to drop undeclared columns and tables without --allow-data-loss, with which it drops and lists them', async () => {
       const tags = collection({
         path: '/tags',
         noun: 'tag',

@@ -69,13 +69,13 @@ forEachEngine((engine) => {
       assert.equal(reported.length, all.length)
     })
 
-    it('tries to run a migration again that is no longer recorded as run', async () => {
+    it('attempts a migration again if its record is missing', async () => {
       const db = await open()
       const all = await migrate(db)
       const last = all.at(-1) as string
       const before = await names(db)
       await db.write((tx) => sql`delete from migrations where name = ${last}`.execute(tx))
-      // The migration fails because its tables already exist; the test asserts only which migration runs.
+      // The migration fails because its tables already exist, which proves only that a migration is attempted.
       await assert.rejects(migrate(db), /already exists|duplicate column/)
       assert.deepEqual(
         await names(db),
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('assigns existing deliveries to the webhook’s owner or, if the webhook is gone and the event private, to the event’s owner', async () => {
+    it('assigns existing deliveries to the webhook’s owner or, for private events of deleted webhooks, to the event’s owner', async () => {
       const db = await open()
       await migrate(db)
       const event = { type: 'user.created', ownerClient: 'causer', ownerSubject: '7', body: '{}', callbackUrl: null }

@@ -23,7 +23,7 @@ const table = (...columns: ResourceColumn[]): ResourceTable => ({
 })
 
 forEachEngine((engine) => {
-  describe('tables of declared resources (T-OPS-03)', () => {
+  describe('migrate with declared resources (T-OPS-03)', () => {
     let db: Database
     beforeEach(async () => {
       db = await engine.database()
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrateTo(title), plan)
     })
 
-    it('accepts the existing tables of the built-in resources without a statement, and records them', async () => {
+    it('accepts the existing tables of the built-in resources unchanged, and records them', async () => {
       const at = '2026-03-01T12:00:00.000Z'
       const user = { name: 'A', nameKey: 'a', email: 'a@b', emailKey: 'a@b', revision: 1, createdAt: at, updatedAt: at }
       await db.write((tx) => tx.insertInto('users').values(user).execute())

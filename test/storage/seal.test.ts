@@ -6,19 +6,19 @@ import { sealer } from '../../src/storage/encryption.ts'
 const key = Buffer.alloc(32, 7)
 const { seal, open, digest } = sealer(key, randomBytes)
 
-describe('seal', () => {
-  it('decrypts text at the location for which it was encrypted', () => {
+describe('sealed text', () => {
+  it('is decrypted at the location for which it was encrypted', () => {
     for (const text of ['hunter2', '', 'ä🖋\0', 'x'.repeat(10_000)]) assert.equal(open(seal(text, 'a:1'), 'a:1'), text)
   })
 
-  it('hides the text, and returns a different result each time', () => {
+  it('hides the original, and differs each time', () => {
     const [first, second] = [seal('hunter2', 'a:1'), seal('hunter2', 'a:1')]
     assert.notEqual(first, second)
     assert.match(first, /^v1\.[\w-]+$/)
     assert.equal(Buffer.from(first.slice(3), 'base64url').includes('hunter2'), false)
   })
 
-  it('rejects text that was sealed for another location or with another key, altered or truncated', () => {
+  it('is rejected at another location, with another key, or if altered or truncated', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.throws(() => open(sealed, 'a:2'))
     assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))

@@ -126,7 +126,7 @@ onSqlite((engine) => {
       assert.deepEqual(await found(db, 'ne'), [1, 3, 5])
     })
 
-    it('finds rows with UUIDs, also after changes and a vacuum', async () => {
+    it('finds rows with UUIDs, even after changes and a vacuum', async () => {
       const declared = { path: '/items', noun: 'item', ids: 'uuid', search: ['name'] } as const
       const items = collection({ ...declared, body: Type.Object({ name: Line(1, 40) }) })
       await migrate(db, { tables: service({ resources: [items] }).tables })

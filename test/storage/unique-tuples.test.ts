@@ -21,7 +21,7 @@ const notes = (properties: Record<string, TSchema>, more: object = {}) =>
   tableOf(collection({ path: '/notes', noun: 'note', body: Type.Object(properties), ...more } as never).declaration)
 
 forEachEngine((engine) => {
-  describe('unique indexes over several columns (T-OPS-03)', () => {
+  describe('migrate with unique tuples of fields (T-OPS-03)', () => {
     let db: Database
     beforeEach(async () => {
       db = await engine.database()

@@ -10,7 +10,7 @@ import type { Outcome } from '../../src/webhooks/dispatch/outcome.ts'
 const shut = { allowHttp: true, allowCidrs: [] }
 const body = Buffer.from('{}')
 
-// Notations of addresses on this machine or its network; PORT stands for the canaries' port.
+// Notations of special-purpose addresses; in the authorities below, PORT stands for the canaries' port.
 const spellings = [
   ...['127.0.0.1', '127.0.0.2', '127.0.0.1.', '127.1', '127.0.1', '2130706433', '2130706434', '0x7f000001', '0x7f.1'],
   ...['0x7f.0.0.0x1', '017700000001', '0177.0.0.1', '0177.0000.0000.0001', '0177.1', '0x7F.0X0.0x0.1', '127.0x0.1'],
