@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       return create(who, '/v2/invoices', { customerId, due: '2026-02-28', currency: 'EUR', ...more })
     }
 
-    it('201 with the caller’s tenant and a gap-free reference; its total is the sum of its lines', async () => {
+    it('201 with the caller’s tenant and a gap-free reference; an invoice’s total is the sum of its lines', async () => {
       const made = await invoice('ada')
       assert.deepEqual(
         [made.status, made.total, made.overdue, made.createdBy],
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       assert.deepEqual([shown.total, shown.customer.tenant, shown.lines.length], ['100.30', 'north', 2])
     })
 
-    it("404 for another tenant's rows on every route; 200 for the auditor, who cannot write", async () => {
+    it("404 for another tenant's rows; the auditor can read invoices (200), but not change them (403) or read customers (404)", async () => {
       const { id, customerId } = await invoice('ada')
       const { id: lineId } = await create('ada', '/v2/lines', { invoiceId: id, text: 'Work', amount: '1.00' })
       for (const url of [`/v2/customers/${customerId}`, `/v2/invoices/${id}`, `/v2/lines/${lineId}`]) {

@@ -56,7 +56,7 @@ describe('an archive', () => {
     plain = await archiveOf(files, null)
   })
 
-  it('returns its manifest if every digest matches', async () => {
+  it('is read with its manifest if every digest matches', async () => {
     const { tables, entries, isEncrypted } = await read(plain)
     assert.deepEqual([tables, isEncrypted], [{ books: 3 }, false])
     assert.deepEqual(

@@ -43,7 +43,7 @@ describe('the sample catalogue', () => {
     })
   }
 
-  it('has no duplicate names', () => {
+  it('has no duplicate product names, book titles or email addresses', () => {
     assert.equal(distinct(sample.products.map(({ name }) => name.toLowerCase())), 2_000)
     assert.equal(distinct(sample.books.map(({ title }) => title.toLowerCase())), 500)
     assert.equal(distinct(sample.users.map(({ email }) => email.toLowerCase())), 500)

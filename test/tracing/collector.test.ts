@@ -107,7 +107,7 @@ describe('a collector', () => {
 describe('the URL for traces', () => {
   const urlIn = (env: Record<string, string>) => tracesUrlOf(readConfig(env))
 
-  it('is the endpoint plus /v1/traces, or the unchanged endpoint for traces, or null', () => {
+  it('is the endpoint plus /v1/traces, the endpoint for traces if set, or null if tracing is off', () => {
     const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/' }
     assert.equal(urlIn(endpoint), 'http://collector:4318/v1/traces')
     assert.equal(urlIn({ ...endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://b/x' }), 'https://b/x')

@@ -43,7 +43,7 @@ async function serviceOn(t: TestContext, databaseUrl: string, env: Record<string
 
 forEachEngine((engine) => {
   describe('exported traces', () => {
-    it('connect a request, its report job and the webhook call, without queries or the path of the webhook', async (t) => {
+    it('connect a request, its report job and the webhook call, without query strings or the webhook’s path', async (t) => {
       const place = await engine.place()
       t.after(() => place.remove())
       const { received, url } = await collector(t)

@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       isChild(callback.calls[0] as Call)
     })
 
-    it('is sent with a test, and again with the same trace when it is redelivered', async () => {
+    it('is sent with a test call, and again, with a new span, when the test is redelivered', async () => {
       const hook = await subscribe('product.deleted')
       const url = `/api/webhooks/${hook.id}`
       const sent = await service.send({ method: 'POST', url: `${url}/test`, payload: {}, headers: traced })

@@ -268,7 +268,7 @@ forEachEngine((engine) => {
       assert.equal((await claimAll(8)).length, 2)
     })
 
-    it('need no row for an idle owner: it is removed, and later deliveries can still be claimed', async () => {
+    it('are still granted for later deliveries once the rows of idle owners are removed', async () => {
       await waitingFor('brief.test', 1)
       const node = await start(async () => delivered)
       await node.settled()
