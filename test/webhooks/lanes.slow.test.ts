@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       db = opened
     })
 
-    /** Subscribes a new owner’s webhook to a URL and adds events for it. */
+    /** Subscribes a new owner's webhook to a URL and adds events for it. */
     async function waiting(url: string, count: number) {
       const the = steps(db, queue)
       const owner = newOwner()
