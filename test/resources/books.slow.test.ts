@@ -109,13 +109,13 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with only the requested links', async () => {
+    it('200 with only the requested fields and links', async () => {
       const { id } = await create()
       const answer = await send({ url: `/books/${id}?fields=title,_links.self` })
       assert.deepEqual(answer.json(), { title: 'Emma', _links: { self: { href: `/books/${id}` } } })
     })
 
-    it('404 for an empty id, with or without a token', async () => {
+    it('404 for an empty id, whatever the method, with or without a token', async () => {
       for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'POST', 'OPTIONS'] as const) {
         for (const url of ['/books/', '/users/', '/v2/products/?fields=id', '/api/reports//status']) {
           for (const scopes of [undefined, null]) {

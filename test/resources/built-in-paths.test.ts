@@ -34,7 +34,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 for an administrator without the scope admin, as in the built-in definition', async () => {
+    it('403 for the deletion of an administrator, if the token lacks the scope admin', async () => {
       const payload = { name: 'Root', email: 'root@example.com' }
       const { id } = (await app.send({ method: 'POST', url: '/users', payload, scopes })).json()
       await app.db.write((tx) => openAccount(tx, id, 'admin', app.clock.now))

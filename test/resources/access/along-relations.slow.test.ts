@@ -9,7 +9,7 @@ const callers: Who[] = ['north', 'south', 'auditor', 'nobody']
 const mergePatch = { 'content-type': 'application/merge-patch+json' }
 
 forEachEngine((engine) => {
-  describe('access rules along relations', () => {
+  describe('access rules that follow relations', () => {
     const app = appOn(engine, { definition })
     const tokenOf = (who: Who) => token(scopes, who === 'north' || who === 'south' ? `crm_${who}` : who)
     const as = (who: Who, request: Parameters<TestApp['send']>[0]) => app.send({ token: tokenOf(who), ...request })
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       return listed.json().map(({ id }: { id: number }) => id)
     }
 
-    it('200 for callers who may read the related row, 404 for all others, on every route of a row', async () => {
+    it('404 if the caller may not read the related row, 403 for writes if it may only be read, else 200', async () => {
       const { id, invoiceId } = await line('north')
       const { id: remarkId } = await create('north', '/remarks', { lineId: id, text: 'Hm' })
       const readers = { north: 200, auditor: 200, south: 404, nobody: 404 }
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with only the readable rows, in lists, counts and pages', async () => {
+    it('200 with only the rows that the caller may read, in lists, sorted lists and exact counts', async () => {
       const [north, south] = [await line('north'), await line('south')]
       for (const [who, sees] of [
         ['north', [true, false]],
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 for a write that the rules of the invoice forbid, although the row can be read', async () => {
+    it('403 for a write that the write rule of the related row forbids, even if both rows can be read', async () => {
       const { id, invoiceId } = await line('north')
       const sent = await create('north', '/invoices', { customerId: (await customer('north')).id, status: 'draft' })
       const toSent = await patch('north', `/invoices/${sent.id}`, { status: 'sent' })
@@ -107,12 +107,12 @@ forEachEngine((engine) => {
       assert.equal((await as('north', { url: `/lines/${other.id}` })).json().invoiceId, sent.id)
     })
 
-    it('403 for a new row without a reference, because no rule along the relation matches it', async () => {
+    it('403 for a new row without the reference that the access rule follows', async () => {
       assert.equal((await post('north', '/remarks', { text: 'Lost' })).statusCode, 403)
       assert.equal((await post('auditor', '/remarks', { text: 'Lost' })).statusCode, 403)
     })
 
-    it('422 for a reference to an unreadable row, with the message for a missing row', async () => {
+    it('422 for a reference to a row that the caller cannot read, with the message for a missing row', async () => {
       const foreign = await invoice('south')
       const own = await line('north')
       const messageOf = async (response: Promise<Awaited<ReturnType<typeof post>>>, id: number) => {
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       )
     }
 
-    it('200 with null or without the members that the caller may not read, at every step of expand', async () => {
+    it('200 with null instead of an expanded row that the caller may not read, in single rows and lists', async () => {
       const own = await line('north')
       const { customerId } = (await as('north', { url: `/invoices/${own.invoiceId}` })).json()
       const payment = await create('north', '/payments', { invoiceId: own.invoiceId, amount: '1.00' })
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await as('auditor', { url: `/customers/${customerId}?fields=id` })).statusCode, 200)
     })
 
-    it('404 for the list under a row that the caller may not read; otherwise 200 with the readable items', async () => {
+    it('404 for the list under a row that the caller may not read, as for a missing row; otherwise 200', async () => {
       const own = await line('north')
       const url = `/invoices/${own.invoiceId}/lines`
       assert.deepEqual(await statuses({ url }), { north: 200, auditor: 200, south: 404, nobody: 404 })
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       assert.equal(unseen.json().detail.replace(own.invoiceId, ''), missing.json().detail.replace('999999', ''))
     })
 
-    it('409 RESOURCE_IN_USE counts only the referring rows that the caller can read', async () => {
+    it('409 RESOURCE_IN_USE with the current number of referring rows, if the caller can read them', async () => {
       const { id: customerId } = await customer('north')
       const remove = async () => {
         const refused = await as('north', { method: 'DELETE', url: `/customers/${customerId}` })
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.equal(await remove(), 'is referred to by 1 invoices')
     })
 
-    it('409 RESOURCE_IN_USE without the count of referring rows, if the token lacks their read scope', async () => {
+    it('409 RESOURCE_IN_USE without the count of referring rows, if the token lacks the scope for them', async () => {
       const { id: customerId } = await customer('north')
       await create('north', '/invoices', { customerId, status: 'draft' })
       const sent = token('customers:read customers:write', 'crm_north')
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errors[0].message], [409, 'is referred to by invoices'])
     })
 
-    it('409 RESOURCE_IN_USE without the count of referring rows, if the caller can read none of them', async () => {
+    it('409 RESOURCE_IN_USE with a count of only those referring rows that the caller can read, if any', async () => {
       const { id: customerId } = await customer('north')
       const colleague = { token: token(scopes, 'app_north'), method: 'POST', url: '/memos' } as const
       for (const text of ['secret one', 'secret two']) {
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.equal(seen.json().errors[0].message, 'is referred to by 2 memos')
     })
 
-    it('204 for a deletion that cascades to rows that the caller may not read', async () => {
+    it('204 for a deletion that cascades to referring rows with access rules, over two steps', async () => {
       const { id: invoiceId } = await invoice('north')
       const { id } = await create('north', '/lines', { invoiceId, text: 'Work' })
       const { id: remarkId } = await create('north', '/remarks', { lineId: id, text: 'Hm' })
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 or 404 as the related row changes; pages, single rows and tags reflect the change', async () => {
+    it('reads and lists hide the rows of a customer that moves to another tenant, until it moves back', async () => {
       const own = await line('north')
       const { customerId } = (await as('north', { url: `/invoices/${own.invoiceId}` })).json()
       const paths = [`/invoices/${own.invoiceId}`, `/lines/${own.id}`, `/invoices/${own.invoiceId}/lines`]
@@ -265,7 +265,7 @@ forEachEngine((engine) => {
       assert.deepEqual([await seen(), await seen()], [all, all])
     })
 
-    it('a stored response is replayed only while the caller can read its row', async () => {
+    it('a stored response to a POST is replayed while the caller can read the created row, otherwise 404', async () => {
       const { id: customerId } = await customer('north')
       const payload = { customerId, status: 'draft' }
       const headers = { 'idempotency-key': 'one-invoice' }

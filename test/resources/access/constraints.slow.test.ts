@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       return response.statusCode
     }
 
-    it('404 or 403 for a PUT or PATCH of an immutable field, without comparing the stored value', async () => {
+    it('404 or 403 for callers who may not change the row, before immutable fields and rules are checked', async () => {
       const { id, number } = await create()
       const url = `/tickets/${id}`
       const { pin: _, ...body } = sent()
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       assert.equal((await as('own_north', { url })).json().number, number)
     })
 
-    it('403 for a PUT or PATCH that would produce a row the caller cannot write; nothing is stored', async () => {
+    it('403 for a PUT or PATCH that would produce a row that the caller cannot write; nothing is stored', async () => {
       const { id, number } = await create()
       const url = `/tickets/${id}`
       const { pin: _, ...body } = sent({ number })
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual([tenant, state, rest.updatedAt], ['north', 'open', rest.createdAt])
     })
 
-    it('200 for a PUT that omits immutable fields, write-only fields and fields with defaults; all keep their values', async () => {
+    it('200 for a PUT that omits immutable, write-only and defaulted fields; the immutable one is kept', async () => {
       const { id, number, createdBy } = await create()
       const payload = { tenant: 'north', text: 'second', from: 2, to: 3 }
       const changed = await as('own_north', { method: 'PUT', url: `/tickets/${id}`, payload })
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('409 for a duplicate in a tuple that includes the tenant, 403 for another tenant', async () => {
+    it('409 for a duplicate number in the same tenant, 201 in another; 403 for a row of another tenant', async () => {
       const { number } = await create()
       assert.equal((await post('other_north', sent({ number }))).statusCode, 409)
       assert.equal((await post('own_south', sent({ number, tenant: 'south' }))).statusCode, 201)

@@ -22,7 +22,7 @@ const errorsOf = (options: object): string => {
 }
 
 describe('the access option', () => {
-  it('must be a function, or one function each for read and write', () => {
+  it('must be a function, an object with two functions, read and write, or { of } a relation', () => {
     const expected = /access must be a function, \{ read, write \} with two functions, or \{ of: 'relation' \}/
     for (const access of [true, {}, { read: () => true }, { read: () => true, write: { tenant: 'north' } }, null]) {
       assert.match(errorsOf({ access }), expected)
@@ -39,7 +39,7 @@ describe('the access option', () => {
     assert.equal(errorsOf(withCreator), '')
   })
 
-  it('with `of` must name a reference to a collection with rules, at most three steps away', () => {
+  it('with `of` must name a relation to another collection with rules; at most three may follow each other', () => {
     const plain = collection({ ...notes, path: '/plain', noun: 'plain' })
     const tag = (to: Parameters<typeof Ref>[0], access: object, path = 'tags') =>
       collection({
@@ -87,7 +87,7 @@ describe('the access option', () => {
     service({ resources: chain })
   })
 
-  it('with `of` requires the collection that the service lists', () => {
+  it('with `of` is rejected if resources lists another collection at the path of the referenced one', () => {
     const other = collection({ ...notes, access: () => true })
     const body = Type.Object({ noteId: Ref(own) })
     const tags = collection({ path: '/tags', noun: 'tag', body, access: { of: 'note' } })
@@ -97,7 +97,7 @@ describe('the access option', () => {
     )
   })
 
-  it('with `of` is type-checked', () => {
+  it('is type-checked, with `of` and in conditions on relations', () => {
     const tag = { path: '/tags', noun: 'tag' } as const
     const body = Type.Object({
       noteId: Ref(own),
@@ -126,7 +126,7 @@ describe('the access option', () => {
     assert.throws(() => claimed({ ...tag, body, access: { of: 'noteId' } }), DefinitionError)
   })
 
-  it('is type-checked', () => {
+  it('is type-checked: fields, operators, values and claims', () => {
     claimed({ ...notes, access: ({ claims }) => ({ tenant: claims.tenant }) })
     claimed({
       ...notes,
@@ -167,7 +167,7 @@ onSqlite((engine) => {
   describe('the OpenAPI document of a resource with access rules', () => {
     const app = appOn(engine, { definition: service({ resources: [own] }) })
 
-    it('has createdBy in responses but not in bodies, and 403 for writes', async () => {
+    it('has createdBy in responses but not in request bodies, and 403 for POST but not for GET', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       const { Note, NoteBody = {}, ...schemas } = document.components.schemas
       assert.equal(Note.properties.createdBy.readOnly, true, Object.keys(schemas).join())
@@ -180,7 +180,7 @@ onSqlite((engine) => {
 })
 
 forEachEngine((engine) => {
-  it('access rules added to an existing table apply to rows without createdBy', async () => {
+  it('rows created before the access rules have no createdBy and match a condition for null', async () => {
     const db = await engine.database()
     const before = service({ resources: [collection(notes)] })
     await migrate(db, { tables: before.tables })
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('the rules in docs/resources.md run', async () => {
+it('the examples of access rules in docs/resources.md load and define the scopes of invoices', async () => {
   const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
   for (const title of ['## Access rules', '### Access rules along relations']) {
     const [, example = ''] = page.split(`\n${title}\n`)[1]?.split(/```(?:ts\n)?/) ?? []

@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       for (const { bytes } of receivers.auditor.calls) assert.doesNotMatch(String(bytes), /4711|facts/)
     })
 
-    it('are received by the tenant to which a row was moved, not by its previous tenant', async () => {
+    it('about a row moved to another tenant are received by that tenant, no longer by the previous one', async () => {
       const { id } = await create()
       assert.equal((await patch('auditor', id, { tenant: 'south' })).statusCode, 200)
       assert.deepEqual(await readersOf('note.updated'), ['stranger', 'auditor'])
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await readersOf('note.deleted'), ['stranger', 'auditor'])
     })
 
-    it('are no longer received, replayed or redelivered after the owner has lost the claim', async () => {
+    it("are neither sent, replayed nor redelivered while the webhook's owner lacks the claim", async () => {
       const since = new Date(Date.now() + service.ahead.ms).toISOString()
       await create()
       assert.ok((await readersOf('note.created')).includes('colleague'))
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       assert.ok(receivers.colleague.calls.slice(calls).every(({ headers }) => headers['webhook-id'] === event.id))
     })
 
-    it('are not sent if the owner loses the claim while the delivery is waiting', async () => {
+    it("are not sent if the webhook's owner loses the claim while the delivery is waiting for a retry", async () => {
       await create()
       await readersOf('note.created')
       const { id } = await newest('note.created')
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       service.ahead.ms += maxCachedMs
     })
 
-    it('require a token with the read scope, even for `*`', async () => {
+    it('require the read scope: without it, subscribing returns 403 and `*` does not include them', async () => {
       const receiver = await service.receiver()
       const blind = token('webhooks:read webhooks:write', 'crm_north')
       const payload = { event: 'note.created', callbackUrl: receiver.url }
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.ok(found.every(({ webhookId }) => webhookId !== id))
     })
 
-    it("obey may() with those scopes of the registering token that the owner's role can still grant", async () => {
+    it("are sent if may() holds for the registering token's scopes that the owner's role still grants", async () => {
       const receiver = await service.receiver()
       const { ids } = people
       const all = `${scopes} admin`
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       assert.deepEqual(found.map(({ webhookId }) => webhookId).sort(), [admin, auditor].sort())
     })
 
-    it("403 when an administrator changes the address of another owner's webhook, 200 for other changes", async () => {
+    it("403 when an administrator changes the URL or events of another owner's webhook, else 200", async () => {
       const url = `/api/webhooks/${webhooks.stranger}`
       const change = (who: Who, payload: object) => as(who, { method: 'PATCH', url, payload, headers: merge })
       const elsewhere = { callbackUrl: `${receivers.admin.url}/redirected` }
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       assert.equal((await change('stranger', { event: 'note.*' })).statusCode, 200)
     })
 
-    it('can be tested with an example by anyone who may register a webhook for them', async () => {
+    it('can be tested by an owner who can read no row; their schema has createdBy but not the PIN', async () => {
       const calls = receivers.nobody.calls.length
       const url = `/api/webhooks/${webhooks.nobody}/test`
       assert.equal((await as('nobody', { method: 'POST', url, payload: { event: 'note.created' } })).statusCode, 202)

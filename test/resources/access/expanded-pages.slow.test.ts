@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the rows that each caller can read, when callers alternate on the same URL', async () => {
+    it('200 with the related rows that each caller can read, when callers alternate on the same URL', async () => {
       for (let round = 0; round < 3; round++) {
         assert.deepEqual(await names('north'), ['north', undefined])
         assert.deepEqual(await names('south'), [undefined, 'south'])
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 without the scope for the related rows, after another caller has read the page', async () => {
+    it('403 without the scope for the related rows, even after the page was read with that scope', async () => {
       assert.deepEqual(await names('north'), ['north', undefined])
       assert.equal(await names('north', 'visits:read'), 403)
     })

@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       lines: [{ invoiceId: 1, text: 'X', amount: '999.99' }, { amount: '999.99' }, { amount: 'much' }, {}],
     }
 
-    it('looks like a missing row to reads, under any condition', async () => {
+    it('looks like a missing row to reads, with any conditional or Prefer header', async () => {
       for (const name of ['customers', 'invoices', 'lines']) {
         for (const headers of conditions) {
           for (const method of ['GET', 'HEAD'] as const) {
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('looks like a missing row to changes and deletions, under any condition', async () => {
+    it('looks like a missing row to changes and deletions, with any conditional or Prefer header', async () => {
       for (const name of ['customers', 'invoices', 'lines']) {
         for (const headers of conditions) {
           await same(name, (id) => ({ method: 'DELETE', url: `/${name}/${id}`, headers }))
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('does not reveal its unique values: 403, whether or not a row has them', async () => {
+    it('does not reveal its unique values: 403 whether or not they are taken', async () => {
       const { customers: id } = own
       const taken = { tenant: 'south', name: 'Ada', from: 3, to: 7 }
       const requests = [
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       assert.equal((await as('crm_north', { url: `/customers/${id}` })).json().tenant, 'north')
     })
 
-    it('looks like a missing row to references, filters and lists under it', async () => {
+    it('looks like a missing row in references, in filters and in lists under it', async () => {
       const references = {
         customers: [
           (customerId: number) => ({ method: 'POST', url: '/invoices', payload: { customerId, status: 'draft' } }),

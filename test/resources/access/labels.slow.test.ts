@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       return response.json().map(({ tenant }: { tenant: string }) => tenant)
     }
 
-    it('200 with the rows for the label, whether the client acts for itself or for a user', async () => {
+    it('200 with the rows that match the label, whether the client acts for itself or for a user', async () => {
       const [north, south] = [await client({ tenant: 'north' }), await client({ tenant: 'south' })]
       assert.equal((await create(north, 'north')).statusCode, 201)
       assert.equal((await create(south, 'south')).statusCode, 201)

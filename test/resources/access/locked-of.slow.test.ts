@@ -31,7 +31,7 @@ const definition = service({ resources: all, versions: { v1: all, v2: [invoices,
 const scopes = Object.keys(definition.scopes).join(' ')
 
 forEachEngine((engine) => {
-  describe('rows that have the access rules and the locks of another resource', () => {
+  describe('rows to which the access rules and locks of another resource apply', () => {
     const app = appOn(engine, { definition })
     const send = (request: Parameters<TestApp['send']>[0], who = 'north') =>
       app.send({ token: token(scopes, who), ...request })
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/lines/${moving}` })).json().invoiceId, other)
     })
 
-    it('409 for a row under a locked row, in a version with another name for the reference', async () => {
+    it('409 for writes to rows that belong to a locked row, in a version that renames the reference', async () => {
       const [invoiceId, other] = [await invoice(), await invoice()]
       const moving = await create('/v2/lines', { billId: other, text: 'Work' })
       await pay(invoiceId)
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/lines/${moving}` })).json().invoiceId, other)
     })
 
-    it('409 for rows that are locked themselves, 404 for callers who cannot read them', async () => {
+    it('409 for rows that are themselves locked, and for their parents and children; 404 if unreadable', async () => {
       const invoiceId = await invoice()
       const id = await create('/lines', { invoiceId, text: 'final' })
       const remove = { method: 'DELETE', url: `/lines/${id}` } as const
@@ -98,14 +98,14 @@ forEachEngine((engine) => {
       assert.equal((await send(remove, 'south')).statusCode, 404)
     })
 
-    it('204 for deleting a row together with the rows that belong to it', async () => {
+    it('204 for the deletion of an unlocked row, which deletes the rows that belong to it', async () => {
       const invoiceId = await invoice()
       const id = await create('/lines', { invoiceId, text: 'Work' })
       assert.equal((await send({ method: 'DELETE', url: `/invoices/${invoiceId}` })).statusCode, 204)
       assert.equal((await send({ url: `/lines/${id}` })).statusCode, 404)
     })
 
-    it('409 is documented for POST', async () => {
+    it('409 RESOURCE_LOCKED is documented for POST only if new rows can belong to a locked row', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       assert.match(JSON.stringify(document.paths['/lines'].post), /RESOURCE_LOCKED/)
       assert.doesNotMatch(JSON.stringify(document.paths['/invoices'].post), /RESOURCE_LOCKED/)

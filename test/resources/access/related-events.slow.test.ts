@@ -15,7 +15,7 @@ const merge = { 'content-type': 'application/merge-patch+json' }
 const tokenOf = (who: string) => token(scopes, who)
 
 forEachEngine((engine) => {
-  describe('events and reports of rows whose access rules look at other rows', () => {
+  describe('events and reports of rows whose access rules depend on related rows', () => {
     const app = appOn(engine, { definition })
     const webhooks = new Map<string, string>()
     const send = async (who: string, method: 'POST' | 'PATCH' | 'DELETE', url: string, payload?: object) => {
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       return rows.flat().map(([id]) => Number(id))
     }
 
-    it('reach those whom the related row entitles to read the row, even over two steps', async () => {
+    it('events reach the callers who may read the row because of related rows, even several steps away', async () => {
       const { lineId } = await invoiceOf('north')
       await send('crm_north', 'POST', '/remarks', { lineId, text: 'Good' })
       assert.deepEqual(await received(), {
@@ -68,14 +68,14 @@ forEachEngine((engine) => {
       })
     })
 
-    it('reach those who could read related rows that were deleted together with the row', async () => {
+    it('deletion events of a row and of those deleted with it reach the callers who could read them', async () => {
       const { invoiceId } = await invoiceOf('north')
       await received()
       await send('crm_north', 'DELETE', `/invoices/${invoiceId}`)
       assert.deepEqual(await received(), { 'line.deleted': both, 'invoice.deleted': both })
     })
 
-    it('depend on the related row as it was when the event occurred', async () => {
+    it('events reach the callers who could read the row at the time, even if a related row changes later', async () => {
       const { customerId, lineId } = await invoiceOf('north')
       await received()
       await send('crm_north', 'PATCH', `/lines/${lineId}`, { text: 'More work' })
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await received(), { 'line.updated': ['auditor', 'crm_south'] })
     })
 
-    it('contain the same rows in a report as in the list', async () => {
+    it('reports contain the same rows as the list, for each caller', async () => {
       await invoiceOf('south')
       for (const name of ['customers', 'invoices', 'lines', 'remarks', 'memos']) {
         for (const who of [...callers, 'crm_nowhere']) {
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
     })
     const tree = service({ resources: [folders] })
     const app = appOn(engine, { definition: tree })
-    it('access rules still see the parent that was deleted in the same cascade', async () => {
+    it('reach callers who could read a row only because of a parent deleted in the same cascade', async () => {
       const bearer = token(Object.keys(tree.scopes).join(' '), 'crm_north')
       const post = async (url: string, payload: object) => {
         const response = await app.send({ method: 'POST', url, payload, token: bearer })

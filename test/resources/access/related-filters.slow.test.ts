@@ -5,7 +5,7 @@ import { forEachEngine } from '../../support/engines.ts'
 import { definition, scopes } from './service.ts'
 
 forEachEngine((engine) => {
-  describe('filters along relations', () => {
+  describe('filters by fields of related rows', () => {
     const app = appOn(engine, { definition })
     const as = (who: string, request: Parameters<TestApp['send']>[0]) =>
       app.send({ token: token(scopes, who), ...request })
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       return named(ids)
     }
 
-    it('200 with the rows whose related row has the value, for every operator', async () => {
+    it('200 with the rows whose related row matches, for every operator and in `or`', async () => {
       for (const [query, expected] of [
         ['customer.name=ada', ['ada']],
         ['customer.name=Nobody', []],
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('every filter omits rows whose related row the caller cannot read', async () => {
+    it('200 without rows whose related row the caller cannot read, even with [not] and in `or`', async () => {
       assert.deepEqual(await found('auditor', 'customer.name=Ada'), ['ada', 'south'])
       assert.deepEqual(await found('crm_north', 'customer.name=Ada'), ['ada'])
       assert.deepEqual(await found('crm_south', 'customer.name[in]=Ada,Bob'), ['south'])
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with only matching rows on every page; cursors are bound to their query', async () => {
+    it('200 with only matching rows on every page; 400 for a cursor from another query', async () => {
       const first = await as('crm_north', { url: '/v2/invoices?customer.name=Bob&limit=1' })
       const { items, next } = first.json()
       assert.deepEqual(named(items.map(({ id }: { id: number }) => id)), ['bob'])
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       assert.equal(other.statusCode, 400)
     })
 
-    it('200 in lists under a row', async () => {
+    it('200 in the list under a row, 404 if the caller cannot read that row', async () => {
       const url = `/invoices/${invoices.ada}/payments?invoice.status=draft`
       assert.equal((await as('crm_north', { url })).json().length, 1)
       assert.equal(

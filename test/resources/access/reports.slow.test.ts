@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await textsIn('colleague', retried.json().taskId), texts.north)
     })
 
-    it("obey may() with those scopes of the request that the user's role can still grant", async () => {
+    it("check may() against those scopes of the request that the user's role still grants", async () => {
       const payload = { text: 'for few' }
       assert.equal((await as('admin', { method: 'POST', url: '/secrets', payload })).statusCode, 201)
       const countFor = async (bearer: string) => (await run(await ordered(bearer, 'secrets'))).rowCount
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
       assert.equal(await countFor(token(`${scopes} admin`, 'cli_app', String(ids.owner))), 0)
     })
 
-    it('fail with ACCESS_DENIED if the client has lost the scope or the user was deleted', async () => {
+    it('fail with ACCESS_DENIED if the client has lost the scope or the user does not exist', async () => {
       const seal = sealer(Buffer.alloc(32, 1), randomBytes)
       const client = { id: 'crm_stored', name: 'Stored', scopes: scopes.split(' '), grants: ['client_credentials'] }
       await createClient(service.db, seal, definition.scopes, client)
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       assert.equal((await run(ofNobody)).errorCode, 'ACCESS_DENIED')
     })
 
-    it('404 for everyone but the requesting client and user, even with the scope admin', async () => {
+    it('404 for all but the client and the user that requested the report, even with the scope admin', async () => {
       const taskId = await ordered(people.tokens.owner, 'notes')
       await run(taskId)
       const url = `/api/reports/${taskId}`
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
       assert.equal((await as('owner', { method: 'DELETE', url })).statusCode, 204)
     })
 
-    it('404 for a report requested before its resource had access rules; the report does not run', async () => {
+    it('404 for a report requested before its resource had access rules; it fails with ACCESS_DENIED', async () => {
       const taskId = await ordered(people.tokens.owner, 'notes')
       await service.db.write((tx) =>
         tx
@@ -286,7 +286,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('500 or a failed task if a rule throws, never all rows', async () => {
+    it('500 for a new request if a rule throws; a stored one fails with INTERNAL_ERROR on its third run', async () => {
       rule = true
       const taskId = await ordered(bearer, 'samples')
       rule = 'throws'

@@ -78,14 +78,14 @@ forEachEngine((engine) => {
     const readers = { owner: 200, colleague: 200, auditor: 200, machine: 200 }
     const outside = { stranger: 404, administrator: 404, nobody: 404 }
 
-    it('201 with the user or the machine client as createdBy', async () => {
+    it('201 with the user or the machine client as createdBy, whatever the body says', async () => {
       assert.match((await create('owner')).createdBy, /^user:\d+$/)
       assert.equal((await create('machine')).createdBy, 'client:crm_north')
       const forged = await create('owner', { createdBy: 'client:crm_north' })
       assert.match(forged.createdBy, /^user:\d+$/)
     })
 
-    it('200 for callers who may read a row, 404 for all others, with or without conditions', async () => {
+    it('200 or 304 for callers who may read a row, 404 for all others', async () => {
       const { id } = await create('owner')
       const url = `/notes/${id}`
       assert.deepEqual(await statusesOf({ url }), { ...readers, ...outside })
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.equal(unseen.json().detail.replace(id, ''), unknown.json().detail.replace('999999', ''))
     })
 
-    it('200 with only the readable rows, in lists, filters, searches, pages and counts', async () => {
+    it('200 with only the readable rows, in lists, filters, searches and exact counts', async () => {
       const south = await create('stranger', { tenant: 'south', text: 'needle of the south' })
       const north = await create('owner', { text: 'needle of the north' })
       const expected: Record<Who, number[]> = {
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.equal((await as('owner', { url })).statusCode, 404)
     })
 
-    it('200 for a write to a row that the rule shares with the tenant', async () => {
+    it('200 for a PUT by a colleague whom the write rule admits; createdBy stays the same', async () => {
       const { id, createdBy } = await create('owner', { text: 'shared list' })
       const payload = { tenant: 'north', text: 'shared list, changed' }
       const changed = await as('colleague', { method: 'PUT', url: `/notes/${id}`, payload })
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
 
   describe('an access rule that fails', () => {
     const app = appOn(engine, { definition })
-    it('500 on every route, never all rows', async () => {
+    it('500 for GET, POST, PUT and DELETE; no row is created, changed or deleted', async () => {
       failure = null
       const created = await app.send({ method: 'POST', url: '/broken', payload: { text: 'x' }, scopes })
       const url = `/broken/${created.json().id}`

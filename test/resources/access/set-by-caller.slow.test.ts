@@ -30,7 +30,7 @@ const definition = service({ resources: [notes, numbered] })
 const scopes = 'notes:read notes:write orders:read orders:write'
 
 forEachEngine((engine) => {
-  describe('values of new rows from their caller', () => {
+  describe('values that `set` and `defaults` take from the caller', () => {
     const app = appOn(engine, { definition })
     const client = async (labels: object) => {
       const payload = { name: 'Import', scopes: ['notes:read'], grants: ['client_credentials'], labels }
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
   })
 })
 
-it('functions in `set` and `defaults` can use only declared claims and roles', () => {
+it('functions in `set` are type-checked: they can use only declared claims and roles', () => {
   const body = Type.Object({ tenant: Type.String(), text: Title })
   collection({
     path: '/typed',

@@ -33,12 +33,12 @@ const withLines = (computed: object, more: object = {}) => {
 describe('computed fields in a declaration', () => {
   const refused: [what: string, options: object, message: string][] = [
     [
-      'an unknown form',
+      'an unknown option',
       { computed: { a: { total: 'lines' } } },
       'computed.a has no option total: use { when: condition }',
     ],
     [
-      'a misspelt form',
+      'a misspelt option',
       { computed: { a: { sums: 'lines.amount' } } },
       'computed.a has no option sums: did you mean sum?',
     ],
@@ -46,13 +46,13 @@ describe('computed fields in a declaration', () => {
     ['a sum without a field', { computed: { a: { sum: 'lines', as: Decimal(9, 2) } } }, "such as 'lines.amount'"],
     ['a sum without its type', { computed: { a: { sum: 'lines.amount' } } }, 'computed.a: as must be Decimal'],
     [
-      'a sum as a number',
+      'a sum declared as Type.Number()',
       { computed: { a: { sum: 'lines.amount', as: Type.Number() } } },
       'computed.a: as must be Decimal',
     ],
     ['a count of a field', { computed: { a: { count: 'lines.amount' } } }, 'count must be the name of a relation'],
     [
-      'an unknown field',
+      'a condition on an unknown field',
       { computed: { a: { when: { tilte: 'a' } } } },
       'computed.a.when: tilte is not a field: did you mean',
     ],
@@ -63,14 +63,14 @@ describe('computed fields in a declaration', () => {
     ],
     ['an empty condition', { computed: { a: { when: {} } } }, 'computed.a.when: it names no field'],
     [
-      'the name of a field',
+      'a computed field with the name of a stored one',
       { computed: { title: { count: 'lines' } } },
       'the computed field title has the name of another',
     ],
     ['a reserved name', { computed: { revision: { count: 'lines' } } }, 'the field name revision is reserved'],
     ['the name of a relation', { computed: { parent: { count: 'lines' } } }, "is the reference of 'parent'"],
     [
-      'a unique total',
+      'a unique computed field',
       { computed: { a: { count: 'lines' } }, unique: ['a'] },
       'unique cannot include a: it is computed',
     ],
@@ -103,17 +103,17 @@ describe('computed fields in a declaration', () => {
 
   const unresolved: [what: string, computed: object, message: string][] = [
     [
-      'an unknown relation',
+      'a count over an unknown relation',
       { a: { count: 'line' } },
       "computed.a names 'line', which is no relation to many rows: did you mean lines?",
     ],
     [
-      'a relation to one row',
+      'a count over a relation to one row',
       { a: { count: 'parent' } },
       "computed.a names 'parent', which is no relation to many rows",
     ],
     [
-      'an unknown field of the other rows',
+      'a sum of an unknown field of the related rows',
       { a: { sum: 'lines.amuont', as: Decimal(9, 2) } },
       'computed.a names lines.amuont, but /lines has no such field: did you mean amount?',
     ],
@@ -133,23 +133,23 @@ describe('computed fields in a declaration', () => {
       'cannot sum lines.secret: not every caller may see it',
     ],
     [
-      'another scale',
+      'a sum with another scale than its field',
       { a: { sum: 'lines.amount', as: Decimal(9, 3) } },
       'must have the scale of lines.amount: as Decimal(…, 2)',
     ],
     [
-      'another currency',
+      'a sum in another currency than its field',
       { a: { sum: 'lines.price', as: Money('USD') } },
       "must have the scale and the currency of lines.price: as Money('EUR')",
     ],
     ['an integer as a decimal', { a: { sum: 'lines.count', as: Decimal(9, 0) } }, 'must be declared as Type.Integer()'],
     [
-      'a bound of the sum',
+      'a sum with a minimum',
       { a: { sum: 'lines.amount', as: Decimal(9, 2, { minimum: '0' }) } },
       'cannot have a minimum, a maximum or a default',
     ],
     [
-      'a sum of itself',
+      'a sum of a computed field',
       { a: { sum: 'invoices.a', as: Type.Integer() } },
       'cannot sum invoices.a, which is computed itself',
     ],

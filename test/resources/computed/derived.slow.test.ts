@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/plans?sort=label' })).statusCode, 400)
     })
 
-    it('is computed for each response if it uses the clock, and changes the ETag', async () => {
+    it('that uses the clock is computed for each response, with a new ETag; If-Match accepts the old one', async () => {
       const { id } = await plan()
       const url = `/plans/${id}`
       const [first, list] = [await send({ url }), await send({ url: '/plans?limit=100' })]

@@ -15,19 +15,19 @@ const run = async (section: string) => {
   return (await import(`data:text/javascript,${encodeURIComponent(program)}`)).default as plinth.Definition
 }
 
-describe('examples in docs/resources.md', () => {
-  it('Computed fields', async () => {
+describe('the example in docs/resources.md', () => {
+  it('under "Computed fields" declares these columns and its time zone', async () => {
     const { tables, zone } = await run('Computed fields')
     const columns = tables[0]?.columns.map(({ name }) => name)
     assert.deepEqual([columns, zone], [['title', 'status', 'due', 'total', 'line_count'], 'Europe/Berlin'])
   })
 
-  it('Locked rows', async () => {
+  it('under "Locked rows" locks paid invoices', async () => {
     const [invoices] = (await run('Locked rows')).collections
     assert.deepEqual(invoices?.declaration.locked?.condition, { status: 'paid' })
   })
 
-  it('Gap-free numbers', async () => {
+  it('under "Gap-free numbers" has a function as the default of the reference', async () => {
     const [invoices] = (await run('Gap-free numbers')).collections
     assert.equal(typeof invoices?.declaration.defaults.reference, 'function')
   })

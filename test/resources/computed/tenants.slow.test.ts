@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     }
     const [ada, eve, auditor] = [as('north'), as('south'), as('east', 'audit:all')]
 
-    it('409 if the invoice is paid before or while its lines change', async () => {
+    it('409 for lines added once a concurrent request has paid their invoice; its total omits them', async () => {
       const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
       const { id } = (await ada('POST', '/invoices', { customerId, due: '2026-04-01' })).body
       const line = { invoiceId: id, text: 'Work', amount: '1.00' }
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
       assert.deepEqual([shown.total, shown.overdue], ['12.50', false])
     })
 
-    it('sends events of changed sums only to webhooks whose owner can read the row along its relation', async () => {
+    it('events about changed sums are sent only to webhooks whose owner can read the row', async () => {
       const hooks = new Map<string, string>()
       for (const [who, tenant] of [
         ['ada', 'north'],
