@@ -210,7 +210,7 @@ forEachEngine((engine) => {
     after(() => db.close())
 
     for (const text of ['letters', 'folded'] as const) {
-      it(`match the same rows in SQL and in memory, comparing text ${text}`, async () => {
+      it(`match the same rows in SQL and in memory as in a simple model (text comparison: ${text})`, async () => {
         const fields = conditionFields(declaration, text)
         let matched = 0
         await fc.assert(
@@ -233,7 +233,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('select the same rows in UPDATE and DELETE', async () => {
+    it('select as many rows in UPDATE and DELETE as in memory', async () => {
       const fields = conditionFields(declaration, 'letters')
       const where = conditionSql({ level: { from: 0 } }, { fields, today, table: declaration.table })
       const meant = rows.filter(({ level }) => typeof level === 'number' && level >= 0).length

@@ -85,7 +85,7 @@ describe('a condition', () => {
     })
   }
 
-  it('is refused if it is too large', () => {
+  it('is refused if it nests too deeply or has too many comparisons or values', () => {
     const nested = (depth: number): object => (depth === 1 ? { level: 1 } : { any: [nested(depth - 1)] })
     const comparisons = (count: number) => ({ any: Array.from({ length: count }, () => ({ level: 1 })) })
     const values = (count: number) => ({ level: { in: Array.from({ length: count }, (_, at) => at) } })
@@ -103,7 +103,7 @@ describe('a condition', () => {
     assert.deepEqual(checkCondition(endless, fields), ['it is nested more than 8 levels deep'])
   })
 
-  it('matches no row if a value is null or undefined', () => {
+  it('matches no row if it compares with null or undefined; `in` ignores such values in its list', () => {
     const row = { id: 1, title: 'A', status: 'draft', level: 1 }
     for (const value of [null, undefined]) {
       const operators = ['in', 'not', 'null', 'from', 'to', 'before', 'after']

@@ -33,13 +33,13 @@ describe('the declaration of a decimal', () => {
     ],
     ['a negative scale', Decimal(3, -1), {}, /the scale of amount/],
     [
-      'a minimum of more decimals',
+      'a minimum with too many decimal places',
       Decimal(4, 2, { minimum: '0.001' }),
       {},
       /the minimum of amount must have at most 2 digits after/,
     ],
     [
-      'a maximum that is no decimal',
+      'a maximum that is not a decimal',
       Decimal(4, 2, { maximum: 'x' }),
       {},
       /the maximum of amount must be a decimal number/,
@@ -51,7 +51,7 @@ describe('the declaration of a decimal', () => {
       /the minimum of amount is greater than its maximum$/,
     ],
     [
-      'a default of more decimals',
+      'a default with too many decimal places',
       Decimal(4, 2, { default: '0.001' }),
       {},
       /the default of amount is not valid for its type$/,
@@ -63,13 +63,13 @@ describe('the declaration of a decimal', () => {
       /the default of amount is not valid/,
     ],
     [
-      'a currency that is no code',
+      'a currency that is not an ISO 4217 code',
       Money('EURO'),
       {},
       /the currency of amount must be an ISO 4217 code such as EUR, not EURO$/,
     ],
     [
-      'a nested decimal',
+      'a nested decimal with an invalid precision',
       Type.Array(Type.Object({ cost: Decimal(20, 2) })),
       {},
       /the precision of amount\[\]\.cost must be/,
@@ -80,9 +80,9 @@ describe('the declaration of a decimal', () => {
       {},
       /the decimal amount\.cost must be a field, a property or the items of an array, not a choice$/,
     ],
-    ['search', Decimal(4, 2), { search: ['amount'] }, /search cannot include amount: it is not free text$/],
+    ['a search', Decimal(4, 2), { search: ['amount'] }, /search cannot include amount: it is not free text$/],
     [
-      'a default that is not exact inside an object',
+      'a default of an object whose decimal is not in its scale',
       Type.Object({ cost: Decimal(4, 2) }, { default: { cost: '1' } }),
       {},
       /the default of amount is not valid/,
@@ -94,7 +94,7 @@ describe('the declaration of a decimal', () => {
     })
   }
 
-  it('throws only one error for each invalid decimal', () => {
+  it('reports only one error for each invalid decimal', () => {
     const body = Type.Object({
       amount: Decimal(1, 0, { minimum: 'x', maximum: '0' }),
       parts: Type.Array(Type.Union([Decimal(1, 1)])),
@@ -125,7 +125,7 @@ describe('the declaration of a decimal', () => {
     }
   })
 
-  it('accepts each currency with its number of decimal places', () => {
+  it('gives each currency its number of decimal places', () => {
     const placesOf = (schema: TSchema) =>
       String((schema as { examples?: string[] }).examples?.[0]).split('.')[1]?.length ?? 0
     const currencies = ['EUR', 'JPY', 'KWD', 'CLF', 'XOF', 'HUF', 'ISK'] as const
@@ -135,7 +135,7 @@ describe('the declaration of a decimal', () => {
     )
   })
 
-  it('has the columns declared by the example in the documentation', async (t) => {
+  it('in the example of docs/resources.md creates bigint columns with these scales', async (t) => {
     const page = readFileSync(new URL('../../docs/resources.md', import.meta.url), 'utf8')
     const block = [...page.matchAll(/```ts\n([^`]+)```/g)]
       .map(([, code]) => code)
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await migrate(state.db, { tables: definition.tables }), [])
     })
 
-    it('accepts another precision, which changes no stored value', async () => {
+    it('accepts a greater precision, which changes no stored value', async () => {
       const old = await start({ amount: Decimal(5, 2) })
       await old.send({ method: 'POST', url, payload: { text: 'A', amount: '999.99' } })
       const { send, done } = await start({ amount: Decimal(18, 2) })

@@ -93,7 +93,7 @@ forEachEngine((engine) => {
       assert.deepEqual(own(await create({ title: 'B', ...others })), others)
     })
 
-    it('201 with defaults filled in inside objects, at any depth', async () => {
+    it('201 with the defaults of fields inside objects', async () => {
       const { place } = await create({ title: 'C', place: { city: 'Ulm' } })
       assert.deepEqual(place, { city: 'Ulm', country: 'DE' })
       assert.deepEqual((await create({ title: 'C', place: { city: 'Bern', country: 'CH' } })).place.country, 'CH')
@@ -163,7 +163,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('is optional in the OpenAPI document, which states the default', async () => {
+    it('is optional in OpenAPI request bodies, which state the default, and required in responses', async () => {
       const document = (await send({ url: '/openapi.json' })).json()
       const at = (schema: { $ref?: string }) =>
         schema.$ref ? document.components.schemas[schema.$ref.split('/').at(-1) as string] : schema
@@ -193,7 +193,7 @@ forEachEngine((engine) => {
     ]
     for (const [what, earlier] of stages) {
       for (const isRequired of [true, false]) {
-        it(`is stored in existing rows without a value, which changes their ETag: ${what}, ${isRequired ? '' : 'not '}required`, async () => {
+        it(`is stored in existing rows, with a new ETag: ${what}, ${isRequired ? '' : 'not '}required`, async () => {
           const old = await start(earlier)
           for (const title of ['A', 'B']) await old.send({ method: 'POST', url, payload: { title } })
           const before = await old.send({ url: `${url}/1` })
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
       }
     }
 
-    it('changes neither rows with a value nor defaults already stored', async () => {
+    it('leaves the value that a row has from an earlier default; new rows get the later one', async () => {
       const of = (value: string) => Type.Object({ title: Title, topic: Type.String({ default: value }) })
       const old = await start(of('first'))
       await old.send({ method: 'POST', url, payload: { title: 'A' } })

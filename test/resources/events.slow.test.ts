@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await jobs(), before)
     })
 
-    it('are sent once per change, with the fields that every reader may see', async () => {
+    it('are recorded once per change, with the body of the response or the id of the deleted row', async () => {
       await listen('product.*', await client())
       const created = (await send('POST', '/products', product)).json()
       const place = `/products/${created.id}`
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       assert.equal(data._links.self.href, `/books/${data.id}`)
     })
 
-    it('are not sent for a change that fails with 409, 412 or 404', async () => {
+    it('are not recorded for a write that fails with 409, 412 or 404', async () => {
       await listen('*', await client())
       const { id, email } = (await send('POST', '/users', user())).json()
       await db.write((tx) => tx.deleteFrom('events').execute())
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       assert.equal((await told()).length, 1)
     })
 
-    it('can all be subscribed to and have an example; report events go only to their owner', async () => {
+    it('can all be subscribed to, and are listed with a description, an example and a schema', async () => {
       const listener = await client()
       const kinds = (await service.send({ url: '/api/event-types', token: token(all, listener) })).json()
       const names = kinds.map(({ event }: { event: string }) => event)

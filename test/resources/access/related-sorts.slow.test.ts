@@ -164,7 +164,7 @@ forEachEngine((engine) => {
       assert.equal(response.headers['x-total-count'], '2')
     })
 
-    it('200 for a sort by the field names of the version', async () => {
+    it('200 for a sort by the field names of the version, 400 for those of another and for hidden fields', async () => {
       const ids = async (url: string) => {
         const page = (await send(app, 'auditor', { url })).json()
         return (page.items ?? page).map(({ id }: Row) => id)

@@ -42,7 +42,7 @@ describe('computed fields in a declaration', () => {
       { computed: { a: { sums: 'lines.amount' } } },
       'computed.a has no option sums: did you mean sum?',
     ],
-    ['two forms', { computed: { a: { count: 'lines', when: { title: 'a' } } } }, 'computed.a must be one of { when:'],
+    ['two options', { computed: { a: { count: 'lines', when: { title: 'a' } } } }, 'computed.a must be one of { when:'],
     ['a sum without a field', { computed: { a: { sum: 'lines', as: Decimal(9, 2) } } }, "such as 'lines.amount'"],
     ['a sum without its type', { computed: { a: { sum: 'lines.amount' } } }, 'computed.a: as must be Decimal'],
     [
@@ -67,14 +67,14 @@ describe('computed fields in a declaration', () => {
       { computed: { title: { count: 'lines' } } },
       'the computed field title has the name of another',
     ],
-    ['a reserved name', { computed: { revision: { count: 'lines' } } }, 'the field name revision is reserved'],
-    ['the name of a relation', { computed: { parent: { count: 'lines' } } }, "is the reference of 'parent'"],
+    ['use of a reserved name', { computed: { revision: { count: 'lines' } } }, 'the field name revision is reserved'],
+    ['use of the name of a relation', { computed: { parent: { count: 'lines' } } }, "is the reference of 'parent'"],
     [
       'a unique computed field',
       { computed: { a: { count: 'lines' } }, unique: ['a'] },
       'unique cannot include a: it is computed',
     ],
-    ['a sort by a condition', { computed: { a: { when: { title: 'a' } } }, sorts: ['a'] }, 'sorts cannot include a'],
+    ['sorting by a condition', { computed: { a: { when: { title: 'a' } } }, sorts: ['a'] }, 'sorts cannot include a'],
     [
       'a filter by a derived field',
       { derived: { a: { body: Title, from: () => 'a' } }, filters: ['a'] },

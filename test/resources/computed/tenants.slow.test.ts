@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.equal(answers.filter((status) => status === 409).length, 8 - created)
     })
 
-    it("numbers, sums, filters and locks a tenant's rows, which other tenants cannot see", async () => {
+    it('409 for writes to locked rows, 404 or 403 for other callers; filters find only readable rows', async () => {
       const customerId = (await ada('POST', '/customers', { name: 'Ada' })).body.id
       const { status, body } = await ada('POST', '/invoices', { customerId, due: '2026-02-01' })
       assert.deepEqual([status, body.reference, body.total], [201, 'R-2', '0.00'])

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     const change = (method: 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object) =>
       send({ method, url, ...(payload && { payload }) })
 
-    it('is zero if there are no rows', async () => assert.deepEqual(await sums(await invoice()), ['0.00', 0, 0]))
+    it('is zero if no row refers to its row', async () => assert.deepEqual(await sums(await invoice()), ['0.00', 0, 0]))
 
     it('reflects creations, changes, moves and deletions, each with a new revision', async () => {
       const [one, other] = [await invoice(), await invoice()]
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await shown(id), before)
     })
 
-    it('422 naming the total for a write that would make it too large; nothing changes', async () => {
+    it('422 for a write that would make it too large, naming the summed field; nothing changes', async () => {
       const id = await invoice()
       const only = await line(id, '9999.00', { units: 1 })
       const before = await shown(id)
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.equal((await change('DELETE', `/lines/${lowest}`)).statusCode, 204)
     })
 
-    it('reflects cascading deletions, but only in rows that remain', async () => {
+    it('reflects a cascading deletion, in one revision; 204 if the cascade also deletes its own row', async () => {
       const [id, good] = [await invoice(), await create('/goods', { name: 'Desk' })]
       await line(id, '5.00', { goodId: good })
       await line(id, '3.00', { goodId: good })
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       assert.equal(created.statusCode, 201, created.body)
       return created.json().id
     }
-    it('has one event, with the new sum', async () => {
+    it('causes one update event, with the new sum', async () => {
       await post('/api/webhooks', { event: 'order.updated', callbackUrl: 'http://127.0.0.1:9/1' })
       const orderId = await post('/orders', { title: 'A' })
       const root = await post('/parts', { orderId, weight: 1 })

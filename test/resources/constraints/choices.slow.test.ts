@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       [{ steps: [{ state: 'open' }, { state: 'x' }] }, 'steps.1.state', 'must be one of open, done'],
     ]
     for (const [change, field, message] of broken) {
-      it(`422 naming the values of ${field}`, async () => {
+      it(`422 for another value of ${field}, naming the allowed ones`, async () => {
         const post = await send({ method: 'POST', url, payload: { status: 'draft', ...change } })
         assert.deepEqual([post.statusCode, post.json().errors], [422, [{ field, message }]], post.body)
         const { id } = (await send({ method: 'POST', url, payload: { status: 'draft' } })).json()
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       ['level[in]', '4', 'must be one of 1, 2, 3, not 4'],
       ['or', 'unit:mm', 'must be one of m, km, not "mm"'],
     ] as const) {
-      it(`400 for ?${parameter}=${value}, naming the values`, async () => {
+      it(`400 for ?${parameter}=${value}, naming the allowed values`, async () => {
         const answer = await send({ url: `${url}?${encodeURIComponent(parameter)}=${value}` })
         const { errorCode, errors } = answer.json()
         assert.deepEqual([answer.statusCode, errorCode], [400, 'INVALID_INPUT'], answer.body)
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 when filtering by each value', async () => {
+    it('200 with the matching rows when filtering by an enumeration, a union or a literal', async () => {
       const sent = { status: 'sent', level: 2, unit: 'km', isFinal: true }
       const { id } = (await send({ method: 'POST', url, payload: sent })).json()
       for (const query of ['status=sent', 'level=2', 'unit=km', 'isFinal=true']) {

@@ -33,7 +33,7 @@ const definition = define({ resources: [invoices, sync] })
 const scopes = 'invoices:read invoices:write tickets:write'
 
 forEachEngine((engine) => {
-  describe('numbers of new rows', () => {
+  describe('numbers that next() gives to new rows', () => {
     const service = appOn(engine, { definition })
     const post = (payload: object, key?: string, url = '/invoices') =>
       service.send({ scopes, method: 'POST', url, payload, headers: key ? { 'idempotency-key': key } : {} })
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     }
     made.reference = usual
 
-    it('201 with the numbers 1 to n for concurrent creations, even if some fail', async () => {
+    it('201 with consecutive numbers for concurrent creations, even if others are refused', async () => {
       assert.equal((await post({ title: 'A', code: 'taken' })).json().reference, 'R-1')
       const bodies = Array.from({ length: 24 }, (_, at) => {
         if (at % 4 === 1) return { title: 'A', code: 'taken' }
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
       assert.deepEqual(new Set(created.map((answer) => answer.json().at)).size, 12)
     })
 
-    it('replaying an Idempotency-Key uses no number', async () => {
+    it('a request that repeats an Idempotency-Key uses no further number', async () => {
       const before = await following()
       const answers = [await post({ title: 'B' }, 'same'), await post({ title: 'B' }, 'same')]
       assert.deepEqual(numbersOf(answers), [before + 1, before + 1])
@@ -76,12 +76,12 @@ forEachEngine((engine) => {
     })
 
     for (const [what, reference, cause] of [
-      ['awaits something else', () => setTimeout(20, 'late'), /awaits something else than next\(\)/],
+      ['awaits something other than next()', () => setTimeout(20, 'late'), /awaits something else than next\(\)/],
       ['returns an invalid value', async ({ next }) => `${'x'.repeat(20)}${await next('invoices')}`, /invalid value/],
       ['throws', async ({ next }) => Promise.reject(new Error(`no ${await next('invoices')}`)), /^no \d+$/],
-      ['names no counter', async ({ next }) => `R-${await next('')}`, /next\(\) needs the name of a counter/],
+      ['names an empty counter', async ({ next }) => `R-${await next('')}`, /next\(\) needs the name of a counter/],
     ] satisfies [string, typeof made.reference, RegExp][]) {
-      it(`500 for a function that ${what}, and nothing is stored or counted`, async () => {
+      it(`500 for a function that ${what}; its number is used for the next row`, async () => {
         const before = await following()
         made.reference = reference
         const answer = await post({ title: 'A' })

@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.deepEqual(own(made), { ...filled, ...sent })
     })
 
-    it('201 without a value if the function for a default returns none', async () => {
+    it('201 without a value if the function of a default returns undefined', async () => {
       returned.code = () => undefined
       const made = await create()
       returned.code = () => 'C-1'
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       service.clock.now -= 1_000
     })
 
-    it('200 for a PATCH that sends fields in `set`, which are ignored, or removes optional values', async () => {
+    it('200 for a PATCH of fields in `set`, which are ignored, or with null for optional ones, else 400', async () => {
       const { id } = await create()
       const patched = await change('PATCH', id, { region: 'us', openedAt: null, due: null, tags: null })
       const { due: _, tags: __, ...rest } = filled
@@ -109,14 +109,14 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errors[0].field], [400, 'status'])
     })
 
-    it('422 for an invalid value in a field with a default, and for a PUT whose kept values break a rule', async () => {
+    it('422 for an invalid value in a field with a default, and for a PUT that contradicts a kept value', async () => {
       assert.equal((await post({ title: 'A', status: 'lost' })).statusCode, 422)
       const { id } = await create()
       const put = await change('PUT', id, { title: 'A', due: '2026-02-01' })
       assert.deepEqual(put.json().errors, [{ field: 'due', message: 'must not be before it is opened' }])
     })
 
-    it('400 with handling=strict for a field in `set`, which is read-only', async () => {
+    it('with handling=strict, a field in `set` is rejected as read-only', async () => {
       const strict = { prefer: 'handling=strict' }
       const errors = [{ field: 'region', message: 'is read-only' }]
       const { id } = await create()
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await change('PATCH', id, { region: 'us' }, strict)).json().errors, errors)
     })
 
-    it('403 if `set` returns no value for the caller; nothing is stored', async () => {
+    it('403 if a function in `set` returns null; nothing is stored', async () => {
       const before = await count()
       returned.region = null
       const answer = await post({ title: 'A', region: 'us' })
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       ['returns a promise', () => Promise.resolve('x'), /returned an invalid value: code must be string/],
     ]
     for (const [what, code, message] of failures) {
-      it(`500 if a function ${what}; nothing is stored`, async () => {
+      it(`500 if the function of a default ${what}; nothing is stored`, async () => {
         const before = await count()
         returned.code = code
         const answer = await post({ title: 'A' })
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual([second.statusCode, second.json()], [201, first.json()])
     })
 
-    it('documents the bodies of POST, PUT and PATCH', async () => {
+    it('are documented in the OpenAPI schemas of POST, PUT and PATCH bodies and of responses', async () => {
       const { components, paths } = (await send({ url: '/openapi.json' })).json()
       const { TicketCreate: made, TicketReplace: put, TicketPatch: patch, Ticket: whole } = components.schemas
       assert.deepEqual(

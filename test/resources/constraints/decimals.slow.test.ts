@@ -28,7 +28,7 @@ forEachEngine((engine) => {
     const send: TestApp['send'] = (request) => service.send({ scopes, ...request })
     const post = (payload: object) => send({ method: 'POST', url, payload })
 
-    it('201 with defaults at their scale, 409 for an equal value in a tuple', async () => {
+    it('201 with defaults in the scale of their field, 409 for an equal decimal in a unique tuple', async () => {
       const { fee, net, price } = (await post({ title: 'A', price: 7 })).json()
       assert.deepEqual([fee, net, price], ['1.50', '2.5000', '7.00'])
       assert.equal((await post({ title: 'a', price: 8, net: 2.5 })).statusCode, 409)
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
       assert.equal((await change('PUT', { title: 'B', fee: 7.5 })).json().errors[0].field, 'fee')
     })
 
-    it('200 when filtering by a decimal', async () => {
+    it('200 with the matching row when filtering by decimals in another notation', async () => {
       const { id } = (await post({ title: 'C', price: 99 })).json()
       const found = (await send({ url: `${url}?price=99.0&net=2.5` })).json()
       assert.deepEqual([found.length, found[0].id], [1, id])

@@ -69,7 +69,7 @@ describe('constraints in a declaration', () => {
       'unique cannot include long without a maxLength of at most 500: it needs an index',
     ],
     [
-      'more than an index holds',
+      'a tuple whose values may be too long for an index',
       { unique: [['code', 'site']] },
       'unique cannot include [code, site]: their values may have 4,048 bytes, and an index takes 2,600',
     ],
@@ -79,7 +79,7 @@ describe('constraints in a declaration', () => {
       'unique cannot include [state, level]: several rows would have the defaults of all its fields',
     ],
     [
-      'a sort by optional text of a tuple',
+      'a sort by an optional field of a tuple',
       { unique: [['tenant', 'code']], sorts: ['code'] },
       'sorts cannot include code: it is optional; use required fields, or text that is not unique',
     ],
@@ -111,17 +111,17 @@ describe('constraints in a declaration', () => {
       'immutable cannot include name: not every caller may see it, and a refusal would reveal its value',
     ],
     [
-      'writeOnly in a schema alone',
+      'writeOnly in a schema but not in the option',
       { body: Type.Object({ pin: Type.String({ writeOnly: true }) }) },
       'the schema of pin says writeOnly: name it in the option writeOnly',
     ],
-    ['rules that are no array', { rules: { end: 1 } }, 'rules must be an array of { field, message, holds }'],
+    ['rules that are not an array', { rules: { end: 1 } }, 'rules must be an array of { field, message, holds }'],
     [
       'a rule for an unknown field',
       { rules: [{ ...rule, field: 'ends' }] },
       "rules names 'ends', but body has no such field",
     ],
-    ['a rule that is nothing', { rules: [null] }, "rules names 'undefined', but body has no such field"],
+    ['a rule that is null', { rules: [null] }, "rules names 'undefined', but body has no such field"],
     [
       'a rule without a message',
       { rules: [{ ...rule, message: ' ' }] },
@@ -146,13 +146,13 @@ describe('constraints in a declaration', () => {
     ['an unknown field in defaults', { defaults: { x: 1 } }, "defaults names 'x', but body has no such field"],
     ['a default of another type', { defaults: { name: 7 } }, 'defaults: the value of name is not valid for its type'],
     [
-      'a default that breaks a rule',
+      'a default that is too short for its field',
       { defaults: { name: '' } },
       'defaults: the value of name is not valid for its type',
     ],
     ['an absent default', { defaults: { name: undefined } }, 'defaults: the value of name is not valid for its type'],
     [
-      'a default beside one in the schema',
+      'a default for a field whose schema has one',
       { defaults: { level: 2 } },
       'defaults cannot include level: its schema has a default',
     ],
@@ -162,12 +162,12 @@ describe('constraints in a declaration', () => {
       'defaults: the function of name must not be async: it may only await next(), as in async ({ next }) => …',
     ],
     [
-      'a field in set and defaults',
+      'a field in both set and defaults',
       { set: { name: 'a' }, defaults: { name: 'b' } },
       'set and defaults both name name: a body never has a value for a field of set',
     ],
     [
-      'a constant for a unique field',
+      'a constant default for a unique field',
       { defaults: { name: 'a' }, unique: ['name'] },
       'unique cannot include name: several rows would have its default',
     ],

@@ -29,7 +29,7 @@ const cards = collection({
   immutable: ['tenant', 'openedAt', 'place', 'level'],
   links: ({ id }) => ({ self: { href: `/cards/${id}` } }),
 })
-/** Without links and optional fields, a representation is the row itself, without its write-only field. */
+/** It has neither links nor optional fields, so responses contain the whole row except its write-only field. */
 const keys = collection({
   path: '/keys',
   noun: 'key',
@@ -59,10 +59,10 @@ forEachEngine((engine) => {
       .executeTakeFirst()) as unknown as Record<string, unknown>
 
   describe('a write-only field', () => {
-    // Random ids may happen to contain the value.
+    // A random id may contain these characters, so only whole words count.
     const hasNone = (body: string) => assert.doesNotMatch(body, /\b(1234|4321|pin|hint)\b|top-secret|"secret"/)
 
-    it('is stored, but absent from responses to POST, GET, PUT, PATCH and lists (T-API-04)', async () => {
+    it('is stored, but absent from responses to POST, GET, PUT, PATCH, from lists and events (T-API-04)', async () => {
       const subscription = { event: 'card.*', callbackUrl: 'http://127.0.0.1:9/cards' }
       const hook = await send({ method: 'POST', url: '/api/webhooks', payload: subscription })
       assert.equal(hook.statusCode, 201, hook.body)
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       assert.equal((await change('PUT', id, { title: 'B', pin: 'x' })).statusCode, 422)
     })
 
-    it('is writeOnly in the request bodies in OpenAPI, and absent from responses, events and reports', async () => {
+    it('is writeOnly in the request bodies in OpenAPI, and absent from the schemas of rows and events', async () => {
       const document = (await send({ url: '/openapi.json' })).json()
       const { schemas } = document.components
       const bodyOf = (operation: { requestBody: { content: Record<string, { schema: { $ref: string } }> } }) =>

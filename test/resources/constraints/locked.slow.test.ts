@@ -199,7 +199,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'DELETE', url: open })).statusCode, 409)
     })
 
-    it('200 or 409 for changes that race with a change of the related row, by the order of revisions', async () => {
+    it('200 or 409 for changes that race with the closing of the related row; only those with 200 apply', async () => {
       const period = await create('/periods', { isClosed: false, year: 2026 })
       const periodId = Number(period.split('/')[2])
       const urls = await Promise.all(Array.from({ length: 4 }, () => create('/entries', { periodId, text: 'Work' })))
@@ -263,7 +263,7 @@ describe('a definition with locked rows', () => {
     it(`is refused: ${JSON.stringify(locked)}`, () => assert.throws(declare(locked), message))
   }
 
-  it('is refused if it takes two steps, or names an unknown field of the related row', () => {
+  it('is refused if its condition follows two relations, or names an unknown field of the related row', () => {
     const declareAlong = (locked: unknown) => () =>
       collection({
         path: '/notes',

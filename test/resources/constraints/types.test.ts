@@ -68,4 +68,4 @@ export function typed() {
   collection({ ...declared, unique: ['mail'] })
 }
 
-it('a wrong name in a constraint does not compile', () => assert.equal(typeof typed, 'function'))
+it('wrong names and types in constraints do not compile', () => assert.equal(typeof typed, 'function'))

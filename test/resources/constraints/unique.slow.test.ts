@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ method: 'PATCH', url: `${url}/${id}`, payload: { tenant: 'WEST' } })).statusCode, 200)
     })
 
-    it('201 for equal values if one value in the tuple is absent', async () => {
+    it('201 for equal values while one value of the tuple is absent, 409 once all are present', async () => {
       const partial = { serial: 7, postCode: 'A' }
       await create({ tenant: 'p', email: '1', ...partial })
       const { id } = await create({ tenant: 'p', email: '2', ...partial })
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
       assert.deepEqual(answers.map(({ statusCode }) => statusCode).sort(), [201, 409, 409, 409, 409])
     })
 
-    it('document the 409', async () => {
+    it('are documented with 409 DUPLICATE_RESOURCE for POST, PUT and PATCH', async () => {
       const { paths } = (await send({ url: '/openapi.json' })).json()
       for (const operation of [paths[url].post, paths[`${url}/{id}`].put, paths[`${url}/{id}`].patch]) {
         assert.match(operation.responses['409'].description, /DUPLICATE_RESOURCE/)

@@ -23,14 +23,14 @@ const declared = { path: '/invoices', noun: 'invoice', ids: 'uuid', body } as co
 const invoices = collection(declared)
 const numbered = { path: '/notes', noun: 'note', body } as const
 
-describe('the option ids', () => {
+describe('the `ids` option', () => {
   it('is refused if it is neither integer nor uuid', () => {
     // @ts-expect-error not a type of ids
     const declare = () => collection({ ...numbered, ids: 'uuids', locked: { name: 'a' } })
     assert.throws(declare, new DefinitionError(["/notes: ids must be one of integer, uuid, not 'uuids'"]))
   })
 
-  it('gives references the type of the ids that they contain, and keeps their other properties', () => {
+  it('gives each reference the type of its target’s ids; required fields stay required', () => {
     const typesOf = ({ declaration }: typeof invoices | typeof countries) =>
       Object.fromEntries(Object.entries(declaration.kinds).filter(([field]) => field.endsWith('Id')))
     assert.deepEqual(typesOf(invoices), { countryId: 'reference', customerId: 'uuid', parentId: 'uuid' })
@@ -40,7 +40,7 @@ describe('the option ids', () => {
     assert.equal(invoices.declaration.references.at(-1)?.table, 'resource_invoices')
   })
 
-  it('cannot be uuid for a table or columns that the declaration names', () => {
+  it('cannot be uuid in a declaration with the option table or columns', () => {
     const refused = new DefinitionError([
       "/invoices: table and columns cannot be combined with ids: 'uuid'; use integer ids",
     ])
@@ -48,7 +48,7 @@ describe('the option ids', () => {
     assert.throws(() => collection({ ...declared, columns: { name: 'invoice_name' } }), refused)
   })
 
-  it('a conversion to a reference with UUIDs is refused, with the way to fill one', () => {
+  it('rejects a conversion to a reference to UUIDs, and suggests filling a new field instead', () => {
     const migrate = { convert: { customerId: () => uuid } }
     assert.throws(
       () => collection({ ...declared, migrate }),
@@ -56,7 +56,7 @@ describe('the option ids', () => {
     )
   })
 
-  it('a condition that compares an id with text of another form is refused', () => {
+  it('rejects a condition that compares an id with text that is not a UUID', () => {
     collection({ ...declared, locked: { id: uuid, parent: { id: uuid.toUpperCase() } } })
     const locked = { customerId: 'x', parentId: uuid.toUpperCase() }
     assert.throws(() => collection({ ...declared, locked }), /locked: customerId must be a UUID, not "x"$/)
@@ -75,7 +75,7 @@ describe('uuidSource', () => {
     assert.equal(source([5.9], (size) => Buffer.alloc(size))(), '00000000-0005-7000-8000-000000000000')
   })
 
-  it('increases in the same millisecond, when the clock is set back, and when the random bits overflow', () => {
+  it('returns increasing ids in one millisecond, with the clock set back, and if the random bits overflow', () => {
     const fills = [0xff, 0xff, 0, 0x01, 0]
     const next = source([9, 9, 9, 3, 10], (size) => Buffer.alloc(size, fills.shift() ?? 0))
     const ids = [next(), next(), next(), next(), next()]

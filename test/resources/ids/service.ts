@@ -87,7 +87,7 @@ export const replies = restricted.collection({
   access: { of: 'ticket' },
 })
 
-/** Readable along the relation to the customer. */
+/** Its access rule is a condition on the related customer. */
 export const visits = restricted.collection({
   path: '/visits',
   noun: 'visit',

@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       return response.json()
     }
     before(async () => {
-      // The store of the app, in a folder that the thread can open.
+      // The app stores its results in a folder that the thread can open.
       service.results = results
       for (const name of ['Ada', 'Bob']) customers.push((await add('/customers', { name })).id)
       for (let n = 0; n < 300; n++) {
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       return String(await reportFile(at, type, parameters, options))
     }
 
-    it('contain the ids and references in every format', async () => {
+    it('contain ids and references in JSON, NDJSON and CSV, ids in XLSX, and can be a PDF', async () => {
       const parameters = { fields: ['id', 'customerId'] }
       const expected = invoices.map(({ id, customerId }) => ({ id, customerId }))
       assert.deepEqual(JSON.parse(await file('invoices', parameters, 'json')), expected)
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
       assert.match(await file('invoices', parameters, 'pdf'), /^%PDF-/)
     })
 
-    it('have the same CSV from a thread, in which the database writes the records', async () => {
+    it('are the same CSV file from a worker thread as from the main thread, sorted by a reference', async () => {
       const produce = inThread({ databaseUrl: service.db.url, resultsUrl: pathToFileURL(folder).href })
       const parameters = { fields: ['id', 'customerId', 'reference'], sort: ['-customerId'] }
       const made = await reportFile(at, 'invoices', parameters, { format: 'csv', produce })
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       assert.equal(JSON.parse(await file('invoices', { filter: { customerId: ada } }, 'json')).length, 200)
     })
 
-    it('group by a reference, and select rows by one', async () => {
+    it('can group by a reference, and select rows by a reference in a parameter', async () => {
       const [ada = '', bob = ''] = customers
       const groups = [
         { customerId: ada, invoices: 200, total: '200.00' },
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       ).rows
     const name = Line(1, 40)
 
-    it('have a native column on PostgreSQL, and text on SQLite with a number for the text index', async () => {
+    it('have uuid columns on PostgreSQL; on SQLite text columns and an integer column `_row`', async () => {
       await start(items(Type.Object({ name, parentId: Type.Optional(Ref('self')) })))
       const { rows: columns } = await db.engine.columnsOf('resource_items').execute(db.read)
       const types = Object.fromEntries(columns.map((column) => [column.name, column.type]))
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('a start refuses other ids for an existing table, in both directions, and changes nothing', async () => {
+    it('cannot change the type of their ids in either direction: the migration is refused', async () => {
       const body = Type.Object({ name })
       await start(items(body))
       const integers = (more: TObject) =>
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('follow a change of the body: filled, converted and searched fields', async () => {
+    it('can get filled, searched and converted fields', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const filled = items(Type.Object({ name, slug: Line(1, 60), size: Type.Number() }), {
@@ -233,7 +233,7 @@ forEachEngine((engine) => {
       assert.ok((await rows('size')).every(({ size }) => Number(size) === 700))
     })
 
-    it('an interrupted change continues after the last row that it wrote', async () => {
+    it('an interrupted change records the last row that it wrote; the next run completes it', async () => {
       await start(items(Type.Object({ name })))
       await add(1_203)
       const definition = () =>
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       assert.ok((await rows('id, slug')).every(({ id, slug }) => slug === `s-${id}`))
     })
 
-    it('a reference can move to another collection with UUIDs, but not to one with integers', async () => {
+    it('a reference can be changed to another collection with UUIDs, but not to one with integers', async () => {
       const one = collection({ path: '/ones', noun: 'one', ids: 'uuid', body: Type.Object({ name }) })
       const two = collection({ path: '/twos', noun: 'two', ids: 'uuid', body: Type.Object({ name }) })
       const three = collection({ path: '/threes', noun: 'three', body: Type.Object({ name }) })
