@@ -105,7 +105,7 @@ forEachEngine((engine) => {
         author: 'author 7',
       }
 
-      it(`${path}: reads pages sorted by one field from an index, in both directions, first and last page`, async () => {
+      it(`${path}: reads pages sorted by one field from an index, in both directions and at both ends`, async () => {
         for (const sort of ['', ...sorts, ...sorts.map((field) => `-${field}`)]) {
           const first = await get(`${path}?limit=${limit}&sort=${sort}`)
           assert.equal(first.items.length, limit)
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('finds the rows of one value in [in] in an index, and those of several values', async () => {
+    it('finds the rows for one or several values of [in] in an index', async () => {
       await get(`/books?limit=${limit}&author[in]=author%207`)
       await isSought('author[in]', false)
       await get(`/books?limit=${limit}&author[in]=author%207,author%208`)
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('uses the index of the first field for mixed directions', async () => {
+    it('are read from the index of the first sort field if the directions are mixed', async () => {
       const first = await get(`/products?limit=${limit}&sort=price,-name`)
       await get(first.links.next as string)
       assert.equal(last.isScan, true)

@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     }
 
     for (const [what, url, prefer] of [
-      ['q that nothing matches', '/books?q=xx', ''],
+      ['a search without matches', '/books?q=xx', ''],
       ['several filters with another sort', '/books?genre=genre&author=author&sort=-title', ''],
       ['an exact count of all', '/books?limit=1', 'count=exact'],
       ['an exact count under filters', '/books?limit=1&genre=genre&author=author', 'count=exact'],
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.equal(service.faults.splice(0).length, refused.length)
     })
 
-    it('200 for an index-bounded page while all scan slots are taken', async () => {
+    it('200 for pages that an index bounds, after five accounts have started scans', async () => {
       await ready()
       const scans = ['a', 'b', 'c', 'd', 'e'].map((as) => get(`/books?q=y${as}&sort=-title`, as))
       for (const url of ['/books?limit=5', '/books?genre=genre&limit=5', '/books?sort=-title&limit=5', '/books/1']) {

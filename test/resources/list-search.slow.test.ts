@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       return Number(rows[0]?.left) <= 9
     }
 
-    it('200 with exactly the rows that contain the text, while others write', async () => {
+    it('200 with exactly the rows that contain the text, after any sequence of writes', async () => {
       const there: Note[] = []
       const property = fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30 }), async (steps) => {
         for (const taken of steps) {

@@ -20,7 +20,7 @@ const sort = fc.uniqueArray(fc.record({ field: fc.constantFrom('id', 'name', 'pr
   selector: ({ field }) => field,
   maxLength: 3,
 }) as fc.Arbitrary<Sort[]>
-/** Changes that others make between two pages: add or remove a row, or change a field that is not sorted by. */
+/** A change that others make between two pages: they add or remove a row. */
 const disturbance = fc.oneof(
   row.map((added) => ({ add: added })),
   fc.nat(40).map((place) => ({ remove: place })),

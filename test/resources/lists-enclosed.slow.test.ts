@@ -47,7 +47,7 @@ forEachEngine((engine) => {
     const idOf = (item: Record<string, unknown>) => item.id ?? item.taskId ?? item.sequence
 
     for (const list of paged) {
-      it(`200 for each page, to the end along next links and back along prev links: /v2/${list}`, async () => {
+      it(`200 for each page, following next to the end and prev back to the start: /v2/${list}`, async () => {
         const ids: unknown[] = []
         const urls: string[] = []
         let last = { next: `/v2/${list}?limit=2`, prev: null, items: [] }
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
         assert.deepEqual(back, ids)
       })
 
-      it(`200 with the same items as v1, reduced by fields: /v2/${list}`, async () => {
+      it(`200 with the same items as v1, with and without fields: /v2/${list}`, async () => {
         assert.deepEqual((await get(`/v2/${list}`)).json(), {
           items: JSON.parse((await get(`/v1/${list}`)).body.replaceAll('"/v1/', '"/v2/')),
           ...{ next: null, prev: null },
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
         assert.ok(!('name' in narrow) && !('title' in narrow))
       })
 
-      it(`304 and HEAD work as for other lists, with a tag that differs from v1: /v2/${list}`, async () => {
+      it(`304 for the current tag, which differs from v1; HEAD has the same tag and length: /v2/${list}`, async () => {
         const { headers, body } = await get(`/v2/${list}`)
         const etag = String(headers.etag)
         assert.match(etag, /^W\//)
@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.deepEqual([book.title, book._links.self.href], ['Book 0', `/v2/books/${book.id}`])
     })
 
-    it('400 with the usual body for a cursor of another list', async () => {
+    it('400 INVALID_INPUT for a malformed cursor', async () => {
       const answer = await get('/v2/users?cursor=x')
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
     })

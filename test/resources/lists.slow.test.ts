@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       assert.ok((await page('/products?limit=3')).links.next)
     })
 
-    it('200 with rows written by another process', async () => {
+    it('200 with a row that was changed directly in the database', async () => {
       const [only] = await fill(1)
       await page('/products')
       await service.db.write((tx) =>
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('leads back to the same page by `prev` and then `next`', async () => {
+    it('leads back to the same pages when following `prev` and then `next`', async () => {
       await fill(7)
       const first = await page('/products?limit=3')
       const second = await page(first.links.next as string)
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       await refused('maxPrice=1&maxPrice=2', 'maxPrice')
     })
 
-    it('200 by name and by q, ignoring case and Unicode form', async () => {
+    it('200 with the rows that match name or q, ignoring case and Unicode form', async () => {
       for (const name of ['Füller', 'FU\u0308LLER', 'Bleistift', 'Füllerhalter', '50%']) await add(name, 1)
       assert.deepEqual(await names('name=f%C3%BCller'), ['Füller', 'FU\u0308LLER'])
       assert.deepEqual(await names('q=%C3%BCll'), ['Füller', 'FU\u0308LLER', 'Füllerhalter'])
@@ -395,7 +395,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with unknown parameters in the query', async () => {
+    it('200 for unknown parameters, which are ignored', async () => {
       await fill(1)
       for (const query of ['unknown=1', 'nameKey=x', 'revision=9', 'price=7', 'id=9', '__proto__=1', 'constructor=1']) {
         assert.equal((await list(query)).length, 1, query)
@@ -404,7 +404,7 @@ forEachEngine((engine) => {
   })
 
   describe('the cursor', () => {
-    it('400 when altered, malformed or from another list', async () => {
+    it('400 when altered, malformed or repeated', async () => {
       await fill(5)
       const cursor = cursorOf((await page('/products?limit=2')).links.next)
       const [mark, direction, id] = JSON.parse(Buffer.from(cursor, 'base64url').toString())

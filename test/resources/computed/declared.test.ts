@@ -142,7 +142,7 @@ describe('computed fields in a declaration', () => {
       { a: { sum: 'lines.price', as: Money('USD') } },
       "must have the scale and the currency of lines.price: as Money('EUR')",
     ],
-    ['an integer as a decimal', { a: { sum: 'lines.count', as: Decimal(9, 0) } }, 'must be declared as Type.Integer()'],
+    ['integers as a decimal', { a: { sum: 'lines.count', as: Decimal(9, 0) } }, 'must be declared as Type.Integer()'],
     [
       'a sum with a minimum',
       { a: { sum: 'lines.amount', as: Decimal(9, 2, { minimum: '0' }) } },

@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('is required in a POST; a PUT that omits it keeps its value, a PATCH with null removes it', async () => {
+    it('is kept by a PUT that omits it; null in a PATCH removes it only if optional; POST may require it', async () => {
       const { pin: _, ...others } = card
       assert.equal((await send({ method: 'POST', url, payload: others })).statusCode, 400)
       const { id } = await create()

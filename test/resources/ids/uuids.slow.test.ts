@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       assert.deepEqual([gone.statusCode, gone.json().detail], [404, `There is no customer ${missing}`])
     })
 
-    it('412 and 304 by its tag; PUT, PATCH and DELETE', async () => {
+    it('304 for its current tag, 412 for an outdated one, otherwise 200 or 204 for PUT, PATCH and DELETE', async () => {
       const { id } = await add('/customers', { name: 'Old' })
       const at = `/customers/${id}`
       const { etag = '' } = (await send('GET', at)).headers as { etag?: string }
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
     before(async () => {
       const [one, other] = [await add('/customers', { name: 'Pages' }), await add('/customers', { name: 'Others' })]
       for (let n = 0; n < 7; n++) {
-        // Several rows in a millisecond, and several milliseconds.
+        // Several milliseconds, with several rows in most of them.
         service.clock.now += n % 2
         const body = { customerId: (n % 3 ? one : other).id, reference: `R${n % 3}-${n}`, total: '1.00' }
         const name = n % 3 ? 'Pages' : 'Others'
@@ -176,7 +176,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for pages sorted by a related row that some rows do not have', async () => {
+    it('200 for pages sorted by a field of a related row; rows without one come last', async () => {
       const parent = await add('/customers', { name: 'A parent' })
       for (const name of ['one', 'two', 'three']) await add('/customers', { name, parentId: parent.id })
       for (const sort of ['parent.id', '-parent.id', 'parent.name,-id']) {
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 for filters on a reference: equality, in, not, or; in upper case as well', async () => {
+    it('200 for filters on a reference with equality, in, not and or; the UUID may be in upper case', async () => {
       const id = String(made[0]?.customerId)
       const of = idsOf(made.filter(({ customerId }) => customerId === id))
       const rest = idsOf(made).filter((one) => !of.includes(one))
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       assert.equal(counted.headers['x-total-count'], String(of.length))
     })
 
-    it('400 for a filter that is not a UUID, naming the parameter', async () => {
+    it('400 for a filter value that is not a UUID, naming the parameter', async () => {
       assert.deepEqual(await errorsOf('GET', '/invoices?customerId=7'), [400, ['customerId must be a UUID']])
       assert.deepEqual(await errorsOf('GET', '/invoices?customerId[in]=7'), [
         400,
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('200 for q, and for rows found after a change', async () => {
+    it('200 for q, which finds a renamed row only by its new name', async () => {
       const { id } = await add('/customers', { name: 'Zanzibar' })
       assert.deepEqual(idsOf(await list('/customers?q=nzib')), [id])
       await send('PATCH', `/customers/${id}`, { name: 'Timbuktu' })
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
   })
 
   describe('references to rows with UUIDs', () => {
-    it('201 between rows with integers and with UUIDs, in both directions and within a collection', async () => {
+    it('201 between rows with integer ids and UUIDs and within a collection; 200 when they are expanded', async () => {
       const country = await add('/countries', { name: 'Peru' })
       const parent = await add('/customers', { name: 'Parent', countryId: country.id })
       const child = await add('/customers', { name: 'Child', parentId: parent.id.toUpperCase() })
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('200 for the list under a row, 404 under a missing one, 400 under text that is no UUID', async () => {
+    it('200 for the list under a row, 404 under a missing one, 400 under text that is not a UUID', async () => {
       const customer = await add('/customers', { name: 'Nested' })
       const invoice = await add('/invoices', { reference: 'A', customerId: customer.id, total: '1.00' })
       assert.deepEqual(idsOf(await list(`/customers/${customer.id.toUpperCase()}/invoices`)), [invoice.id])
@@ -283,7 +283,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await list(`/invoices/${invoice.id}/lines`), [])
     })
 
-    it('422 for a missing or malformed reference, 400 for another type', async () => {
+    it('422 for a reference to a missing row or a malformed UUID, 400 for a value of another type', async () => {
       const with_ = (customerId: unknown) => ({ reference: 'A', customerId, total: '1.00' })
       assert.deepEqual(await errorsOf('POST', '/invoices', with_(missing)), [
         422,
@@ -301,7 +301,7 @@ forEachEngine((engine) => {
       assert.equal((await send('PATCH', `/customers/${id}`, { parentId: id.toUpperCase() })).json().parentId, id)
     })
 
-    it('409 for a row in use, 204 with cascade and setNull', async () => {
+    it('409 for the deletion of a row in use, 204 if the references to it cascade or are set to null', async () => {
       const customer = await add('/customers', { name: 'Used' })
       const child = await add('/customers', { name: 'Child', parentId: customer.id })
       const visit = await add('/visits', { customerId: customer.id, text: 'v' })
@@ -334,7 +334,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('keeps sums and counts when rows come, move and go', async () => {
+    it('update sums and counts when rows are added, moved and deleted', async () => {
       const [one, other] = [await add('/customers', { name: 'One' }), await add('/customers', { name: 'Other' })]
       const totals = async () => {
         const both = await Promise.all(
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('shows the same rows in a version with other names', async () => {
+    it('can be written, filtered by and expanded in a version that renames them', async () => {
       const { id } = await add('/customers', { name: 'View' })
       const row = await add('/v2/invoices', { number: 'A', buyerId: id, total: '1.00' })
       assert.equal((await send('GET', `/invoices/${row.id}`)).json().customerId, id)
@@ -403,7 +403,7 @@ forEachEngine((engine) => {
       assert.equal((await as('DELETE', `/tickets/${rows.hidden.id}`)).statusCode, 404)
     })
 
-    it('403 for a row that the caller could not read, 422 for an unreadable reference, 201 with createdBy', async () => {
+    it('403 for a write whose result the caller could not read, 422 for a reference to an unreadable row', async () => {
       assert.equal((await as('POST', '/tickets', { customerId: rows.foreign.id, text: 'a' })).statusCode, 403)
       assert.equal((await as('PATCH', `/tickets/${rows.ticket.id}`, { customerId: rows.foreign.id })).statusCode, 403)
       const refused = await as('POST', '/replies', { ticketId: rows.hidden.id, text: 'a' })
@@ -414,7 +414,7 @@ forEachEngine((engine) => {
   })
 
   describe('events of rows with UUIDs', () => {
-    it('have the id of the row, alone after a deletion', async () => {
+    it('contain the id of the row, and nothing else after a deletion', async () => {
       const payload = { event: 'invoice.*', callbackUrl: 'http://127.0.0.1:9/' }
       const hook = await send('POST', '/api/webhooks', payload)
       assert.equal(hook.statusCode, 201, hook.body)

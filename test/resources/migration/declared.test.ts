@@ -50,12 +50,12 @@ export function typed() {
 
 const refused: [name: string, migrate: unknown, message: string][] = [
   [
-    'no object',
+    'a value that is not an object',
     'renamed',
     'migrate must be an object such as { renamed: {}, fill: {}, convert: {} }, each with fields of body',
   ],
   [
-    'a list',
+    'a list of renamed fields',
     { renamed: ['reference'] },
     'migrate must be an object such as { renamed: {}, fill: {}, convert: {} }, each with fields of body',
   ],
@@ -66,12 +66,12 @@ const refused: [name: string, migrate: unknown, message: string][] = [
     "migrate: renamed names 'referense', but body has no such field; did you mean reference?",
   ],
   [
-    'an earlier name that is no name',
+    'an earlier name that is not a field name',
     { renamed: { reference: 'a b' } },
     "migrate: renamed.reference must be the earlier name of the field, such as 'number'",
   ],
   [
-    'the name of another field',
+    'the name of another field as the earlier name',
     { renamed: { reference: 'currency' } },
     "migrate: renamed.reference is 'currency', which is still a field of body",
   ],
@@ -91,23 +91,23 @@ const refused: [name: string, migrate: unknown, message: string][] = [
     'migrate: fill.code must be a function: the field is unique',
   ],
   [
-    'a constant reference',
+    'a constant for a reference',
     { fill: { customerId: 1 } },
     'migrate: fill.customerId must be a function: the field is a reference',
   ],
   [
-    'a field with a default',
+    'a value for a field with a default',
     { fill: { state: 'done' } },
     'migrate: fill cannot include state: existing rows get the default of its schema',
   ],
   ['an async function', { fill: { code: async () => 'C' } }, 'migrate: the function of fill.code must not be async'],
   [
-    'a conversion that is no function',
+    'a conversion that is not a function',
     { convert: { price: '1.00' } },
     'migrate: convert.price must be a function, such as (old) => String(old)',
   ],
   [
-    'a converted reference',
+    'the conversion of a reference',
     { convert: { customerId: Number } },
     'migrate: convert cannot include customerId: convert it to an integer, and declare the reference in the next release',
   ],
@@ -123,7 +123,7 @@ const refused: [name: string, migrate: unknown, message: string][] = [
   ],
 ]
 
-describe('the option migrate', () => {
+describe('the `migrate` option', () => {
   for (const [name, migrate, message] of refused) {
     it(`refuses ${name}`, () => {
       assert.throws(() => collection({ ...declared, migrate: migrate as NonNullable<ResourceOptions['migrate']> }), {

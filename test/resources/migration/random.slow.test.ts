@@ -158,7 +158,7 @@ async function write(db: Database, rows: Rows, model: Model, n: number): Promise
 
 forEachEngine((engine) => {
   describe('random releases', () => {
-    it(`leave the same rows as the model (SEED=${seed})`, { timeout: 120_000 }, async () => {
+    it(`leave the same rows as a naive in-memory model (SEED=${seed})`, { timeout: 120_000 }, async () => {
       const property = fc.asyncProperty(fc.array(release, { minLength: 1, maxLength: 5 }), async (releases) => {
         const db = await engine.database()
         const model: Model = {
