@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('200 using the index once it is up to date, with filters, other sorts, pages and counts', async () => {
+    it('200 from the text index once it is up to date, also with filters, sorts, pages and counts', async () => {
       const there = await search('')
       for (let count = 0; count < 12; count++) {
         const note = { title: `Needle ${count % 4}`, text: `Hay ${count}`, kind: count % 2 === 1 ? 'odd' : 'even' }

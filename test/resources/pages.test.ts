@@ -33,7 +33,7 @@ describe('pageCache', () => {
     )
   })
 
-  it('counts a page and its URL once, however often it is cached', () => {
+  it('counts a page that is cached repeatedly only once, and counts the characters of URLs', () => {
     const pages = pageCache()
     pages.set('/other', page(1_200_000))
     for (let turn = 0; turn < 10; turn++) pages.set('/same', page(1_200_000))

@@ -88,7 +88,7 @@ forEachEngine((engine) => {
         assert.deepEqual([plain.statusCode, applied(plain)], [200, undefined])
       })
 
-      it('return=minimal: 201 with the secret of a new webhook, which no other response contains', async () => {
+      it('return=minimal: 201 with the body for a new webhook, which alone contains its secret', async () => {
         const answer = await send('POST', '/api/webhooks', hook, 'return=minimal')
         assert.equal(answer.statusCode, 201)
         assert.match(answer.json().secret, /^whsec_/)
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
         })
       }
 
-      it('200/201 with handling=strict when every member is known', async () => {
+      it('200, 201 or 202 with handling=strict if every member is known', async () => {
         const accepted: [string, string, object?][] = [
           ['POST', '/products', lamp],
           ['PUT', product, lamp],
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
         }
       })
 
-      it('ignores unknown members with handling=lenient and without a preference', async () => {
+      it('ignores unknown members with handling=lenient, an unknown value or no preference', async () => {
         for (const prefer of ['handling=lenient', 'handling=severe', undefined]) {
           const answer = await send('PUT', `${product}?x=1`, { ...lamp, id: 7, color: 'red' }, prefer)
           assert.equal(answer.statusCode, 200)
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
         assert.deepEqual(Object.keys(named(answer)), ['toString', 'hasOwnProperty'])
       })
 
-      it('401 and 403 take precedence', async () => {
+      it('401 and 403 take precedence over handling=strict', async () => {
         const headers = { prefer: 'handling=strict' }
         for (const [scopes, status] of [
           [null, 401],

@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await start(later)).done, [])
     })
 
-    it('is used by rules, locks, tuples, references and reports', async () => {
+    it('works under its new name in access rules, locks, unique tuples, references and reports', async () => {
       const owners = collection({ path: '/owners', noun: 'owner', body: Type.Object({ name: Line(1, 20) }) })
       const ruled = { path: '/notes', noun: 'note' } as const
       const lines = { path: '/lines', noun: 'line' } as const
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await get('/lines'), [])
     })
 
-    it('is used by sums and by conditions along relations', async () => {
+    it('works under its new name in sums and in conditions on related rows', async () => {
       const build = (isCurrent: boolean) => {
         const names = isCurrent
           ? { tenant: 'tenant', owner: 'keeperId', sum: 'amount' }
@@ -242,7 +242,7 @@ forEachEngine((engine) => {
       assert.equal((await send(app, 'GET', '/owners/1')).total, '3.75')
     })
 
-    it('is used by typed reports', async () => {
+    it('is read from its earlier column by typed reports', async () => {
       const lines = (field: string, migrate?: object) =>
         collection({
           path: '/lines',

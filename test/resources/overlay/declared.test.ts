@@ -23,13 +23,13 @@ export function typed() {
   collection({ ...declared, columns: { id: 'book_id' } })
   // @ts-expect-error a table name is text
   collection({ ...declared, table: 7 })
-  // @ts-expect-error columns is no list
+  // @ts-expect-error columns is not a list
   collection({ ...declared, columns: ['book_title'] })
 }
 
 const nameRule = "must be a lower-case name such as 'book_title', of at most 63 characters a-z, 0-9 and _"
 const refused: [name: string, options: object, message: string][] = [
-  ['a table that is no name', { table: 'Legacy Books' }, `table ${nameRule}`],
+  ['a table with an invalid name', { table: 'Legacy Books' }, `table ${nameRule}`],
   ['a table with quotes', { table: 'books"; drop table x; --' }, `table ${nameRule}`],
   ['a table with a long name', { table: 'b'.repeat(64) }, `table ${nameRule}`],
   [
@@ -43,7 +43,7 @@ const refused: [name: string, options: object, message: string][] = [
     "table is 'sqlite_schema', which belongs to the service or the database",
   ],
   [
-    'columns that are no object',
+    'columns that are not an object',
     { columns: ['a'] },
     "columns must be an object with the columns of fields, such as { title: 'book_title' }",
   ],
@@ -62,9 +62,9 @@ const refused: [name: string, options: object, message: string][] = [
     { columns: { id: 'book_id' } },
     'columns cannot include id: the primary key must be a column named id; rename it in the table',
   ],
-  ['a column that is no name', { columns: { title: 'bookTitle' } }, `columns.title ${nameRule}`],
-  ['a column that is no text', { columns: { title: 7 } }, `columns.title ${nameRule}`],
-  ['a column of every table', { columns: { title: 'revision' } }, "columns.title is 'revision', which is reserved"],
+  ['a column with an invalid name', { columns: { title: 'bookTitle' } }, `columns.title ${nameRule}`],
+  ['a column that is not text', { columns: { title: 7 } }, `columns.title ${nameRule}`],
+  ['a column of each table', { columns: { title: 'revision' } }, "columns.title is 'revision', which is reserved"],
   ['a column of the database', { columns: { title: 'ctid' } }, "columns.title is 'ctid', which is reserved"],
   [
     'the column of another field',
@@ -72,12 +72,12 @@ const refused: [name: string, options: object, message: string][] = [
     "the fields title and author have the same column 'author'",
   ],
   [
-    'one column twice',
+    'one column for two fields',
     { columns: { title: 'a', author: 'a' } },
     "the fields title and author have the same column 'a'",
   ],
   [
-    'the companion column of text',
+    'the column of case-folded text',
     { columns: { pages: 'title_key' } },
     "the column 'title_key' of pages is reserved for the case-folded text of title",
   ],
@@ -119,7 +119,7 @@ describe('the options table and columns', () => {
 })
 
 forEachEngine((engine) => {
-  it('every table of a new database is reserved', async () => {
+  it('the name of every table in a new database is reserved', async () => {
     const db = await engine.database()
     const names =
       engine.name === 'sqlite'

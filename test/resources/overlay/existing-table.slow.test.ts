@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await ids(app, 'q=sol'), [id])
     })
 
-    it('200 for a report file whose columns have the field names', async () => {
+    it('has report files with the names of its fields, which can be filtered by them', async () => {
       await create()
       const { service: app } = await start(definition)
       const at = {
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send({ url: String(headers.location), ...other })).statusCode, 404)
     })
 
-    it('keeps the column of a renamed field, and refuses to convert it', async () => {
+    it('keeps the column of a renamed field; the conversion of a field is refused', async () => {
       await create()
       const body = Type.Object({
         title: Line(1, 80),
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('gets a foreign key on PostgreSQL, and is refused on SQLite, which cannot add one', async () => {
+    it('gets a foreign key for a reference on PostgreSQL; on SQLite, which cannot add one, it is refused', async () => {
       await create()
       await run('alter table legacy_books add column second_id bigint', 'update legacy_books set second_id = 2')
       const people = collection({
@@ -272,7 +272,7 @@ forEachEngine((engine) => {
       assert.equal((await app.send(sent)).statusCode, 409)
     })
 
-    it('refers to rows with UUIDs in a column of their type, but must have integers itself', async () => {
+    it('can refer to rows with UUIDs in a column of their type, but its own ids must be integers', async () => {
       const owners = collection({
         ...{ path: '/owners', noun: 'owner', ids: 'uuid', body: Type.Object({ name: Line(1, 60) }) },
       })
@@ -309,7 +309,7 @@ forEachEngine((engine) => {
       await assert.rejects(start(over('legacy_toys', { ownerId: 'chip' })), wrongType)
     })
 
-    it('makes no change at the next start', async () => {
+    it('is not changed by the next start', async () => {
       await create()
       await start(definition)
       assert.deepEqual((await start(definition)).done, [])

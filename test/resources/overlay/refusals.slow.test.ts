@@ -25,7 +25,7 @@ const cure = 'Change the declaration or the table, then start again:'
 forEachEngine((engine) => {
   const isSqlite = engine.name === 'sqlite'
 
-  describe('an existing table', () => {
+  describe('a table named in a declaration', () => {
     const { state, start } = successiveAppsOn(engine)
     const { run, create, key } = legacyTables(engine, state)
     const refusal = async (definition: ReturnType<typeof over>) => {
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     }
     const onEngine = (sqlite: string, postgres: string) => (isSqlite ? sqlite : postgres)
 
-    it('is refused with every difference, by column', async () => {
+    it('is refused with every difference from the declaration, column by column', async () => {
       await run(
         `create table legacy_books (
            book_no ${isSqlite ? 'integer' : 'serial'} primary key,
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
       await start(over(body, { ...named, unique: ['label', ['title', 'pages']] }))
     })
 
-    it('is refused if its ids are out of range, or if a new field is required', async () => {
+    it('is refused if its ids are out of range, or if a required field has no column and is not filled', async () => {
       await create()
       await run("insert into legacy_books (id, book_title) values (-1, 'No')")
       assert.deepEqual((await refusal(over(fits, named))).slice(1), ['id: must be from 1 to 2147483647, in 1 row'])
