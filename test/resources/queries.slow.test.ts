@@ -180,7 +180,7 @@ forEachEngine((engine) => {
       for (const query of shown) await found(query)
     })
 
-    it('200 with the matching rows for values with any punctuation', async () => {
+    it('200 with the matching rows for values with any punctuation, with [in] and `or`', async () => {
       const signs = fc.constantFrom(
         '"',
         ',',
@@ -343,7 +343,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the current rows of a page after a change, although the old page was cached', async () => {
+    it('200 with the current rows of a cached page after a change; a field named `or` is a plain filter', async () => {
       const url = '/words?or=or%3Aa,count:7'
       const create = async (or: string, count: number) =>
         (await send({ method: 'POST', url: '/words', payload: { or, count } })).json().id

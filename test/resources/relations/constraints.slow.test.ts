@@ -36,7 +36,7 @@ const scopes = Object.keys(definition.scopes).join(' ')
 const mergePatch = { 'content-type': 'application/merge-patch+json' }
 
 forEachEngine((engine) => {
-  describe('references among resources with write-only and immutable fields and unique tuples', () => {
+  describe('references between resources with write-only and immutable fields and unique tuples', () => {
     const app = appOn(engine, { definition })
     const send = (request: Parameters<TestApp['send']>[0]) => app.send({ scopes, ...request })
     const post = (url: string, payload: object) => send({ method: 'POST', url, payload })
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 and 404 for the relation that a write-only reference would create', async () => {
+    it('400 for expanding a write-only reference from either side, 404 for a list under the row', async () => {
       const { id } = await customer()
       await create('/hints', { text: 'x', customerId: id })
       assert.equal((await send({ url: `/customers/${id}?expand=hints` })).statusCode, 400)

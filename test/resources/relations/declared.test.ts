@@ -26,20 +26,20 @@ const drop = { onDelete: 'drop' as 'cascade' }
 describe('a declaration with references', () => {
   const refused: [what: string, fields: Record<string, TSchema>, message: RegExp][] = [
     [
-      'no collection',
+      'an undefined collection',
       { customerId: Ref(other) },
       /^\/invoices: the field customerId refers to no collection: pass Ref\(\)/,
     ],
     ['an unknown rule', { customerId: Ref(customers, drop) }, /onDelete .* must be one of restrict, cascade, setNull$/],
-    ['another name', { customer: Ref(customers) }, /the field customer is a reference: .* such as customerId$/],
+    ['a name without Id', { customer: Ref(customers) }, /the field customer is a reference: .* such as customerId$/],
     [
-      'the name of another field',
+      'a relation with the name of another field',
       { customerId: Ref(customers), customer: Title },
       /customerId is the reference of 'customer', which is the name of another member: rename one$/,
     ],
-    ['a reserved name', { viewId: Ref(customers) }, /viewId is the reference of 'view'/],
+    ['a relation with a reserved name', { viewId: Ref(customers) }, /viewId is the reference of 'view'/],
     [
-      'setNull of a required field',
+      'setNull for a required field',
       { customerId: Ref(customers, { onDelete: 'setNull' }) },
       /customerId is required, so onDelete cannot be setNull: use Type\.Optional/,
     ],
@@ -99,7 +99,7 @@ describe('the names of relations', () => {
     of({ expand: Title })()
   })
 
-  it('exclude hidden fields, resources that cannot be read, and resources with two references to the same one', () => {
+  it('omit hidden references, and lists of resources that cannot be read or have two references', () => {
     const body = Type.Object({ customerId: Ref(customers), name: Title })
     const hidden = collection({
       ...{ path: '/hidden', noun: 'hidden', body },

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       return answer.json()
     }
 
-    it('200 without a token for public rows, 401 for other rows, and 403 without their scope', async () => {
+    it('200 without a token for public related rows; 401 for others without one, 403 without their scope', async () => {
       const author = await create('/v2/users', { name: 'Ada', email: 'ada@example.com' })
       const topic = await create('/topics', { name: 'News' })
       const post = await create('/v2/posts', { topicId: topic.id, authorId: author.id, title: 'T' })
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: '/topics/1/links' })).statusCode, 200)
     })
 
-    it('422 for missing references and 409 for rows in use, also in a version that does not serve the other resource', async () => {
+    it('409 for a row in use and 422 for a missing row, even if the version lacks the other resource', async () => {
       const topic = await create('/topics', { name: 'Used' })
       const author = await create('/v2/users', { name: 'Bob', email: 'bob@example.com' })
       await create('/v2/posts', { topicId: topic.id, authorId: author.id, title: 'T' })

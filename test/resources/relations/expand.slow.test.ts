@@ -49,7 +49,7 @@ forEachEngine((engine) => {
       assert.deepEqual(second, { ...rows.second, payer: null })
     })
 
-    it('200 with the rows that refer to a row, over up to three steps', async () => {
+    it('200 with the rows that refer to a row, and with related rows up to three steps away', async () => {
       assert.deepEqual(await read(`/invoices/${rows.first.id}?expand=lineItems`), {
         ...rows.first,
         lineItems: [rows.line],
@@ -86,14 +86,14 @@ forEachEngine((engine) => {
       assert.deepEqual([projects, parent], [[{ ...child, parent: rows.root }], null])
     })
 
-    it('200 without fields that some callers cannot see', async () => {
+    it('200 without the hidden fields of a related row, even for a caller who may see them', async () => {
       const full = 'invoices:read customers:read customers:read:full'
       const { notes } = (await send({ url: `/customers/${rows.ada.id}`, scopes: full })).json()
       const { customer } = (await send({ url: `/invoices/${rows.first.id}?expand=customer`, scopes: full })).json()
       assert.deepEqual([notes, customer.notes], ['secret', undefined])
     })
 
-    it('200 with a weak ETag, which changes with related rows and matches no write; the plain row keeps its own ETag', async () => {
+    it('200 with a weak tag that changes with the related row; 412 if it is sent as If-Match', async () => {
       const url = `/invoices/${rows.first.id}`
       const first = await send({ url: `${url}?expand=payer` })
       const etag = String(first.headers.etag)
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
       assert.deepEqual(counting.faults, [])
     })
 
-    it('is ignored by POST, events and reports, which contain only the id', async () => {
+    it('is rejected with 400 in a POST; the schemas of events have no expanded members', async () => {
       const payload = { reference: 'P', customerId: rows.ada.id }
       const refused = await send({ method: 'POST', url: '/invoices?expand=customer', payload })
       assert.equal(refused.statusCode, 400)

@@ -81,10 +81,10 @@ forEachEngine((engine) => {
         ['text', 'x', 400],
         ['a fraction', 1.5, 400],
         ['zero', 0, 422],
-        ['a number beyond all ids', 2 ** 31, 422],
+        ['a number greater than any id', 2 ** 31, 422],
       ]
       for (const [what, customerId, code] of malformed) {
-        it(`${code} for ${what}`, async () => {
+        it(`${code} for a reference that is ${what}`, async () => {
           refused(await post('/invoices', { reference: 'X', customerId }), code, 'customerId')
         })
       }
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
         assert.equal(second.headers['idempotent-replayed'], 'true')
       })
 
-      it('are also enforced by the database', async () => {
+      it('the database also enforces references, with foreign keys', async () => {
         const insert = sql.raw(`insert into resource_line_items
           (invoice_id, text, amount, revision, created_at, updated_at) values (999999, 'x', 1, 1, 'x', 'x')`)
         await assert.rejects(
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
     })
 
     describe('DELETE', () => {
-      it('409 naming the collection and the number of rows with restrict; nothing is deleted', async () => {
+      it('409 naming the collection and the number of referring rows with restrict; the row remains', async () => {
         const id = await customer()
         for (let n = 0; n < 3; n++) await invoice(id)
         const answer = await remove(`/customers/${id}`)
@@ -195,7 +195,7 @@ forEachEngine((engine) => {
         assert.equal((await send({ url: `/invoices/${used}` })).json().projectId, undefined)
       })
 
-      it('204 if at most 1,000 dependent rows are also deleted; 409 if there are more, and nothing is deleted', async () => {
+      it('204 if at most 1,000 dependent rows are deleted, too; 409 if there would be more', async () => {
         const id = await invoice(await customer())
         await service.db.write((tx) =>
           sql`insert into resource_line_items (invoice_id, text, amount, revision, created_at, updated_at)
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
         assert.deepEqual((await send({ url: '/line-items?amount=500' })).json(), [])
       })
 
-      it('422 or 409, never an orphan, when a row and its parent change concurrently', async () => {
+      it('422 for the new row or 409 for the deletion, if a row refers to one that is being deleted', async () => {
         const ids = await Promise.all(Array.from({ length: 12 }, customer))
         await Promise.all(
           ids.map(async (id) => {
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
       })
     })
 
-    it('are ids in the report and in OpenAPI, with 409 for DELETE', async () => {
+    it('are in the report type and, as ids, in OpenAPI, with 409 for DELETE of a row that can be in use', async () => {
       const document = (await send({ url: '/openapi.json' })).json()
       assert.ok(document.paths['/customers/{id}'].delete.responses['409'])
       assert.ok(!document.paths['/remarks/{id}'].delete.responses['409'])

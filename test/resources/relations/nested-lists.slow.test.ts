@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 with only the rows of this invoice; has the same parameters as the whole list', async () => {
+    it('200 with only the rows of this invoice, also when sorted, filtered, narrowed or counted', async () => {
       assert.deepEqual(await amounts(), [3, 1, 2, 1])
       assert.deepEqual(await amounts('?sort=amount'), [1, 1, 2, 3])
       assert.deepEqual(await amounts('?amount=1'), [1, 1])
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       assert.equal(counted.headers['x-total-count'], '4')
     })
 
-    it('200 with an empty list', async () => {
+    it('200 with an empty list for an invoice without line items', async () => {
       assert.deepEqual((await send({ url: `/invoices/${ids.empty}/line-items` })).json(), [])
     })
 
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       assert.ok(enclosed.next.startsWith(`/v2${url()}?`), enclosed.next)
     })
 
-    it('400 for a cursor from the whole list or from another invoice', async () => {
+    it('400 for a cursor from the list of all line items', async () => {
       const { link } = (await send({ url: `/line-items?limit=1` })).headers
       const cursor = /cursor=([^>&]+)/.exec(String(link))?.[1]
       assert.equal((await send({ url: `${url()}?limit=1&cursor=${cursor}` })).statusCode, 400)
@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       assert.deepEqual([second.statusCode, second.json()[0].text], [200, 'New'])
     })
 
-    it('404 for a missing invoice', async () => {
+    it('404 for a missing invoice, 400 for an id that is text', async () => {
       for (const id of [999_999, 2 ** 40]) {
         assert.equal((await send({ url: `/invoices/${id}/line-items` })).statusCode, 404)
       }
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/customers/${ids.customer}/invoices` })).statusCode, 404)
     })
 
-    it('403 without the scope of either resource, 401 without a token', async () => {
+    it('403 without the scope of one of the two resources, 401 without a token', async () => {
       for (const [only, missing] of [
         ['line-items:read', 'invoices:read'],
         ['invoices:read', 'line-items:read'],
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: url(), scopes: null })).statusCode, 401)
     })
 
-    it('is in OpenAPI, with the items of the whole list', async () => {
+    it('is in OpenAPI, with the response schema of the list of all line items', async () => {
       const { paths } = (await send({ url: '/openapi.json' })).json()
       const nested = paths['/invoices/{id}/line-items'].get
       assert.equal(nested.operationId, 'listLineItemsOfInvoice')
