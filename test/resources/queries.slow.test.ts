@@ -292,7 +292,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('an unknown operator or field is handled like any unknown parameter', async () => {
+    it('an unknown operator or field is an unknown parameter: 400 in v2, ignored without a prefix', async () => {
       const unknown = {
         'status[inn]': 'did you mean status[in]?',
         'statu[in]': 'did you mean status[in]?',

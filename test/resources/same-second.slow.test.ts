@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       }
       const remove = (url: string) => send('DELETE', url)
 
-      it(`200 for If-Modified-Since after ${at}/{id} has changed twice in the same second`, async () => {
+      it(`200 for If-Modified-Since if ${at}/{id} was changed in the second in which it was created`, async () => {
         const url = await create()
         const since = { 'if-modified-since': await dateOf(url) }
         assert.equal(await status('GET', url, since), 304)
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
         await remove(url)
       })
 
-      it(`412 for writes of ${at}/{id} whose If-Unmodified-Since is a date that two revisions share`, async () => {
+      it(`412 for writes to ${at}/{id} whose If-Unmodified-Since is a date that two revisions share`, async () => {
         const url = await create()
         const since = { 'if-unmodified-since': await dateOf(url) }
         if (below) await change(url, 400)

@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('200 for every parameter of a list of v2, including its next page', async () => {
+    it('200 for the parameters of a list in v2, including the cursor of its next page', async () => {
       for (const title of ['A', 'B'])
         await send({ method: 'POST', url: '/v2/books', payload: { title, author: 'Ada', genre: 'Novel' } })
       const query = 'limit=1&sort=genre,-title&fields=id,title&author=ada&genre=novel&updatedAfter=2026-01-01'
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('401, 403, 404 and 405 take precedence', async () => {
+    it('401, 403, 404 and 405 take precedence over 400', async () => {
       assert.equal((await send({ url: '/v2/users?x=1', scopes: null })).statusCode, 401)
       assert.equal((await send({ url: '/v2/users?x=1', scopes: 'books:write' })).statusCode, 403)
       assert.equal((await send({ url: '/v2/nothing?x=1' })).statusCode, 404)

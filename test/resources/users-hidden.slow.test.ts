@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.match(String(one?.body), /\+49 30 111/)
     })
 
-    it('leave 200, 304, 400 and 412 for reads of other callers identical, byte for byte', async () => {
+    it('do not change the responses to reads by other callers, byte for byte: 200, 304, 400 and 412', async () => {
       const seen = new Set<number>()
       for (const request of reads) {
         const [one, other] = await answers(request, 'users:read')
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       assert.deepEqual([...seen].sort(), [200, 304, 400, 412])
     })
 
-    it('leave 200, 204, 400, 409, 412 and 422 for writes of other callers identical', async () => {
+    it('do not change the responses to writes by other callers: 200, 204, 400, 409, 412 and 422', async () => {
       const seen = new Set<number>()
       for (const request of writes) {
         const [one, other] = await answers(request, 'users:write')
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('partial response (contract, T-API-06)', () => {
+  describe('the parameter `fields` (T-API-06)', () => {
     const service = appOn(engine)
     before(async () => {
       for (const title of ['Emma', 'Persuasion']) {
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with a separate page for each set of fields, in any order of requests (T-HTTP-16)', async () => {
+    it('caches each field selection separately (T-HTTP-16)', async () => {
       const [whole, titles] = [
         await service.send({ url: '/books' }),
         await service.send({ url: '/books?fields=title' }),

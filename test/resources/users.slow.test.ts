@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 for other addresses', async () => {
+    it('422 for addresses that do not match the HTML pattern or are too long', async () => {
       const wrong = [
         '',
         'ada',
@@ -191,7 +191,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await seen(token('users:read users:read:full')), whole)
     })
 
-    it('200 with a separate tag for each view (T-HTTP-16)', async () => {
+    it('200 with different tags for the full and the reduced representation (T-HTTP-16)', async () => {
       const { id } = await create()
       const [other, all] = [token('users:read'), token('users:read users:read:full')]
       const [small, large] = [await read(id, other), await read(id, all)]
@@ -234,7 +234,7 @@ forEachEngine((engine) => {
   })
 
   describe('PUT /users/{id}', () => {
-    it('200 with the tag of either view as If-Match, 412 with an outdated one', async () => {
+    it('200 with the tag of the full or the reduced representation as If-Match, 412 with an outdated one', async () => {
       const { id } = await create()
       const put = (tag: string) =>
         send({
@@ -319,7 +319,7 @@ forEachEngine((engine) => {
   })
 
   describe('GET /users', () => {
-    it('200 with id, name and email of each user, for any caller who may read', async () => {
+    it('200 with only id, name and email of each user, even for users:read:full', async () => {
       const { id, name, email } = await create({ name: 'Listed Once' })
       for (const scopes of ['users:read', full]) {
         const answer = await send({ url: '/users?name=listed%20once', scopes })
@@ -328,7 +328,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 without hidden fields even when `fields` or filters name them (T-API-04)', async () => {
+    it('200 without hidden fields even when `fields` or filters name them, 400 for a sort (T-API-04)', async () => {
       const { id } = await create({ name: 'Hidden Once', phone: '999' })
       const query = 'name=hidden%20once&fields=id,phone,address,emailKey'
       assert.deepEqual((await send({ url: `/users?${query}`, scopes: full })).json(), [{ id }])
@@ -336,7 +336,7 @@ forEachEngine((engine) => {
       await is({ url: '/users?sort=phone' }, 400, 'INVALID_INPUT')
     })
 
-    it('200 with the user who has an e-mail address, ignoring case', async () => {
+    it('200 with the user that has the given e-mail address, ignoring case', async () => {
       const { id, email } = await create()
       const found = await send({ url: `/users?email=${encodeURIComponent(email.toUpperCase())}` })
       assert.deepEqual(

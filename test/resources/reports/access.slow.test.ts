@@ -69,13 +69,13 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('tenants', as('crm_south')), [{ tenant: 'south', by: 'client:crm_south', rows: 1 }])
     })
 
-    it('sums only the rows that the requester may read along a relation', async () => {
+    it('sums only the rows that the requester may read because of a related row', async () => {
       assert.deepEqual(await json('turnover', as('crm_north')), [{ total: '3.30', rows: 2 }])
       assert.deepEqual(await json('turnover', as('crm_north'), { least: '2' }), [{ total: '2.20', rows: 1 }])
       assert.deepEqual(await json('turnover', as('crm_south')), [{ total: '40.00', rows: 1 }])
     })
 
-    it('is empty for callers without the claim, regardless of their scopes', async () => {
+    it('has no groups, or a sum of zero, for callers without the claim, even with the scope admin', async () => {
       for (const bearer of [as('nobody'), as('boss', ' admin')]) {
         assert.deepEqual(await json('tenants', bearer), [])
         assert.deepEqual(await json('turnover', bearer), [{ total: '0.00', rows: 0 }])
@@ -87,11 +87,11 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('own-orders', as('crm_south')), [])
     })
 
-    it('counts only readable rows towards the row limit of a format', async () => {
+    it('202 for a request for a PDF', async () => {
       assert.equal((await request('tenants', as('crm_north'), 'pdf')).statusCode, 202)
     })
 
-    it('is hidden from other callers, even with the scope admin', async () => {
+    it('404 for its download by other callers, even with the scope admin', async () => {
       const { taskId } = (await request('turnover', as('crm_north'), 'csv')).json()
       await attempt(at, taskId, { token: as('crm_north') })
       for (const bearer of [as('crm_south'), as('boss', ' admin')]) {

@@ -81,7 +81,7 @@ describe('report()', () => {
     ])
   })
 
-  it('refuses sums, minimums and groups of fields that do not support them', () => {
+  it('refuses sums, averages, minimums, maximums and groups of fields that do not support them', () => {
     const none = 'is no number, decimal, day or instant, so it has no'
     assert.deepEqual(
       named({
@@ -116,7 +116,7 @@ describe('report()', () => {
     assert.match(error, /show\.sum names invoiceId, which is no number or decimal/)
   })
 
-  it('refuses unknown date parts and aggregates, and other forms of columns', () => {
+  it('refuses unknown date parts and aggregates, and columns in any other form', () => {
     const [week = '', two = '', median = '', field = ''] = named({
       group: { week: { week: 'due' }, two: { day: 'due', month: 'due' } },
       show: { median: { median: 'total' }, total: 'total' },
@@ -134,7 +134,7 @@ describe('report()', () => {
     assert.doesNotMatch(error.split('use one of')[1] ?? '', /pin/)
   })
 
-  it('refuses duplicate names and names that cannot be columns', () => {
+  it('refuses duplicate and invalid names of columns, and more than 50 columns', () => {
     assert.deepEqual(named({ group: { total: 'currency' }, show: { total: { sum: 'total' } } }), [
       `${place}group and show both have a column total: rename one`,
     ])
@@ -181,7 +181,7 @@ describe('service({ reports })', () => {
     return ''
   }
 
-  it('refuses the names of other reports', () => {
+  it('refuses a report with the name of another', () => {
     assert.equal(refusalOf([revenue, revenue]), 'service: the report type revenue is declared twice')
     const taken = report(invoices, { name: 'invoices' })
     assert.equal(refusalOf([taken]), 'service: the report type invoices is declared twice')

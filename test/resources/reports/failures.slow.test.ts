@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       assert.equal(task.error?.message, 'The report chosen now has other parameters: request it again')
     })
 
-    it('ends the task if a sum exceeds the range of integers or of JSON numbers', async () => {
+    it('fails the task if a sum exceeds the range of integers or of JSON numbers', async () => {
       for (const name of ['sums', 'weights']) {
         for (const format of ['json', 'csv']) {
           const { task } = await attempt(at, (await request(name, {}, format)).json().taskId)
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('leaves no file behind', async () => {
+    it('409 for its download', async () => {
       const { taskId } = (await request('sums', {})).json()
       await attempt(at, taskId)
       const file = await service.send({ url: `/api/reports/${taskId}/download`, scopes })

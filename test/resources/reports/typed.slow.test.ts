@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('has the same rows in every format', async () => {
+    it('has the same rows in CSV, NDJSON and XLSX, and can be a PDF', async () => {
       const of = (format: string) => reportFile(at, 'revenue', all, { format })
       const lines = revenueOfAll.map(
         ({ month, currency = '', total, count }) => `${month},${currency},${total},${count}`,
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       assert.equal(response.statusCode, 202, response.body)
     })
 
-    it('gives parameters no meaning other than in its condition', async () => {
+    it('uses parameters only in its condition, even those named fields, sort and filter', async () => {
       const parameters = { fields: ['R-0', 'R-1'], sort: 'R-2', filter: { seats: 3 } }
       const [only, ...others] = await json('named', parameters)
       assert.deepEqual([only.reference, only.total, others], ['R-2', '-7.00', []])

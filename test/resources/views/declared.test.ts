@@ -80,14 +80,14 @@ describe('a view', () => {
     ['a list of names', { rename: ['number'] }, /rename must be an object such as \{ reference: 'number' \}$/],
     ['a single hidden field', { hide: 'due' }, /hide must be an array of fields such as \['currency'\]$/],
     [
-      'an unknown field',
+      'a name for an unknown field',
       { rename: { referense: 'number' } },
       /rename names 'referense', .*: did you mean reference\?$/,
     ],
     ['an unknown hidden field', { hide: ['price'] }, /hide names 'price', but body has no such field: use one of ref/],
     ['a reserved name', { rename: { reference: 'revision' } }, /a name that cannot be used: .* revision is reserved$/],
-    ['a misspelt name', { rename: { reference: 'Number' } }, /the field name Number must be camelCase/],
-    ['no name', { rename: { reference: null } }, /the field name must be text, not object$/],
+    ['a name that is not camelCase', { rename: { reference: 'Number' } }, /the field name Number must be camelCase/],
+    ['a name that is not text', { rename: { reference: null } }, /the field name must be text, not object$/],
     [
       'the name of another field',
       { rename: { reference: 'status' } },
@@ -105,14 +105,14 @@ describe('a view', () => {
       /^view of \/invoices: hide includes currency, which is required: give it a value in defaults$/,
     ],
     [
-      'a wrong default',
+      'an invalid default',
       { defaults: { currency: 'GBP' } },
       /defaults: the value of currency is not valid for its type$/,
     ],
     ['an unknown default', { defaults: { price: 1 } }, /defaults names 'price', but body has no such field$/],
     ['an async default', { defaults: { currency: async () => 'EUR' } }, /the function of currency must not be async: /],
     ['a default that is set', { defaults: { origin: 'x' } }, /defaults cannot include origin: the collection sets it/],
-    ['one value for a unique field', { defaults: { serial: 'x' } }, /defaults cannot include serial: it is unique/],
+    ['a constant for a unique field', { defaults: { serial: 'x' } }, /defaults cannot include serial: it is unique/],
     ['a reference without Id', { rename: { customerId: 'client' } }, /its name must end in Id, such as clientId$/],
     [
       'a reference whose relation is another field',
@@ -208,7 +208,7 @@ describe('a service with views', () => {
     )
   })
 
-  it('has the field names that the example in the documentation declares', async (t) => {
+  it('in the example of docs/resources.md has these field names in v1 and v2', async (t) => {
     const page = readFileSync(new URL('../../../docs/resources.md', import.meta.url), 'utf8')
     const blocks = [...page.matchAll(/```ts\n([^`]+)```/g)].map(([, code]) => String(code))
     const folder = mkdtempSync(join(tmpdir(), 'plinth-view-'))

@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('use the newest field names for webhooks that were registered without a version', async () => {
+    it('use the newest field names for webhooks without a stored version', async () => {
       const { id } = await listen({ version: 'v1' })
       await app.db.write((tx) => tx.updateTable('webhooks').set({ version: null }).where('id', '=', id).execute())
       const shown = (await send({ url: `/api/webhooks/${id}` })).json()

@@ -67,14 +67,14 @@ const definition = service({
 const scopes = ['customers', 'invoices', 'lines'].flatMap((name) => [`${name}:read`, `${name}:write`]).join(' ')
 
 forEachEngine((engine) => {
-  describe('a view of a resource with references, computed fields and rules along relations', () => {
+  describe('a view of a resource with references, computed fields and access rules on related rows', () => {
     const app = appOn(engine, { definition })
     type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
     const as = (client: string) => (method: Method, url: string, payload?: object) =>
       app.send({ method, url, ...(payload && { payload }), token: token(scopes, client) })
     const [north, south] = [as('north'), as('south')]
 
-    it('shows, filters, sums, locks and guards the same rows', async () => {
+    it('shows, filters, sums, locks and protects the same rows as the collection', async () => {
       const customer = await north('POST', '/v1/customers', { title: 'Ada' })
       assert.equal(customer.statusCode, 201, customer.body)
       const clientId = customer.json().id

@@ -89,7 +89,7 @@ forEachEngine((engine) => {
       return sender(app)
     }
 
-    it('200 with the columns of its fields in rows, lists, filters, search, sorts and relations', async () => {
+    it('reads its fields from the right columns in rows, lists, filters, search, sorts and relations', async () => {
       const request = await migrated()
       const { createdAt, updatedAt, createdBy, _links, ...shown } = (await request('GET', '/v1/invoices/2')).body
       assert.deepEqual(shown, { id: 2, cost: 'B-2', buyerId: 1, number: '7.25', phase: 'open', isLarge: true })
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('stores what clients send in these columns, under the access rules and locks', async () => {
+    it('stores what clients send in the right columns, and applies the access rules and locks', async () => {
       const request = await migrated()
       const sent = { cost: 'E-5', buyerId: 1, number: '3.00', phase: 'open' }
       const created = await request('POST', '/v1/invoices', sent)

@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       assert.match(await wrong('/v2/invoices?number=x'), /number/)
     })
 
-    it('pages forwards and back by a renamed field', async () => {
+    it('can be paged forwards and back when sorted by a renamed field', async () => {
       const all = await numbers('sort=-amount,number&limit=100')
       const seen: unknown[] = []
       let last = ''
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       assert.equal(Number(counted.headers['x-total-count']), all.length)
     })
 
-    it('has the same members in lists and single rows, none write-only, selected by its own names', async () => {
+    it('has the same members in lists and rows, without write-only ones; `fields` takes its own names', async () => {
       const { id, number } = await create({ note: 'part', pin: '9' })
       const read = (await get(`/v1/invoices/${id}`)).json()
       assert.deepEqual((await get(`/v1/invoices?number=${number}`)).json(), [read])
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
       assert.deepEqual((await get(`/v1/invoices?number=${number}&fields=number,currency`)).json(), [{ number }])
     })
 
-    it('expands and nests along renamed references, and shows related rows as its version does', async () => {
+    it('expands renamed references, also in lists under a row, and shows its own names in related rows', async () => {
       const { id, number } = await create()
       const line = await post({ billId: id, label: 'Work' }, '/v1/lines')
       assert.equal(line.statusCode, 201, line.body)
@@ -277,7 +277,7 @@ forEachEngine((engine) => {
       assert.equal(JSON.parse(String(ownListed))[0].currency, 'USD')
     })
 
-    it('replays a keyed POST in its own version only', async () => {
+    it('replays a POST that is repeated with its Idempotency-Key', async () => {
       const payload = fresh()
       const headers = { 'idempotency-key': `key-${made}` }
       const first = await send({ method: 'POST', url: '/v1/invoices', payload, headers })
