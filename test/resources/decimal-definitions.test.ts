@@ -80,7 +80,12 @@ describe('the declaration of a decimal', () => {
       {},
       /the decimal amount\.cost must be a field, a property or the items of an array, not a choice$/,
     ],
-    ['a search', Decimal(4, 2), { search: ['amount'] }, /search cannot include amount: it is not free text$/],
+    [
+      'search in a decimal',
+      Decimal(4, 2),
+      { search: ['amount'] },
+      /search cannot include amount: it is not free text$/,
+    ],
     [
       'a default of an object whose decimal is not in its scale',
       Type.Object({ cost: Decimal(4, 2) }, { default: { cost: '1' } }),

@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, weight, tax], [201, 0.1, { rate: '1.00', weight: 1.0000000000000002 }])
     })
 
-    it('201 and 200 with nested decimals in their scale, with their defaults', async () => {
+    it('201 and 200 with nested decimals padded to their scale, including defaults', async () => {
       const { id, parts, tax, exact } = await create({ parts: [{ cost: 2.5 }, {}], tax: { rate: '7' } })
       assert.deepEqual([parts, tax, exact], [[{ cost: '2.50' }, { cost: '1.00' }], { rate: '7.00' }, '0.0000'])
       const patched = await send({ method: 'PATCH', url: `${url}/${id}`, payload: { tax: { rate: 19 }, exact: null } })
@@ -188,7 +188,7 @@ forEachEngine((engine) => {
       assert.deepEqual([response.statusCode, response.json().errors?.[0].field], [409, 'code'])
     })
 
-    it('events contain decimals in the same form as responses', async () => {
+    it('has the same form in events as in responses', async () => {
       const hook = { event: 'line.*', callbackUrl: 'http://127.0.0.1:9/hook' }
       assert.equal((await send({ method: 'POST', url: '/api/webhooks', payload: hook })).statusCode, 201)
       const made = await create({ amount: 4.2, exact: '12345678901234.5678' })

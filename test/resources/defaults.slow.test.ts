@@ -134,7 +134,7 @@ forEachEngine((engine) => {
       assert.equal(await refused({ title: 'I', place: {} }), 400)
     })
 
-    it('events and reports contain the default, like the resource', async () => {
+    it('has its default in events and reports as well', async () => {
       const hook = { event: 'ticket.created', callbackUrl: 'http://127.0.0.1:9/hook' }
       assert.equal((await send({ method: 'POST', url: '/api/webhooks', payload: hook })).statusCode, 201)
       const made = await create({ title: 'J', place: { city: 'Ulm' } })

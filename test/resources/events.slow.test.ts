@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       for (const event of ['*', 'product.*', 'book.deleted']) await listen(event, await client(lacking), lacking)
     })
 
-    it('`*` delivers public events, and others only if the token and the client may still read the resource', async () => {
+    it('`*` delivers public events, and others only if token and client may still read the resource', async () => {
       const mayRead = await client()
       const mayNot = await client('webhooks:write')
       const reader = await listen('*', mayRead)

@@ -171,7 +171,7 @@ forEachEngine((engine) => {
       assert.match(steps, /SEARCH books USING INDEX books_author_key|(Bitmap )?Index (Only )?Scan/, steps)
     })
 
-    it('are scanned for several filters or sorts, a filter with another sort, operators, `or` and q', async () => {
+    it('run as scans with several filters or sorts, a filter and another sort, a range, [not], `or` or q', async () => {
       for (const query of [
         'genre=genre%207&author=author%207',
         'genre=genre%207&sort=title',

@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     const links = [...String(answer.headers.link).matchAll(/<([^>]+)>; rel="(\w+)"/g)]
     return { items: answer.json(), links: Object.fromEntries(links.map(([, target, rel]) => [rel, target])) }
   }
-  /** Reads all items from a page on; a hook runs between two pages. */
+  /** Reads all items, starting from a page; a hook runs between two pages. */
   const walk = async (
     start: string,
     rel: 'next' | 'prev',

@@ -283,7 +283,7 @@ forEachEngine((engine) => {
       assert.equal((await put(id, { 'if-match': '"2"', 'if-none-match': '"2"' })).statusCode, 412)
     })
 
-    it('412 for If-Unmodified-Since after a later change, 200 in the same second; ignored next to If-Match', async () => {
+    it('412 for If-Unmodified-Since before the last change, 200 in its second; ignored next to If-Match', async () => {
       const { id } = await create()
       const since = (ms: number) => ({ 'if-unmodified-since': new Date(service.clock.now + ms).toUTCString() })
       assert.equal((await put(id, since(-1_000))).statusCode, 412)

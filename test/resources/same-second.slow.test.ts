@@ -89,7 +89,7 @@ forEachEngine((engine) => {
         await remove(url)
       })
 
-      it(`2xx for a write of ${at}/{id} whose If-Unmodified-Since is the date of the current revision alone`, async () => {
+      it(`200 or 204 for a write to ${at}/{id} if only its current revision has the If-Unmodified-Since`, async () => {
         const url = await create()
         await change(url, 1_000)
         const since = { 'if-unmodified-since': await dateOf(url) }

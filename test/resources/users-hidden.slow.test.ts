@@ -159,7 +159,7 @@ forEachEngine((engine) => {
     })
     const read = async (url: string) => (await service.send({ url, scopes: null })).json()
 
-    it('200 with the requested fields of a resource or of each list item, by dotted paths, without the id', async () => {
+    it('200 with only the requested fields, even by dotted paths, of a resource or of each list item', async () => {
       assert.deepEqual(await read('/books/1?fields=title'), { title: 'Emma' })
       assert.deepEqual(await read('/books?fields=title'), [{ title: 'Emma' }, { title: 'Persuasion' }])
       assert.deepEqual(await read('/books?fields=_links.self.href,title'), [

@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       return listed.json().map(({ id }: { id: number }) => id)
     }
 
-    it('404 if the caller may not read the related row, 403 for writes if it may only be read, else 200', async () => {
+    it('404 for callers who may not read the related row, 403 for writes by those who may only read it', async () => {
       const { id, invoiceId } = await line('north')
       const { id: remarkId } = await create('north', '/remarks', { lineId: id, text: 'Hm' })
       const readers = { north: 200, auditor: 200, south: 404, nobody: 404 }
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('403 for a write that the write rule of the related row forbids, even if both rows can be read', async () => {
+    it('403 for a write that the write rule of the related row forbids, although the row can be read', async () => {
       const { id, invoiceId } = await line('north')
       const sent = await create('north', '/invoices', { customerId: (await customer('north')).id, status: 'draft' })
       const toSent = await patch('north', `/invoices/${sent.id}`, { status: 'sent' })

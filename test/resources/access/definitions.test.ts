@@ -22,7 +22,7 @@ const errorsOf = (options: object): string => {
 }
 
 describe('the access option', () => {
-  it('must be a function, an object with two functions, read and write, or { of } a relation', () => {
+  it('must be a function, { read, write } with two functions, or { of } with the name of a relation', () => {
     const expected = /access must be a function, \{ read, write \} with two functions, or \{ of: 'relation' \}/
     for (const access of [true, {}, { read: () => true }, { read: () => true, write: { tenant: 'north' } }, null]) {
       assert.match(errorsOf({ access }), expected)
@@ -167,7 +167,7 @@ onSqlite((engine) => {
   describe('the OpenAPI document of a resource with access rules', () => {
     const app = appOn(engine, { definition: service({ resources: [own] }) })
 
-    it('has createdBy in responses but not in request bodies, and 403 for POST but not for GET', async () => {
+    it('has createdBy only in responses, and PERMISSION_DENIED for POST but not for GET', async () => {
       const document = (await app.send({ url: '/openapi.json', scopes: null })).json()
       const { Note, NoteBody = {}, ...schemas } = document.components.schemas
       assert.equal(Note.properties.createdBy.readOnly, true, Object.keys(schemas).join())
@@ -180,7 +180,7 @@ onSqlite((engine) => {
 })
 
 forEachEngine((engine) => {
-  it('rows created before the access rules have no createdBy and match a condition for null', async () => {
+  it('rows created before their resource had access rules have no createdBy and match { null: true }', async () => {
     const db = await engine.database()
     const before = service({ resources: [collection(notes)] })
     await migrate(db, { tables: before.tables })

@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await readersOf('note.deleted'), ['stranger', 'auditor'])
     })
 
-    it("are neither sent, replayed nor redelivered while the webhook's owner lacks the claim", async () => {
+    it("are not sent, replayed or redelivered while the webhook's owner lacks the claim", async () => {
       const since = new Date(Date.now() + service.ahead.ms).toISOString()
       await create()
       assert.ok((await readersOf('note.created')).includes('colleague'))
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       assert.ok(found.every(({ webhookId }) => webhookId !== id))
     })
 
-    it("are sent if may() holds for the registering token's scopes that the owner's role still grants", async () => {
+    it("are sent if may() holds for those scopes of the token that the webhook owner's role still grants", async () => {
       const receiver = await service.receiver()
       const { ids } = people
       const all = `${scopes} admin`
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       assert.deepEqual(found.map(({ webhookId }) => webhookId).sort(), [admin, auditor].sort())
     })
 
-    it("403 when an administrator changes the URL or events of another owner's webhook, else 200", async () => {
+    it("403 if an administrator changes the URL or events of another owner's webhook, otherwise 200", async () => {
       const url = `/api/webhooks/${webhooks.stranger}`
       const change = (who: Who, payload: object) => as(who, { method: 'PATCH', url, payload, headers: merge })
       const elsewhere = { callbackUrl: `${receivers.admin.url}/redirected` }

@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/lines/${moving}` })).json().invoiceId, other)
     })
 
-    it('409 for rows that are themselves locked, and for their parents and children; 404 if unreadable', async () => {
+    it('409 for deleting a locked row or its parent or adding a child; 404 if the caller cannot read it', async () => {
       const invoiceId = await invoice()
       const id = await create('/lines', { invoiceId, text: 'final' })
       const remove = { method: 'DELETE', url: `/lines/${id}` } as const

@@ -52,7 +52,7 @@ const managed = (status: number) => only(['owner', 'admin'], status)
 const own = (status: number) => only(['owner'], status)
 
 /**
- * The status for each kind of caller on the routes of resources with access rules, and of the caller's reports and
+ * The status for each kind of caller on the routes of resources with access rules, and of the owner's reports and
  * webhooks.
  */
 const matrix: Record<string, Row> = {

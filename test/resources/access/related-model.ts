@@ -116,7 +116,7 @@ const comparison = fc.oneof<fc.Arbitrary<Rule>[]>(
   fc.record({ level: fc.record({ from: fc.integer({ min: 0, max: 2 }) }) }),
 )
 
-/** Generates conditions on the rows of a collection, with steps along its relations. */
+/** Generates conditions on the rows of a collection and on the rows to which they refer. */
 function condition(shapes: Shapes, name: Name): fc.Arbitrary<Rule> {
   const own = (of: Name) =>
     shapes[of].access === 'none' ? comparison : fc.oneof(comparison, fc.constant({ createdBy: 'me' }))

@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the rows whose related row the caller cannot read at the end, like rows without one', async () => {
+    it('rows whose related row the caller cannot read come last, like rows without one', async () => {
       for (const sort of ['customer.name', '-customer.name']) {
         const north = (await listed('crm_north', `sort=${sort}`)).names
         assert.deepEqual(north.slice(3).toSorted(), ['eve', 'none'], sort)

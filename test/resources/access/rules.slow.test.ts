@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       assert.equal(changed.json().createdBy, createdBy)
     })
 
-    it('403 for a POST, PUT or PATCH that would produce a row the caller may not write; nothing is kept', async () => {
+    it('403 for a POST, PUT or PATCH whose row the caller could not write; nothing is stored', async () => {
       const before = (await as('auditor', { url: '/notes?limit=200' })).json().length
       const foreign = { tenant: 'south', text: 'planted' }
       for (const who of ['owner', 'machine', 'nobody', 'administrator'] as const) {

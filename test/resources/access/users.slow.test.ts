@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await received(), { by: ['ada', 'client'], names })
     })
 
-    it('about a tenant’s rows are received by a user moved to that tenant or given a role that may read', async () => {
+    it('about a tenant’s rows are received by users who are moved to it or get a role that reads all', async () => {
       await change('eve', { tenant: 'south' })
       await received()
       const write = () =>

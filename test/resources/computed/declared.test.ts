@@ -42,7 +42,11 @@ describe('computed fields in a declaration', () => {
       { computed: { a: { sums: 'lines.amount' } } },
       'computed.a has no option sums: did you mean sum?',
     ],
-    ['two options', { computed: { a: { count: 'lines', when: { title: 'a' } } } }, 'computed.a must be one of { when:'],
+    [
+      'two options at once',
+      { computed: { a: { count: 'lines', when: { title: 'a' } } } },
+      'computed.a must be one of { when:',
+    ],
     ['a sum without a field', { computed: { a: { sum: 'lines', as: Decimal(9, 2) } } }, "such as 'lines.amount'"],
     ['a sum without its type', { computed: { a: { sum: 'lines.amount' } } }, 'computed.a: as must be Decimal'],
     [
@@ -67,14 +71,26 @@ describe('computed fields in a declaration', () => {
       { computed: { title: { count: 'lines' } } },
       'the computed field title has the name of another',
     ],
-    ['use of a reserved name', { computed: { revision: { count: 'lines' } } }, 'the field name revision is reserved'],
-    ['use of the name of a relation', { computed: { parent: { count: 'lines' } } }, "is the reference of 'parent'"],
+    [
+      'a field with a reserved name',
+      { computed: { revision: { count: 'lines' } } },
+      'the field name revision is reserved',
+    ],
+    [
+      'a field with the name of a relation',
+      { computed: { parent: { count: 'lines' } } },
+      "is the reference of 'parent'",
+    ],
     [
       'a unique computed field',
       { computed: { a: { count: 'lines' } }, unique: ['a'] },
       'unique cannot include a: it is computed',
     ],
-    ['sorting by a condition', { computed: { a: { when: { title: 'a' } } }, sorts: ['a'] }, 'sorts cannot include a'],
+    [
+      'a sort by a computed condition',
+      { computed: { a: { when: { title: 'a' } } }, sorts: ['a'] },
+      'sorts cannot include a',
+    ],
     [
       'a filter by a derived field',
       { derived: { a: { body: Title, from: () => 'a' } }, filters: ['a'] },
@@ -142,7 +158,11 @@ describe('computed fields in a declaration', () => {
       { a: { sum: 'lines.price', as: Money('USD') } },
       "must have the scale and the currency of lines.price: as Money('EUR')",
     ],
-    ['integers as a decimal', { a: { sum: 'lines.count', as: Decimal(9, 0) } }, 'must be declared as Type.Integer()'],
+    [
+      'a sum of integers as Decimal',
+      { a: { sum: 'lines.count', as: Decimal(9, 0) } },
+      'must be declared as Type.Integer()',
+    ],
     [
       'a sum with a minimum',
       { a: { sum: 'lines.amount', as: Decimal(9, 2, { minimum: '0' }) } },

@@ -79,7 +79,11 @@ forEachEngine((engine) => {
       ['awaits something other than next()', () => setTimeout(20, 'late'), /awaits something else than next\(\)/],
       ['returns an invalid value', async ({ next }) => `${'x'.repeat(20)}${await next('invoices')}`, /invalid value/],
       ['throws', async ({ next }) => Promise.reject(new Error(`no ${await next('invoices')}`)), /^no \d+$/],
-      ['names an empty counter', async ({ next }) => `R-${await next('')}`, /next\(\) needs the name of a counter/],
+      [
+        'calls next() with an empty name',
+        async ({ next }) => `R-${await next('')}`,
+        /next\(\) needs the name of a counter/,
+      ],
     ] satisfies [string, typeof made.reference, RegExp][]) {
       it(`500 for a function that ${what}; its number is used for the next row`, async () => {
         const before = await following()

@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       service.clock.now -= 1_000
     })
 
-    it('200 for a PATCH of fields in `set`, which are ignored, or with null for optional ones, else 400', async () => {
+    it('200 for a PATCH of fields in `set`, which are ignored, or null in optional ones, 400 in others', async () => {
       const { id } = await create()
       const patched = await change('PATCH', id, { region: 'us', openedAt: null, due: null, tags: null })
       const { due: _, tags: __, ...rest } = filled
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       assert.deepEqual([refused.statusCode, refused.json().errors[0].field], [400, 'status'])
     })
 
-    it('422 for an invalid value in a field with a default, and for a PUT that contradicts a kept value', async () => {
+    it('422 for an invalid value despite a default, and for a PUT that breaks a rule with a kept value', async () => {
       assert.equal((await post({ title: 'A', status: 'lost' })).statusCode, 422)
       const { id } = await create()
       const put = await change('PUT', id, { title: 'A', due: '2026-02-01' })

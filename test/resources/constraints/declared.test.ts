@@ -150,7 +150,11 @@ describe('constraints in a declaration', () => {
       { defaults: { name: '' } },
       'defaults: the value of name is not valid for its type',
     ],
-    ['an absent default', { defaults: { name: undefined } }, 'defaults: the value of name is not valid for its type'],
+    [
+      'an undefined default',
+      { defaults: { name: undefined } },
+      'defaults: the value of name is not valid for its type',
+    ],
     [
       'a default for a field whose schema has one',
       { defaults: { level: 2 } },

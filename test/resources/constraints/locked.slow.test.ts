@@ -231,7 +231,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await codeOf({ method: 'DELETE', url: running }), [204, ''])
     })
 
-    it('RESOURCE_LOCKED is documented in OpenAPI for writes that may encounter a locked row', async () => {
+    it('RESOURCE_LOCKED is documented in OpenAPI only for writes that may encounter a locked row', async () => {
       const { paths } = (await send({ url: '/openapi.json' })).json()
       const has = (path: string, method: string) =>
         /RESOURCE_LOCKED|resource-locked/.test(JSON.stringify(paths[path][method]))

@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await send('DELETE', at)).statusCode, (await send('GET', at)).statusCode], [204, 404])
     })
 
-    it('201 with the same id and location for a repeated Idempotency-Key', async () => {
+    it('has the same representation and Location when its Idempotency-Key is repeated', async () => {
       const key = { 'idempotency-key': `"uuid-${engine.name}"` }
       const first = await send(
         'POST',

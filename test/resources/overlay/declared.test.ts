@@ -64,8 +64,12 @@ const refused: [name: string, options: object, message: string][] = [
   ],
   ['a column with an invalid name', { columns: { title: 'bookTitle' } }, `columns.title ${nameRule}`],
   ['a column that is not text', { columns: { title: 7 } }, `columns.title ${nameRule}`],
-  ['a column of each table', { columns: { title: 'revision' } }, "columns.title is 'revision', which is reserved"],
-  ['a column of the database', { columns: { title: 'ctid' } }, "columns.title is 'ctid', which is reserved"],
+  [
+    'a column that every table has',
+    { columns: { title: 'revision' } },
+    "columns.title is 'revision', which is reserved",
+  ],
+  ['a column that the database reserves', { columns: { title: 'ctid' } }, "columns.title is 'ctid', which is reserved"],
   [
     'the column of another field',
     { columns: { title: 'author' } },
@@ -77,7 +81,7 @@ const refused: [name: string, options: object, message: string][] = [
     "the fields title and author have the same column 'a'",
   ],
   [
-    'the column of case-folded text',
+    'the column of the case-folded text of another field',
     { columns: { pages: 'title_key' } },
     "the column 'title_key' of pages is reserved for the case-folded text of title",
   ],

@@ -30,8 +30,16 @@ describe('a declaration with references', () => {
       { customerId: Ref(other) },
       /^\/invoices: the field customerId refers to no collection: pass Ref\(\)/,
     ],
-    ['onDelete: drop', { customerId: Ref(customers, drop) }, /onDelete .* must be one of restrict, cascade, setNull$/],
-    ['a name without Id', { customer: Ref(customers) }, /the field customer is a reference: .* such as customerId$/],
+    [
+      'an unknown value of onDelete',
+      { customerId: Ref(customers, drop) },
+      /onDelete .* must be one of restrict, cascade, setNull$/,
+    ],
+    [
+      'a field name without Id',
+      { customer: Ref(customers) },
+      /the field customer is a reference: .* such as customerId$/,
+    ],
     [
       'a relation with the name of another field',
       { customerId: Ref(customers), customer: Title },

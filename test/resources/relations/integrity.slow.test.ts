@@ -53,7 +53,7 @@ forEachEngine((engine) => {
         )
       })
 
-      it('200 for filter operators on references, also in nested lists; 400 for a value that is not an id', async () => {
+      it('200 for filter operators on references and in nested lists; 400 for a value that is not an id', async () => {
         const [one, two, three] = [await customer(), await customer(), await customer()]
         const rows = [await invoice(one), await invoice(two, { payerId: one }), await invoice(three)]
         const ids = async (query: string) =>

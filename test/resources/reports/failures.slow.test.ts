@@ -59,7 +59,7 @@ forEachEngine((engine) => {
       assert.deepEqual([task.status, task.rowCount], ['completed', 0])
     })
 
-    it('ends the task immediately if its condition fails when the task runs', async () => {
+    it('fails the task immediately if its condition fails when the task runs', async () => {
       conditions.later = { amount: 1 }
       const { taskId } = (await request('chosen', { choice: 'later' })).json()
       conditions.later = { amonut: 1 }
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       assert.match(String((errors[0] as Error).cause), /chosen/)
     })
 
-    it("ends the task if the report's parameters have changed since the request", async () => {
+    it("fails the task if the report's parameters have changed since the request", async () => {
       const { taskId } = (await request('chosen', { choice: 'none' })).json()
       const changed = report(seats, { name: 'chosen', parameters: Type.Object({ from: Type.Integer() }) })
       const { task } = await attempt({ ...at, definition: define({ resources: [seats], reports: [changed] }) }, taskId)

@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('revenue', { from: '2027-01-01', to: '2027-12-31' }), [])
     })
 
-    it('has one row without group, with exact sums beyond 64 bits, minimums, maximums and the number of rows', async () => {
+    it('has one row without `group`, with exact sums beyond 64 bits, minimums, maximums and a count', async () => {
       assert.deepEqual(await json('totals'), [
         {
           ...{ sum: '19999999999999998.28', least: '-7.00', most: '9999999999999999.99', seats: 5, weight: -0.25 },

@@ -86,7 +86,7 @@ describe('a view', () => {
     ],
     ['an unknown hidden field', { hide: ['price'] }, /hide names 'price', but body has no such field: use one of ref/],
     ['a reserved name', { rename: { reference: 'revision' } }, /a name that cannot be used: .* revision is reserved$/],
-    ['a name that is not camelCase', { rename: { reference: 'Number' } }, /the field name Number must be camelCase/],
+    ['a name that is not in camelCase', { rename: { reference: 'Number' } }, /the field name Number must be camelCase/],
     ['a name that is not text', { rename: { reference: null } }, /the field name must be text, not object$/],
     [
       'the name of another field',
@@ -109,18 +109,38 @@ describe('a view', () => {
       { defaults: { currency: 'GBP' } },
       /defaults: the value of currency is not valid for its type$/,
     ],
-    ['an unknown default', { defaults: { price: 1 } }, /defaults names 'price', but body has no such field$/],
+    [
+      'a default for an unknown field',
+      { defaults: { price: 1 } },
+      /defaults names 'price', but body has no such field$/,
+    ],
     ['an async default', { defaults: { currency: async () => 'EUR' } }, /the function of currency must not be async: /],
-    ['a default that is set', { defaults: { origin: 'x' } }, /defaults cannot include origin: the collection sets it/],
-    ['a constant for a unique field', { defaults: { serial: 'x' } }, /defaults cannot include serial: it is unique/],
-    ['a reference without Id', { rename: { customerId: 'client' } }, /its name must end in Id, such as clientId$/],
+    [
+      'a default for a field in set',
+      { defaults: { origin: 'x' } },
+      /defaults cannot include origin: the collection sets it/,
+    ],
+    [
+      'a constant default for a unique field',
+      { defaults: { serial: 'x' } },
+      /defaults cannot include serial: it is unique/,
+    ],
+    [
+      'a name without Id for a reference',
+      { rename: { customerId: 'client' } },
+      /its name must end in Id, such as clientId$/,
+    ],
     [
       'a reference whose relation is another field',
       { rename: { customerId: 'clientId', due: 'client' } },
       /clientId is the reference of 'client', which is the name of another member: rename one$/,
     ],
     ['the name of a query parameter', { rename: { reference: 'sort' } }, /define the query parameter sort twice/],
-    ['the name of a bound', { rename: { reference: 'minCount' } }, /define the query parameter minCount twice/],
+    [
+      'the name of a range parameter',
+      { rename: { reference: 'minCount' } },
+      /define the query parameter minCount twice/,
+    ],
   ]
   for (const [what, options, message] of refused) {
     it(`refuses ${what}`, () =>
