@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.equal(none.headers['x-total-count'], '0')
     })
 
-    it('200 with the current page after a change, although the old one was cached', async () => {
+    it('200 with the current price on a page that was read before the change', async () => {
       const before = (await get('/v2/products?limit=3')).json()
       await service.send({ method: 'PATCH', url: `/v2/products/${before.items[0].id}`, payload: { price: 77 }, scopes })
       assert.equal((await get('/v2/products?limit=3')).json().items[0].price, 77)

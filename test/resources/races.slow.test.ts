@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     }
 
     for (const method of ['PUT', 'PATCH'] as const) {
-      it(`412 for outdated ones of ${clients} × ${increments} ${method}s; the counter equals the 200s`, async () => {
+      it(`412 for outdated ${method}s of ${clients} × ${increments}; the counter is the number of 200s`, async () => {
         await start()
         const client = async () => {
           const statuses: number[] = []
