@@ -25,7 +25,7 @@ describe('quality (RFC 9110 §12.5.1)', () => {
     ['text/html;note="never closed, text/plain', 'text/plain', 0],
   ]
   for (const [accept, type, weight] of weights) {
-    it(`${weight} for ${type} in "${accept}"`, () => assert.equal(quality(accept, type), weight))
+    it(`is ${weight} for ${type} in "${accept}"`, () => assert.equal(quality(accept, type), weight))
   }
 })
 

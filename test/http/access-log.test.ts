@@ -58,7 +58,7 @@ describe('the access log', () => {
     assert.equal(mounted.lines[0]?.address, '192.0.2.7')
   })
 
-  it('contains no query string, header or body, which may contain secrets (T-OPS-02, T-JWT-10)', async () => {
+  it('contains no query string, cookie, API key, token, user agent or body (T-OPS-02, T-JWT-10)', async () => {
     const headers = { cookie: 'c=hunter2', 'x-api-key': 'hunter2', 'user-agent': 'hunter2' }
     await send(mounted, { url: '/things/7?access_token=hunter2&q=hunter2', token: 'reader', headers })
     await send(mounted, { method: 'POST', url: '/things?a=hunter2', token: 'writer', payload: { password: 'hunter2' } })
@@ -67,7 +67,7 @@ describe('the access log', () => {
     assert.doesNotMatch(JSON.stringify(mounted.lines), /hunter2|\?|Bearer/)
   })
 
-  it('includes rejected and redirected requests, with no client', async () => {
+  it('includes rejected, failed and redirected requests, with the client only if the token is valid', async () => {
     await send(mounted, { method: 'POST', url: '/things', token: 'expired' })
     await send(mounted, { method: 'POST', url: '/things', token: 'writer' })
     await send(mounted, { url: '/nothing?x=1' })
@@ -114,7 +114,7 @@ describe('an access log line', () => {
     }
   })
 
-  it('omits unknown values', () => {
+  it('omits fields without a value', () => {
     const unknown = { route: undefined, bytes: undefined, address: undefined, client: undefined, subject: undefined }
     const text = accessTexts()({ ...line, ...unknown, errorCode: 'RESOURCE_NOT_FOUND' }, 0)
     const { level, time, msg, ...rest } = JSON.parse(text)

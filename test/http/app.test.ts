@@ -50,7 +50,7 @@ onSqlite((engine) => {
   describe('over plain HTTP (T-HTTP-12)', () => {
     const plain = (url: string) => service.send({ url, headers: { 'x-forwarded-proto': 'http' } })
 
-    it('301 for requests that the router rejects, if the target is valid in a URL', async () => {
+    it('301 to HTTPS for a request that the router rejects, if its target is valid in a URL', async () => {
       for (const url of ['/products/%ff?x=1', `/products/${'1'.repeat(400)}`]) {
         const answer = await plain(url)
         assert.equal(answer.statusCode, 301, url)
@@ -90,11 +90,11 @@ onSqlite((engine) => {
     ]
     const post = (lines: string[]) => sendRaw(service, ['POST /products HTTP/1.1', ...head, ...lines], '{')
 
-    it('400 for a malformed request, after which the connection is closed', async () => {
+    it('400 for a malformed request', async () => {
       for (const lines of malformed) assert.equal((await post(lines)).status, 400, lines.join())
     })
 
-    it('400 INVALID_INPUT as a problem document for a malformed request', async () => {
+    it('INVALID_INPUT in a problem document for a malformed request', async () => {
       for (const lines of malformed) isProblem(await post(lines), 400, 'INVALID_INPUT')
     })
   })
@@ -104,7 +104,7 @@ onSqlite((engine) => {
       service.send({ method: 'POST', url, scopes, payload, headers: { 'content-type': type } })
     const code = async (answer: ReturnType<typeof post>) => (await answer).json().errorCode
 
-    it('404 or 405, then 401, 403, 415, 400, 422 and 409', async () => {
+    it('404 or 405, then 401, 403, 415, 400, 422 and 409 for a POST', async () => {
       const taken = '{"name":"A","email":"a@plinth.test"}'
       assert.equal((await post('/users', 'users:write', taken)).statusCode, 201)
       assert.equal(await code(post('/nothing', null, '{', 'text/plain')), 'RESOURCE_NOT_FOUND')
@@ -121,7 +121,7 @@ onSqlite((engine) => {
     const put = (url: string, payload: string, tag: string) =>
       service.send({ method: 'PUT', url, payload, headers: { 'content-type': 'application/json', 'if-match': tag } })
 
-    it('400 or 422, then 404, 412 and 409', async () => {
+    it('400 or 422, then 404, 412 and 409 for a PUT with If-Match', async () => {
       await post('/users', 'users:write', '{"name":"B","email":"b@plinth.test"}')
       const taken = '{"name":"B","email":"a@plinth.test"}'
       assert.equal(await code(put('/users/99', '{}', '"7"')), 'MISSING_REQUIRED_FIELD')

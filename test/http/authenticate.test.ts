@@ -46,7 +46,7 @@ describe('the authenticate policy', () => {
     assert.deepEqual(asked, [])
   })
 
-  it('never rejects a request, but records why its token was rejected', async () => {
+  it('lets a request with a rejected token continue, but records the reason', async () => {
     assert.deepEqual(await who('Bearer expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
     assert.deepEqual(await who('Bearer slow-expired'), { refused: 'AUTH_TOKEN_EXPIRED' })
     assert.deepEqual(await who('Bearer unknown'), { refused: 'AUTH_TOKEN_INVALID' })
@@ -64,7 +64,7 @@ describe('the authenticate policy', () => {
     }
   })
 
-  it('leaves other authorization schemes to the routes that accept them', async () => {
+  it('ignores Authorization without a Bearer token: the caller is null and nothing is verified', async () => {
     for (const header of ['Basic cmVhZGVyOng=', 'reader', 'Bearerreader', 'Bearer', '']) {
       assert.equal(await who(header), null, header)
       assert.deepEqual(asked, [], header)
@@ -88,7 +88,7 @@ describe('the authenticate policy', () => {
     assert.match(String(mounted.faults.at(-1)), /the store is down/)
   })
 
-  it('leads to a 500 if a route that does not require a token reads the caller', async () => {
+  it('leads to a 500 if a route requires the caller of a request that has no token', async () => {
     assert.equal((await send(mounted, { url: '/required', token: 'reader' })).json().client, 'cli_reader')
     assert.equal((await send(mounted, { url: '/required' })).statusCode, 500)
   })

@@ -34,7 +34,7 @@ describe('authorize', () => {
     assert.equal((await ask('GET', '/own', 'reader')).statusCode, 200)
   })
 
-  it('200 with any credentials on a route that does its own authorization', async () => {
+  it('200 with valid, invalid or no credentials on a route that does its own authorization', async () => {
     for (const token of [undefined, 'reader', 'forged']) {
       assert.equal((await ask('POST', '/token', token)).statusCode, 200)
     }
@@ -76,7 +76,7 @@ describe('authorize', () => {
     assert.equal((await ask('POST', '/things', undefined, '?access_token=writer')).statusCode, 401)
   })
 
-  it('403 ACCESS_DENIED with the missing scope', async () => {
+  it('403 ACCESS_DENIED with the missing scope in the challenge', async () => {
     const answer = await ask('POST', '/things', 'reader')
     assert.equal(answer.statusCode, 403)
     assert.equal(
@@ -87,13 +87,13 @@ describe('authorize', () => {
     assert.equal(answer.headers['cache-control'], 'no-store')
   })
 
-  it('404 or 405 instead of 401 without a token, because an unknown path or method requires none', async () => {
+  it('404 for an unknown path, 405 for an unsupported method and 204 for OPTIONS, without a valid token', async () => {
     assert.equal((await ask('GET', '/nothing', 'forged')).statusCode, 404)
     assert.equal((await ask('DELETE', '/things')).statusCode, 405)
     assert.equal((await ask('OPTIONS', '/own')).statusCode, 204)
   })
 
-  it('403 for the actual method, because X-HTTP-Method-Override is ignored (T-API-02)', async () => {
+  it('403 for a POST without its scope, because X-HTTP-Method-Override: GET is ignored (T-API-02)', async () => {
     const headers = { 'x-http-method-override': 'GET' }
     const answer = await send(mounted, { method: 'POST', url: '/things', token: 'reader', headers })
     assert.equal(answer.statusCode, 403)

@@ -52,7 +52,7 @@ describe('request bodies', () => {
   const pen = '{"name":"Pen","price":1.5}'
 
   describe('the media type', () => {
-    it('200 for application/json in any case, with parameters', async () => {
+    it('200 for application/json in upper or lower case, with or without charset=utf-8', async () => {
       for (const type of [
         json,
         'Application/JSON',
@@ -96,7 +96,7 @@ describe('request bodies', () => {
       )
     })
 
-    it('415 for any charset other than UTF-8, regardless of other parameters', async () => {
+    it('415 for any charset other than UTF-8; other parameters are ignored', async () => {
       for (const parameters of [
         'charset=UTF-8',
         'charset="Utf-8"',
@@ -122,7 +122,7 @@ describe('request bodies', () => {
       }
     })
 
-    it('415 for other JSON-based media types, which have different semantics', async () => {
+    it('415 for other media types that end in +json', async () => {
       for (const name of ['vnd.plinth.v1', 'ld', 'problem', 'json-patch', 'hal']) {
         assert.equal((await post(pen, `application/${name}+json`)).statusCode, 415, name)
       }
@@ -281,7 +281,7 @@ describe('request bodies', () => {
       }
     })
 
-    it('400 INVALID_INPUT for more than 1,000 members (T-HTTP-09)', async () => {
+    it('400 for more than 1,000 members (T-HTTP-09)', async () => {
       const app = await mount(['bodyParsing'], (app) =>
         app.post('/things', { config: { scope: 'public' }, schema: { body: Type.Object({}) } }, async () => ({})),
       )
@@ -377,7 +377,7 @@ describe('request bodies', () => {
       }
     })
 
-    it('404 and 405 regardless of the body', async () => {
+    it('404 for an unknown path and 405 for an unsupported method, regardless of the body', async () => {
       const sent = (method: 'POST' | 'PUT', url: string, payload: string) =>
         send(mounted, { method, url, payload, headers: { 'content-type': json } })
       for (const payload of ['{', '', pen, 'x'.repeat(2 * bodyLimit)]) {
@@ -423,7 +423,7 @@ describe('request bodies', () => {
       assert.equal(answer.json().errorCode, 'PAYLOAD_TOO_LARGE')
     })
 
-    it('413 for too many bytes, regardless of the number of characters', async () => {
+    it('413 for more bytes than the limit, even if there are fewer characters', async () => {
       const body = JSON.stringify({ name: 'Pen', price: 1, extra: 'ä'.repeat(bodyLimit / 2) })
       assert.ok(body.length < bodyLimit)
       assert.equal((await post(body)).statusCode, 413)
@@ -465,7 +465,7 @@ describe('request bodies', () => {
       for (const { message } of answer.json().errors) assert.equal(typeof message, 'string')
     })
 
-    it('200 for text that is valid once trimmed', async () => {
+    it('200 for text that is valid once trimmed, which reaches the handler trimmed', async () => {
       const answer = await post({ name: '  Pen\t\n', price: 0, note: '    a    ' })
       assert.deepEqual(answer.json().received, { name: 'Pen', price: 0, note: 'a' })
     })
@@ -485,7 +485,7 @@ describe('request bodies', () => {
       assert.equal((await get('/things/2147483647')).statusCode, 200)
     })
 
-    it('200 for any number of digits: larger integers are clamped to the first unsafe integer', async () => {
+    it('200 for any number of digits: unsafe integers are clamped to 2^53', async () => {
       for (const text of ['9007199254740993', '9'.repeat(30), '9'.repeat(250)]) {
         const { params, query } = (await get(`/things/${text}?limit=${text.repeat(4)}`)).json()
         assert.deepEqual([params.id, query.limit], [2 ** 53, 2 ** 53], text)
@@ -515,13 +515,13 @@ describe('request bodies', () => {
       }
     })
 
-    it('200 with unknown query parameters, even if they are repeated or named like prototype members', async () => {
+    it('200 for unknown query parameters, even if they are repeated or named like prototype members', async () => {
       const answer = await get('/things/1?x=1&x=2&__proto__=a&constructor=b&q[$ne]=c')
       assert.equal(answer.statusCode, 200)
       assert.equal(({} as Record<string, unknown>).a, undefined)
     })
 
-    it('200 with text that looks like a number, which remains text', async () => {
+    it('200 for text that looks like a number, which remains text', async () => {
       assert.deepEqual((await get('/things/1?q=1e3')).json().query, { q: '1e3' })
     })
   })

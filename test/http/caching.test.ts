@@ -43,7 +43,7 @@ describe('caching', () => {
     })
 
     for (const name of ['authorization', 'x-api-key']) {
-      it(`public: only the client may store the response to ${method} for a minute if the request has ${name}`, async () => {
+      it(`public: only the client may store the response to ${method} with ${name} for a minute`, async () => {
         const control = 'private, max-age=60, must-revalidate'
         mounted.clock.now = Date.parse('2026-03-01T12:00:00.500Z')
         const sent = { [name]: 'Basic Zm9v' }
@@ -65,7 +65,7 @@ describe('caching', () => {
     })
   }
 
-  it('304 has the same Cache-Control as the 200, which is private for a request with credentials', async () => {
+  it('a 304 has the Cache-Control, Vary and Expires of a 200, private for a request with credentials', async () => {
     for (const [credentials, control] of [
       [{}, 'public, max-age=60, must-revalidate'],
       [{ authorization: 'Basic Zm9v' }, 'private, max-age=60, must-revalidate'],

@@ -77,14 +77,14 @@ forEachEngine((engine) => {
       }
     }
     for (const [code, sent] of Object.entries(requests) as [ProblemCode, Sent][]) {
-      it(`${problems[code][0]} ${code} in both error formats`, () => check(code, service, sent))
+      it(`${problems[code][0]} ${code} in each error format the request accepts`, () => check(code, service, sent))
     }
-    it('500 INTERNAL_ERROR in both error formats, logged for the operator', async () => {
+    it('500 INTERNAL_ERROR in both error formats, without the cause, which is logged', async () => {
       await check('INTERNAL_ERROR', faulty, { url: '/users' })
       assert.equal(faulty.faults.length, 2)
     })
 
-    it('428 PRECONDITION_REQUIRED in both error formats, if preconditions are required', async () => {
+    it('428 PRECONDITION_REQUIRED in both error formats, if the server requires preconditions', async () => {
       await check('PRECONDITION_REQUIRED', demanding, { method: 'DELETE', url: '/products/1' })
     })
 

@@ -74,7 +74,7 @@ describe('compression', () => {
     })
   }
 
-  it('200 with the same weak tag in every coding, because it identifies the content, not the bytes', async () => {
+  it('the same weak tag in every coding, because it identifies the content, not the bytes', async () => {
     for (const url of ['/list', '/thing?fields=text']) {
       const plain = String((await get(url)).headers.etag)
       assert.match(plain, /^W\//)
@@ -83,7 +83,7 @@ describe('compression', () => {
     }
   })
 
-  it('200 with Vary: Accept-Encoding, whether compressed or not', async () => {
+  it('Vary: Accept-Encoding whether or not the response is compressed, also with If-None-Match', async () => {
     for (const url of ['/thing', '/small', '/list', '/picture']) {
       for (const encoding of [undefined, 'gzip']) {
         assert.match(String((await get(url, encoding)).headers.vary), /\bAccept-Encoding\b/, `${url} ${encoding}`)
@@ -118,7 +118,7 @@ describe('compression', () => {
     })
   }
 
-  it('no compression for content that is already compressed, or for the response to a write', async () => {
+  it('no compression for content that already has a coding, or for the response to a write', async () => {
     assert.equal(await codingAt('/done', 'gzip'), 'x')
     const written = await send(mounted, { method: 'POST', url: '/thing', headers: { 'accept-encoding': 'gzip' } })
     assert.equal(written.headers['content-encoding'], undefined)
@@ -156,7 +156,7 @@ describe('compression', () => {
       })
     }
 
-    it('200 for If-Match with the current revision in any coding, 412 for any other revision', async () => {
+    it('200 for If-Match with the current revision in any coding, 412 for any other tag', async () => {
       for (const tag of ['"3"', '"3-gzip"', '"3-br"']) {
         assert.equal((await get('/thing', 'gzip', { 'if-match': tag })).statusCode, 200, tag)
       }

@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   const send = (method: Method, url: string, headers: Headers = {}, payload?: object) =>
     service.send({ method, url, headers, scopes, ...(payload && { payload }) })
 
-  /** Creates a product at revision 3, last changed in the second used in the table of conditions. */
+  /** Creates a product at revision 3, last changed at the time that the table of conditions uses. */
   const product = async () => {
     const row = { name: 'Pen', nameKey: 'pen', price: 1, ...at }
     const made = service.db.write((tx) => tx.insertInto('products').values(row).returning('id').executeTakeFirst())
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
 
   const weak = ['/products?limit=3', '/books', '/products?fields=id', '/products/1?fields=name', '/api/reports']
   for (const url of [...weak, '/api/webhooks', '/api/report-types', '/api/event-types']) {
-    describe(`GET and HEAD ${url} (weak tag, no date)`, () => {
+    describe(`GET and HEAD ${url} (weak tag, no Last-Modified)`, () => {
       for (const [note, headers, status] of weakConditions) {
         it(`${status} for ${note}`, async () => {
           if (url.startsWith('/products')) await product()
@@ -199,7 +199,7 @@ forEachEngine((engine) => {
         })
       }
     }
-    it('400 or 422 rather than 412', async () => {
+    it('400 or 422 rather than 412 for an invalid body', async () => {
       const headers = { 'if-none-match': '*' }
       assert.equal((await send('POST', '/products', headers, {})).statusCode, 400)
       assert.equal((await send('POST', '/products', headers, { name: '', price: 1 })).statusCode, 422)
@@ -227,14 +227,14 @@ forEachEngine((engine) => {
         else isHead(head, whole)
       })
     }
-    it('409 rather than 412 while there is no result', async () => {
+    it('409 rather than 412 or 416 while there is no result', async () => {
       const { taskId: id } = (await send('POST', '/api/reports', {}, { reportType: 'books', format: 'csv' })).json()
       const answer = await send('GET', `/api/reports/${id}/download`, { 'if-match': '"x"', range: 'bytes=99-' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_NOT_COMPLETED'])
     })
   })
 
-  describe('POST actions on a resource with preconditions', () => {
+  describe('POST actions with preconditions on a resource', () => {
     const unfinished = { ...at, reportType: 'products', format: 'csv', versionPrefix: '', status: 'pending' as const }
     const task = { id: `tsk_${'c'.repeat(22)}`, ...owner, ...unfinished, progress: 0, attempts: 0 }
     const targets: [url: string, success: number, body?: object][] = [
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       const answer = await send('POST', `/api/reports/${taskId}/cancel`, { 'if-match': '"2"' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_ALREADY_FINISHED'])
     })
-    it('412 for a redelivery with an outdated webhook revision, and for an account secret rotation with any tag', async () => {
+    it('412 for a redelivery with an outdated webhook tag, and for any If-Match on a secret rotation', async () => {
       const headers = { 'if-match': '"2"' }
       isOutdated(await send('POST', `/api/webhooks/${webhookId}/deliveries/dlv_x/redeliver`, headers))
       isOutdated(await send('POST', '/api/webhooks/secret/rotate', headers))

@@ -55,7 +55,7 @@ describe('conditional reads', () => {
       assert.notEqual((await read({}, '/things')).headers.etag, first)
     })
 
-    it('200 with a different weak ETag for a partial response (T-HTTP-16)', async () => {
+    it('200 with a weak ETag for a partial response, which the strong ETag does not match (T-HTTP-16)', async () => {
       for (const names of ['name', 'updatedAt', 'nothing', 'revision', 'revision,updatedAt', 'name,revision,view']) {
         const { headers } = await read({}, `/thing?fields=${names}`)
         assert.match(String(headers.etag), /^W\/"/, names)
@@ -72,7 +72,7 @@ describe('conditional reads', () => {
       assert.deepEqual([headers.etag, headers['last-modified']], [undefined, undefined])
     })
 
-    it('200 with the new validators after a write', async () => {
+    it('200 for a PUT with the validators of the representation in its response', async () => {
       const { headers } = await read({}, '/thing', 'PUT')
       assert.deepEqual([headers.etag, headers['last-modified']], ['"3"', lastModified])
     })
@@ -103,12 +103,12 @@ describe('conditional reads', () => {
     }
 
     for (const method of ['GET', 'HEAD'] as const) {
-      it(`for ${method} on a resource, with its validators and without content`, async () => {
+      it(`for ${method} on a resource, with its ETag, without Last-Modified or content`, async () => {
         await unchanged({ 'if-none-match': '"3"' }, '/thing', method)
         await unchanged({ 'if-modified-since': lastModified }, '/thing', method)
       })
 
-      it(`for ${method} on a list or a partial response, with its validators and without content`, async () => {
+      it(`for ${method} on a list or a partial response, with its ETag, without content`, async () => {
         for (const url of ['/things', '/thing?fields=name']) {
           await unchanged({ 'if-none-match': String((await read({}, url)).headers.etag) }, url, method)
         }
@@ -190,7 +190,7 @@ describe('conditional reads', () => {
   })
 
   describe('If-Match and If-Unmodified-Since on reads (RFC 9110 §13.1)', () => {
-    it('412 for an outdated tag, 200 for the current tag', async () => {
+    it('412 for an outdated or weak tag, 200 for the current tag or an asterisk', async () => {
       assert.equal(await status({ 'if-match': '"2"' }), 412)
       assert.equal(await status({ 'if-match': 'W/"3"' }), 412)
       assert.equal(await status({ 'if-match': '"3"' }), 200)
@@ -209,7 +209,7 @@ describe('preconditionOf', () => {
   const of = (headers: Record<string, string>, required = false): Precondition =>
     preconditionOf({ headers } as unknown as FastifyRequest, required)
 
-  it('returns nothing for a request without preconditions', () => assert.deepEqual(of({}), {}))
+  it('returns an empty object for a request without preconditions', () => assert.deepEqual(of({}), {}))
 
   it('reads revisions from strong tags in If-Match; weak and unknown tags match no row (T-RACE-01)', () => {
     assert.deepEqual(of({ 'if-match': '"3"' }), { matches: [3] })
@@ -243,7 +243,7 @@ describe('preconditionOf', () => {
     }
   })
 
-  it('throws a 428 if a required precondition is missing', () => {
+  it('throws PRECONDITION_REQUIRED if a required precondition is missing', () => {
     const isRequired = (error: unknown) => error instanceof Problem && error.code === 'PRECONDITION_REQUIRED'
     const without: Record<string, string>[] = [{}, { 'if-none-match': '"3"' }, { 'if-unmodified-since': 'yesterday' }]
     for (const headers of without) {

@@ -57,7 +57,7 @@ describe('connection limits', () => {
   }
   const answering = () => createPlainServer((_request, response) => response.end('here'))
 
-  it('reset connections above the limit per address, but no others; each closed connection frees a slot', async () => {
+  it('refuse connections above the limit per address, but none from other addresses, until one is closed', async () => {
     const server = answering()
     const { bound, reports } = bounded({})
     bound(server)
@@ -76,7 +76,7 @@ describe('connection limits', () => {
     assert.equal(await isTaken(port), true)
   })
 
-  it('count connections from the same IPv6 /64 together', async () => {
+  it('apply to IPv6 connections, whose /64 network is reported', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxPerAddress: 1 })
     bound(server)
@@ -115,7 +115,7 @@ describe('connection limits', () => {
     assert.equal(await isTaken(plainPort), false)
   })
 
-  it('report refused connections at once, then their number at most every ten seconds', async () => {
+  it('report the first refused connection at once, then the number of others at most every ten seconds', async () => {
     const server = answering()
     const { bound, reports, timers } = bounded({ maxConnections: 1 })
     bound(server)

@@ -98,7 +98,7 @@ describe('content negotiation', () => {
       assert.deepEqual([answer.statusCode, answer.body], [406, ''])
     })
 
-    it('200 or 406 regardless of the parameters of declared media types', async () => {
+    it('200 for a media type that the route produces, regardless of its parameters, otherwise 406', async () => {
       assert.equal(await status({ accept: 'text/csv' }, '/file'), 200)
       assert.equal(await status({ accept: 'application/json' }, '/file'), 406)
       for (const accept of ['text/html', 'application/json', 'text/*']) {
@@ -107,12 +107,12 @@ describe('content negotiation', () => {
       assert.equal(await status({ accept: 'text/csv' }, '/page'), 406)
     })
 
-    it('200 from health checks and from routes that do their own negotiation', async () => {
+    it('200 regardless of Accept if the scope is `own` or `produces` is empty', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/own'), 200)
       assert.equal(await status({ accept: 'text/html' }, '/probe'), 200)
     })
 
-    it('404, 405 and 401 regardless of Accept', async () => {
+    it('404, 405 and 401 regardless of Accept; 406 only for an authorized request', async () => {
       assert.equal(await status({ accept: 'text/html' }, '/nothing'), 404)
       assert.equal(await status({ accept: 'text/html' }, '/things', { method: 'PUT' }), 405)
       assert.equal(await status({ accept: 'text/html' }, '/guarded'), 401)
@@ -138,7 +138,7 @@ describe('content negotiation', () => {
       assert.equal(await code('gzip, identity;q=0', '/secret'), 406)
     })
 
-    it('200 if uncompressed content is acceptable', async () => {
+    it('200 if uncompressed content or a supported coding is acceptable', async () => {
       for (const encoding of ['', 'gzip', 'identity', 'identity;q=0.1', '*;q=0, identity', 'deflate', 'x;q=0']) {
         assert.equal(await code(encoding), 200, encoding)
         assert.equal(await code(encoding, '/secret'), 200, encoding)

@@ -115,7 +115,7 @@ describe('cors', () => {
       })
     }
 
-    it('204 even with an invalid token, which no browser sends', async () => {
+    it('204 even with an invalid token, although no browser sends one', async () => {
       const headers = { origin, authorization: 'Bearer wrong', 'access-control-request-method': 'GET' }
       assert.equal((await ask(headers, { method: 'OPTIONS' })).statusCode, 204)
     })
@@ -181,13 +181,13 @@ describe('cors', () => {
     }
   })
 
-  it('200 without CORS headers, except Vary: Origin, for a request without Origin', async () => {
+  it('no CORS headers except Vary: Origin for a request without Origin', async () => {
     const answer = await ask({})
     assert.deepEqual(family(answer.headers), [])
     assert.match(String(answer.headers.vary), /\bOrigin\b/)
   })
 
-  it('204 with Allow for OPTIONS without Access-Control-Request-Method, which is not a preflight', async () => {
+  it('Allow, but no Access-Control-Allow-Methods, for OPTIONS without Access-Control-Request-Method', async () => {
     const answer = await ask({ origin }, { method: 'OPTIONS' })
     assert.equal(answer.headers.allow, 'GET, HEAD, OPTIONS, PUT')
     assert.equal(answer.headers['access-control-allow-methods'], undefined)
@@ -199,7 +199,7 @@ describe('cors', () => {
     assert.deepEqual(family(answer.headers), [])
   })
 
-  it('200 without CORS headers and without Vary: Origin if no origins are allowed', async (t) => {
+  it('no CORS headers and no Vary: Origin if no origins are allowed', async (t) => {
     const routes: Parameters<typeof mount>[1] = (app) =>
       app.get('/thing', { config: { scope: 'public' } }, async () => ({}))
     const closed = await mount([...all], routes)

@@ -87,7 +87,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       }
     })
 
-    it('sends Connection: close in error responses as well as in successful ones', async () => {
+    it('sends Connection: close in an error response too', async () => {
       const socket = await open()
       drain.begin()
       const answer = await ask(socket, '/refused')
@@ -107,7 +107,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       assert.deepEqual(reached, ['/things?first'])
     })
 
-    it('either handles a pipelined request and sends its response, or does not handle it at all', async () => {
+    it('responds to all pipelined requests, with Connection: close only in the last response', async () => {
       const socket = await open()
       drain.begin()
       socket.write(get('/held') + get('/things') + get('/held'))
@@ -180,7 +180,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       await ended
     })
 
-    it('responds to a request that has only partly arrived', async () => {
+    it('responds to a request that had only partly arrived when the shutdown began', async () => {
       const socket = await open()
       await ask(socket)
       const before = accepted[0]?.bytesRead ?? 0

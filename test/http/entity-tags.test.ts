@@ -21,7 +21,7 @@ describe('parseEntityTags', () => {
     )
   })
 
-  it('runs in linear time for any input (T-RES-01)', () => {
+  it('takes, with matchesTag, less than 100 ms of CPU time for 16 KiB of hostile input (T-RES-01)', () => {
     const hostile = ['"', 'W/', '"a"', '"a",', ', ', '\t', '*', '"a" ', 'W/"a"\t,'].flatMap((part) => [
       part.repeat(16_384 / part.length),
       `${part.repeat(16_000 / part.length)}!`,
@@ -37,7 +37,7 @@ describe('parseEntityTags', () => {
 })
 
 describe('parseHttpDate', () => {
-  it('parses every second from 1970 to 2069 in all three formats (RFC 9110 §5.6.7)', () => {
+  it('parses any second from 1970 to 2069 in all three formats (RFC 9110 §5.6.7)', () => {
     const second = fc.integer({ min: 0, max: Date.UTC(2069, 11, 31) / 1_000 })
     const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
     fc.assert(

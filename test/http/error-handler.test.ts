@@ -142,7 +142,7 @@ describe('errors', () => {
       })
     }
 
-    it('include the problem’s headers', async () => {
+    it('include the problem’s headers, which override the default Cache-Control', async () => {
       const gone = new Problem('SERVICE_UNAVAILABLE', 'Later', {
         headers: { 'retry-after': '7', 'cache-control': 'x' },
       })
@@ -200,7 +200,7 @@ describe('errors', () => {
       assert.doesNotMatch(answer.body, secrets)
     })
 
-    it('is reported to the operator; client errors are not', async () => {
+    it('is reported to the operator, but a 409 is not', async () => {
       await fail(conflict())
       assert.deepEqual(mounted.faults, [])
     })

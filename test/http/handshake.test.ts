@@ -39,7 +39,7 @@ describe('a connection to the HTTPS listener that sends no request', () => {
     })
   }
 
-  it('times out after ten seconds for the handshake and ten more for the request head', () => {
+  it('has default timeouts of ten seconds for the handshake and for the request head', () => {
     const errors = { baseUrl, isUnavailable: () => false, onFault: () => {}, now: Date.now }
     const options = serverOptions({ ...errors, tls: {}, trustedProxies: [], corsOrigins: [], later })
     assert.ok('https' in options)

@@ -69,7 +69,7 @@ describe('health', () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
   })
 
-  it('200 at /readyz with a new store check after the clock was set back', async () => {
+  it('a new store check at /readyz after the clock was set back', async () => {
     await send(mounted, { url: '/readyz' })
     const asked = checks
     mounted.clock.now -= 3_600_000
@@ -77,7 +77,7 @@ describe('health', () => {
     assert.equal(checks, asked + 1)
   })
 
-  it('503 at /readyz, with Retry-After, as soon as shutdown begins, even with a cached 200; 200 at /livez', async () => {
+  it('503 at /readyz as soon as shutdown begins, even after a 200 within the same second; still 200 at /livez', async () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
     stop.abort()
     const answer = await send(mounted, { url: '/readyz' })

@@ -149,7 +149,7 @@ describe('https', () => {
       assert.equal((await send(mounted, { url: '/things', headers })).statusCode, 301)
     })
 
-    it('startup fails if the list of trusted proxies contains anything but addresses and CIDRs', () => {
+    it('proxyList throws for an entry that is neither an address nor a CIDR', () => {
       for (const entry of [
         'true',
         '*',

@@ -99,7 +99,7 @@ for (const transport of ['plain HTTP behind a proxy', 'TLS']) {
       })
     }
 
-    it('does not handle a request sent after the body', async () => {
+    it('does not handle a request sent after a rejected body', async () => {
       const socket = await refuse(post('/things', length))
       socket.end(Buffer.concat([...Array(pieces).fill(piece), Buffer.from(lines('GET /smuggled HTTP/1.1', secure))]))
       assert.equal((await text(socket)).match(/HTTP\/1\.1/g)?.length, 1)

@@ -17,7 +17,7 @@ describe('method handling', () => {
   const ask = (method: string, url: string, accept = '*/*') =>
     send(mounted, { method: method as Method, url, headers: { accept } })
 
-  it('204 with Allow and an empty body for OPTIONS on every path', async () => {
+  it('204 with Allow and an empty body for OPTIONS on a known path', async () => {
     for (const [url, allow] of [
       ['/things', 'GET, HEAD, OPTIONS'],
       ['/things?x=1', 'GET, HEAD, OPTIONS'],
@@ -38,7 +38,7 @@ describe('method handling', () => {
     assert.equal((await ask('OPTIONS', '/things')).headers['accept-patch'], undefined)
   })
 
-  it('405 or 404 before the body is read', async () => {
+  it('405 for an unsupported method and 404 for an unknown path, regardless of the body', async () => {
     for (const [url, status] of [
       ['/things', 405],
       ['/nothing', 404],
@@ -90,7 +90,7 @@ describe('method handling', () => {
     assert.doesNotMatch(answer.body, /script/)
   })
 
-  it('200 without a body for HEAD wherever GET is allowed', async () => {
+  it('200 for HEAD on a path that allows GET, with its Content-Length but no body', async () => {
     const answer = await ask('HEAD', '/things')
     assert.equal(answer.statusCode, 200)
     assert.equal(answer.body, '')

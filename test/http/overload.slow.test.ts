@@ -10,7 +10,7 @@ import { drivenTimers, until } from '../support/timers.ts'
 const rest: LoopMetrics = { delayMs: 1, utilization: 0.2, cpuShare: 0.2 }
 
 describe('levelOf', () => {
-  it('returns 0 if the event loop is partly idle or hardly delayed, regardless of the other values', () => {
+  it('returns 0 if the event loop is half idle or hardly delayed, otherwise 1 to 4 depending on the delay', () => {
     assert.equal(levelOf({ delayMs: 5_000, utilization: 0.5, cpuShare: 0.5 }), 0)
     assert.equal(levelOf({ delayMs: 99, utilization: 1, cpuShare: 1 }), 0)
     assert.deepEqual(
@@ -107,7 +107,7 @@ onSqlite((engine) => {
       assert.deepEqual(await shed(), [])
     })
 
-    it('503 with a Retry-After of one to five seconds', async () => {
+    it('503 with a Retry-After of five seconds, the maximum, for the largest random value', async () => {
       strain = { delayMs: 120, utilization: 1, cpuShare: 1 }
       for (let look = 0; look < 2; look++) timers.pass(200)
       const answer = await asked.list()
@@ -145,7 +145,7 @@ onSqlite((engine) => {
   })
 
   describe('the token endpoint under overload', () => {
-    it('is shed last', async () => {
+    it('is shed only at the last level', async () => {
       const db = await engine.database()
       const timers = drivenTimers()
       const measure = () => ({ delayMs: 500, utilization: 1, cpuShare: 1 })
@@ -162,7 +162,7 @@ onSqlite((engine) => {
   })
 
   describe('a burst of token requests and logins', () => {
-    it('429 with Retry-After for every client in the network, without affecting other networks (T-OA-08)', async () => {
+    it('429 with Retry-After for every client at the address, without affecting another address (T-OA-08)', async () => {
       const db = await engine.database()
       const off = { general: null, anonymous: null, reports: null, webhooks: null, throttle: null }
       const rules = { ...off, token: { calls: 3, seconds: 60 }, quotas: { requests: null, reports: null } }

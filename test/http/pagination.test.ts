@@ -80,14 +80,14 @@ describe('a cursor', () => {
 })
 
 describe('listFingerprint', () => {
-  it('is equal only for the same list', () => {
+  it('is the same for the same parts, and different for another order of the parts', () => {
     assert.equal(listFingerprint([['a'], ['b']]), listFingerprint([['a'], ['b']]))
     assert.notEqual(listFingerprint([['a'], ['b']]), listFingerprint([['b'], ['a']]))
   })
 })
 
 describe('linkHeader (RFC 8288)', () => {
-  it('always has `first`, and `prev` and `next` if those pages exist', () => {
+  it('always has `first`, but has `prev` and `next` only if those pages exist', () => {
     assert.equal(linkHeader('/books', {}, {}), '</books>; rel="first"')
     assert.equal(
       linkHeader('/v1/books', { limit: 2 }, { next: 'bbb', prev: 'aaa' }),

@@ -27,7 +27,7 @@ forEachEngine((engine) => {
       await make('/products', product)
       await make('/books', { title: 'Notes', author: 'Ada' })
       const { taskId } = await make('/api/reports', report)
-      // A failed report, whose representation contains an error.
+      // A cancelled report, whose representation contains an error.
       await make(`/api/reports/${taskId}/cancel`)
       const webhook = (await make('/api/webhooks', hook)).id
       const delivery = (await make(`/api/webhooks/${webhook}/test`)).id
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('200 with the selected fields of each object in a list, in the original order', async () => {
+    it('200 with the selected fields of each object in a nested list', async () => {
       const { webhook, deliveryId } = ids
       const attempts = [{ statusCode: 500 }]
       assert.deepEqual(await read(`/api/webhooks/${webhook}/deliveries?fields=attempts.statusCode`), [{ attempts }])

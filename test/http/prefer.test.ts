@@ -44,7 +44,7 @@ describe('Prefer (RFC 7240 §2)', () => {
     })
   }
 
-  it('is parsed in linear time, even if the header is as long as possible', () => {
+  it('is parsed in less than 100 ms of CPU time, even if 16 KiB long and hostile', () => {
     const hostile = [' ', ';', '"', '\\', ',', 'a=', '="', 'a ;', '"a\\'].map((text) =>
       text.repeat(16_384 / text.length),
     )

@@ -70,7 +70,7 @@ describe('GET /problems/{code}', () => {
     })
   }
 
-  it('200 with Vary: Accept for shared caches, and 304 if the page is unchanged', async () => {
+  it('200 with Vary: Accept; the ETag of the page causes a 304 for the page, but a 200 for JSON', async () => {
     const first = await get('auth-required', browser)
     assert.equal(first.headers['cache-control'], 'public, max-age=60, must-revalidate')
     assert.equal(first.headers.vary, 'Accept, Accept-Encoding, Authorization, X-API-Key')
@@ -117,7 +117,7 @@ describe('GET /problems', () => {
     }
   })
 
-  it('406 for any other media type', async () => {
+  it('406 for image/png', async () => {
     assert.equal((await get('image/png')).statusCode, 406)
   })
 })
