@@ -77,7 +77,7 @@ describe('health', () => {
     assert.equal(checks, asked + 1)
   })
 
-  it('503 at /readyz as soon as shutdown begins, even after a 200 within the same second; still 200 at /livez', async () => {
+  it('503 at /readyz as soon as shutdown begins, even if a 200 is cached; still 200 at /livez', async () => {
     assert.equal((await send(mounted, { url: '/readyz' })).statusCode, 200)
     stop.abort()
     const answer = await send(mounted, { url: '/readyz' })

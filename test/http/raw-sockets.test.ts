@@ -317,7 +317,7 @@ describe('raw bytes on a socket', () => {
     )
   })
 
-  it('301 over plain HTTP, without reading the body or running a handler', async () => {
+  it('301 over plain HTTP, and no handler runs', async () => {
     const answers = await converse(`${post('Content-Length: 14').replace(secure, 'X-A: b')}${pen}`)
     assert.deepEqual(
       answers.map(({ status }) => status),

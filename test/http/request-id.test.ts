@@ -45,7 +45,7 @@ describe('X-Request-Id', () => {
     assert.match((await sendRaw(mounted, lines)).headers['x-request-id'] as string, made)
   })
 
-  it('is included in error bodies and in the headers of 404 and 301 responses', async () => {
+  it('is included in error bodies and in the headers of 409, 404 and 301 responses', async () => {
     const headers = { 'x-request-id': 'trace-0001' }
     const conflict = await send(mounted, { method: 'POST', url: '/things', headers })
     assert.equal(conflict.headers['x-request-id'], 'trace-0001')

@@ -44,7 +44,7 @@ describe('requestIntegrity', () => {
       assert.deepEqual([answer.status, answer.headers.allow], [405, 'GET, HEAD, OPTIONS, POST'])
     })
 
-    it('204 with all methods in Allow for OPTIONS *, 400 for * with any other method', async () => {
+    it('204 with all methods in Allow for OPTIONS *, 400 for GET *', async () => {
       const answer = await request('OPTIONS * HTTP/1.1', 'Host: plinth.test')
       assert.deepEqual([answer.status, answer.headers.allow], [204, 'GET, HEAD, OPTIONS, POST'])
       assert.equal(await status('GET * HTTP/1.1', 'Host: plinth.test'), 400)
@@ -60,7 +60,7 @@ describe('requestIntegrity', () => {
       }
     })
 
-    it('200 for up to 8 KiB, 414 URI_TOO_LONG for more (T-HTTP-05)', async () => {
+    it('200 for a target of up to 8 KiB, 414 URI_TOO_LONG for a longer one (T-HTTP-05)', async () => {
       const url = (length: number) => '/things?x='.padEnd(length, 'x')
       assert.equal((await send(mounted, { url: url(8_191) })).statusCode, 200)
       assert.equal((await send(mounted, { url: url(8_192) })).statusCode, 200)

@@ -98,7 +98,7 @@ for (const name of ['nginx', 'varnish'] as const satisfies CacheName[]) {
           for (const who of [...names.toReversed(), ...names]) await isOwn(who, path)
         })
 
-        it(`200 at ${path} from the cache for callers without credentials, without quota headers`, async () => {
+        it(`200 from the cache, without X-Quota-Limit, at ${path} for callers without credentials`, async () => {
           await get(path, nobody)
           const { headers, reached, statusCode } = await get(path, nobody)
           assert.deepEqual([statusCode, reached], [200, 0])

@@ -7,7 +7,7 @@ const traceId = '0af7651916cd43dd8448eb211c80319c'
 const parentId = 'b7ad6b7169203331'
 const parent = `00-${traceId}-${parentId}-01`
 
-describe('the header traceparent', () => {
+describe('the traceparent header', () => {
   let mounted: Mounted
   before(async () => {
     mounted = await mount(['accessLog', 'errorHandler', 'authorize', 'methods'], (app) => {
@@ -33,7 +33,7 @@ describe('the header traceparent', () => {
 
   const accepted: [what: string, value: string][] = [
     ['a trace that is not sampled', `00-${traceId}-${parentId}-00`],
-    ['flags of a later level', `00-${traceId}-${parentId}-ff`],
+    ['flags that are not defined yet', `00-${traceId}-${parentId}-ff`],
     ['a later version of the same length', `cc-${traceId}-${parentId}-01`],
     ['a later version with more fields', `01-${traceId}-${parentId}-01-what-the-future-will-be`],
   ]
@@ -43,12 +43,12 @@ describe('the header traceparent', () => {
 
   const ignored: [what: string, value: string][] = [
     ['an empty value', ''],
-    ['another form', 'trace-0001'],
+    ['a value in another format', 'trace-0001'],
     ['the version ff', `ff-${traceId}-${parentId}-01`],
-    ['a version with upper case', `0A-${traceId}-${parentId}-01`],
+    ['a version in upper case', `0A-${traceId}-${parentId}-01`],
     ['a trace id of zeros', `00-${'0'.repeat(32)}-${parentId}-01`],
     ['a parent id of zeros', `00-${traceId}-${'0'.repeat(16)}-01`],
-    ['upper case', `00-${traceId.toUpperCase()}-${parentId}-01`],
+    ['a trace id in upper case', `00-${traceId.toUpperCase()}-${parentId}-01`],
     ['a short trace id', `00-${traceId.slice(1)}-${parentId}-01`],
     ['a long trace id', `00-${traceId}0-${parentId}-01`],
     ['a short parent id', `00-${traceId}-${parentId.slice(1)}-01`],
@@ -57,7 +57,7 @@ describe('the header traceparent', () => {
     ['a trailing hyphen in version 00', `00-${traceId}-${parentId}-01-`],
     ['other text after a later version', `01-${traceId}-${parentId}-01.00`],
     ['other separators', `00_${traceId}_${parentId}_01`],
-    ['quotes and line breaks', `00-${traceId}-${parentId}-01", "x": "`],
+    ['quotes after the flags', `00-${traceId}-${parentId}-01", "x": "`],
   ]
   for (const [what, value] of ignored) {
     it(`is ignored with ${what}`, async () => assert.equal(await traceIdFor({ traceparent: value }), undefined))
@@ -70,7 +70,7 @@ describe('the header traceparent', () => {
   })
 })
 
-describe('the header tracestate', () => {
+describe('the tracestate header', () => {
   const stateOf = (tracestate: string) => {
     const trace = traceOf({ traceparent: parent, tracestate })
     return trace === null ? null : (traceHeaders(trace).tracestate ?? null)
@@ -96,7 +96,7 @@ describe('the header tracestate', () => {
     many,
     `${longest}z`,
   ]) {
-    it(`is dropped: ${JSON.stringify(state.slice(0, 30))}`, () => {
+    it(`is dropped, but not the trace: ${JSON.stringify(state.slice(0, 30))}`, () => {
       assert.equal(stateOf(state), null)
       assert.ok(traceOf({ traceparent: parent, tracestate: state }))
     })
@@ -106,7 +106,7 @@ describe('the header tracestate', () => {
 })
 
 describe('the trace context that is passed on', () => {
-  it('has the same trace id, flag and state, and a new parent id that is not all zeros', () => {
+  it('has the same trace id, sampled flag and state, and a new parent id that is not all zeros', () => {
     const trace = traceOf({ traceparent: `cc-${traceId}-${parentId}-07-more`, tracestate: 'a=1' }) as string
     const random = (size: number) => Buffer.alloc(size, 0xab)
     assert.deepEqual(traceHeaders(childTrace(trace, random)), {

@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     const service = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
     const tokenOf = (url: string) => new URL(url).searchParams.get('token') as string
 
-    it('T-AUTH-04 have links with 256 random bits, stored only as a SHA-256', async () => {
+    it('T-AUTH-04 have links with a 256-bit token that is not stored itself, valid for half an hour', async () => {
       const { userId } = await user()
       const { url, expiresAt } = await service().invite(userId, undefined, operator)
       assert.match(url, /^https:\/\/localhost:8443\/oauth\/invitation\?token=[\w-]{43}$/)
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
       assert.ok(await hasher.verify(good, (await accountByEmail(db, email))?.passwordHash ?? null))
     })
 
-    it('T-AUTH-04 reject a guessed token, a replaced link, and a link older than half an hour', async () => {
+    it('T-AUTH-04 reject a guessed token, a replaced link, and a link that is half an hour old', async () => {
       const { userId } = await user()
       const first = tokenOf((await service().invite(userId, undefined, operator)).url)
       const second = tokenOf((await service().invite(userId, undefined, operator)).url)
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       })
     const roomy = { ...tryLimits, perMinuteAndNetwork: 1_000_000 }
 
-    it('returns the account for the correct password; the case of the address does not matter', async () => {
+    it('returns the account for the correct password, ignoring case and surrounding space in the address', async () => {
       const { email, userId, password } = await account()
       for (const text of [email, email.toUpperCase(), ` ${email} `]) {
         const result = await loginWith(roomy)({ email: text, password, address: '192.0.2.1' })
@@ -275,7 +275,7 @@ describe('passwords', () => {
     assert.deepEqual([isOutdated(one), defaultCost.memory], [false, 65_536])
   })
 
-  it('T-AUTH-02 are hashed four at a time while up to 32 wait; further calls throw SERVICE_UNAVAILABLE', async () => {
+  it('T-AUTH-02 are hashed for up to 36 concurrent calls; further calls throw SERVICE_UNAVAILABLE', async () => {
     const { verify } = passwords(randomBytes, { memory: 8_192, passes: 2, parallelism: 1 })
     const all = await Promise.allSettled(Array.from({ length: 50 }, () => verify('x', null)))
     const refused = all.filter((result) => result.status === 'rejected')

@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.deepEqual(outcome(await ask('DELETE', `/users/${id}`, 'admin')), [403, 'ACCESS_DENIED'])
     })
 
-    it('audits the 403 response', async () => {
+    it('the 403 response is audited', async () => {
       const { id } = await account('admin')
       await ask('DELETE', `/v2/users/${id}`, writer)
       await service.audit.flush()
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await invited.execute(), [])
     })
 
-    it('409 if no other administrator has a password; administrators without a password can be removed', async () => {
+    it('409 if no other administrator has a password; one without a password can be demoted and deleted', async () => {
       const { id } = await last()
       const waiting = await account('admin', { invited: true })
       assert.equal((await ask('DELETE', `/users/${id}`, administrator)).statusCode, 409)

@@ -47,7 +47,7 @@ forEachEngine((engine) => {
   const token = (id: string, secret: string) => server.token({ client_id: id, client_secret: secret })
 
   describe('POST /api/clients', () => {
-    it('201 with Location, ETag and a working secret, which is stored only as a digest', async () => {
+    it('201 with Location, ETag and a working secret, which is not stored in plain text', async () => {
       const response = await send('POST', '/v1/api/clients', machine)
       const { id, secret, createdAt, updatedAt, ...rest } = response.json()
       assert.equal(response.statusCode, 201)
@@ -291,7 +291,7 @@ forEachEngine((engine) => {
   })
 
   describe('DELETE /api/clients/{id}', () => {
-    it('204, then 404; the secret no longer works', async () => {
+    it('204, then 404; the secret no longer works; 412 for an outdated tag', async () => {
       const { id, secret } = await create()
       assert.equal((await token(id, secret)).status, 200)
       assert.equal((await send('DELETE', `/api/clients/${id}`, undefined, { 'if-match': '"7"' })).statusCode, 412)

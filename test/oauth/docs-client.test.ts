@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       assert.ok(!client?.scopes.includes('admin'))
     })
 
-    it('is revoked when the service starts in production, and is never registered again', async () => {
+    it('is revoked if users can no longer log in from the reference, and is never registered again', async () => {
       assert.equal(await keep(false), null)
       assert.equal(await found(), undefined)
       assert.equal(await keep(true), null)

@@ -17,7 +17,7 @@ forEachEngine((engine) => {
   after(() => db.close())
   const sources = () => ({ db, sealer, now: Date.now })
 
-  it('creates one key if two processes start concurrently on an empty database', async () => {
+  it('signingKeys creates one key if two processes start concurrently on an empty database', async () => {
     const other = await openDatabase(db.url)
     const [mine, theirs] = await Promise.all([signingKeys(sources()), signingKeys({ ...sources(), db: other })])
     await other.close()
@@ -26,13 +26,13 @@ forEachEngine((engine) => {
     assert.deepEqual(theirs.cookieKeys, mine.cookieKeys)
   })
 
-  it('loads the same keys on every later start', async () => {
+  it('signingKeys loads the same keys on every later start', async () => {
     const [first, second] = [await signingKeys(sources()), await signingKeys(sources())]
     assert.deepEqual(second.jwks, first.jwks)
     assert.deepEqual(second.cookieKeys, first.cookieKeys)
   })
 
-  it('creates one key if ten processes start concurrently after the last key was deleted', async () => {
+  it('signingKeys creates one key if ten processes start concurrently after the last key was deleted', async () => {
     await signingKeys(sources())
     await db.write((tx) => tx.deleteFrom('signingKeys').execute())
     const starts = await Promise.all(Array.from({ length: 10 }, () => signingKeys(sources())))
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
     assert.equal(starts[0]?.jwks.keys.length, 1)
   })
 
-  it('creates 2048-bit RS256 keys, identified by their thumbprint; the public half has no private members', async () => {
+  it('signingKeys creates a 2048-bit RS256 key with its thumbprint as kid, and returns its public half', async () => {
     const { jwks, publicKeys } = await signingKeys(sources())
     const [key] = jwks.keys
     assert.equal(key?.alg, 'RS256')
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     assert.equal(publicKeys.get(key?.kid as string)?.type, 'public')
   })
 
-  it('stores no private key or cookie key in plain text', async () => {
+  it('signingKeys stores no private key or cookie key in plain text', async () => {
     const rows = await db.read.selectFrom('signingKeys').selectAll().execute()
     const settings = await db.read.selectFrom('settings').selectAll().execute()
     const { jwks, cookieKeys } = await signingKeys(sources())
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     assert.ok(!stored.includes(jwks.keys[0]?.d as string) && !stored.includes(cookieKeys[0] as string))
   })
 
-  it('throws an error that identifies the stored key if the master key is different', async () => {
+  it('signingKeys throws an error that names the stored key if the master key is different', async () => {
     const stranger = makeSealer(Buffer.alloc(32, 8), randomBytes)
     await assert.rejects(signingKeys({ ...sources(), sealer: stranger }), /signing_keys:\S+ cannot be decrypted/)
   })

@@ -109,7 +109,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('sends the headers set by earlier hooks on every response, successful or not', async () => {
+  it('the authorization server sends the headers set by earlier hooks, even with an error', async () => {
     const bad = await server.post('/oauth/token', {})
     for (const response of [await fetch(server.base + openid), bad]) {
       assert.equal(response.headers.get('strict-transport-security'), 'max-age=31536000')
@@ -117,13 +117,13 @@ forEachEngine((engine) => {
     }
   })
 
-  it('returns a 429 from an earlier hook unchanged', async () => {
+  it('the authorization server does not change a 429 from an earlier hook', async () => {
     const response = await server.post('/oauth/token', credentials, { 'x-refuse': 'yes' })
     assert.equal(response.status, 429)
     assert.equal(((await response.json()) as { message: string }).message, 'refused before')
   })
 
-  it('adds no CORS headers, regardless of the Origin', async () => {
+  it('the authorization server adds no CORS headers, even if the request has an Origin', async () => {
     const origin = { origin: 'https://evil.example' }
     const responses = [
       await fetch(server.base + openid, { headers: origin }),
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
   describe('GET /oauth/authorize', () => {
     const wrong = `/oauth/authorize?response_type=code&client_id=x&state=${encodeURIComponent('<script>"&\'')}`
 
-    it('400 with a page that escapes all input', async () => {
+    it('400 with a page that escapes the state', async () => {
       const response = await fetch(server.base + wrong, { headers: { accept: 'text/html' } })
       const html = await response.text()
       assert.equal(response.status, 400)

@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       assert.match(text, /is wrong/)
     })
 
-    it('404 as the id of any resource', async () => {
+    it('404 as the id of a client, key, webhook or report', async () => {
       const responses = []
       for (const path of ['/api/clients/a%00b', '/api/keys/a%00b', '/api/webhooks/a%00b']) {
         for (const method of ['GET', 'DELETE']) responses.push(await callApi(method, path))

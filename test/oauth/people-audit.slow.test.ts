@@ -23,7 +23,7 @@ forEachEngine((engine) => {
       return found.length >= count && found
     })
 
-  it('audits failed and successful logins, denied and granted consent, each with its request id', async () => {
+  it('the audit log records logins and consent decisions, each with a request id', async () => {
     const app = await auth.client()
     const one = auth.browser()
     const page = await one.visit(authorize(app.id))
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     assert.doesNotMatch(JSON.stringify(entries), /hunter2|@example/)
   })
 
-  it('audits the password grant with the same entries as a login', async () => {
+  it('the audit log has login and token entries for the password grant', async () => {
     const app = await auth.client({ grants: ['password'], trusted: true, redirectUris: [] })
     const ask = async (password: string) => {
       const form = { grant_type: 'password', username: auth.user.email, password, scope: 'users:read' }
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
     assert.deepEqual(new Set(entries.map(({ address }) => address)), new Set(['127.0.0.1']))
   })
 
-  it('audits an ID token issued without a code', async () => {
+  it('the audit log records an ID token issued without a code', async () => {
     const app = await auth.client({ grants: ['implicit'] })
     const more = { response_type: 'id_token', scope: 'openid', nonce: randomBytes(8).toString('hex') }
     const one = auth.browser()

@@ -53,7 +53,7 @@ forEachEngine((engine) => {
   })
 
   describe('stored data', () => {
-    it('contains the SHA-256 of the id, and never the id itself, not even in the payload', async () => {
+    it('contains neither the id of a record nor that of a session cookie, not even in the payload', async () => {
       for (const kind of ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']) {
         const id = `secret-${kind}`
         const payload = { jti: id, returnTo: `/oauth/authorize/${id}`, session: { uid: 'u', cookie: 'cookie id' } }
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('contains only the first of a refresh token’s two successors', async () => {
+    it('contains only the first payload of a refresh token that is stored twice', async () => {
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 1 }, 60)
       await of('RefreshToken').upsert('successor', { jti: 'successor', iat: 2 }, 60)
       assert.equal((await of('RefreshToken').find('successor'))?.iat, 1)
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
   })
 
   describe('sweepExpired', () => {
-    it('removes exactly the records that expired at least five minutes ago', async () => {
+    it('removes exactly the records that expired more than five minutes ago', async () => {
       const payload = '{}'
       const more = { payload, grantId: null, uid: null, userCode: null, consumedAt: null }
       const expiresAt = new Date(time.now()).toISOString()

@@ -14,7 +14,7 @@ describe('scopeDescriptions', () => {
     ['', []],
   ]
   for (const [names, lines] of cases) {
-    it(`returns ${lines.length} lines for '${names}'`, () => {
+    it(`returns as many lines as '${names}' has known scopes, where openid, profile and email are one`, () => {
       assert.deepEqual(scopeDescriptions(builtIn.scopes, names.split(' ')), lines)
     })
   }

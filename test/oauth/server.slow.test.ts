@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('the same 401 invalid_client for a wrong secret, an unknown client and a revoked client', async () => {
+    it('the same 401 invalid_client for a wrong secret, the stored digest, an unknown or a revoked client', async () => {
       const [client, revoked] = [await registered(), await registered()]
       assert.equal((await server.token(form(revoked))).status, 200)
       await revokeClient({ db, sealer, actor: operator }, revoked.id)
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       assert.deepEqual(other.failures, [])
     })
 
-    it('503 temporarily_unavailable if the database cannot write; the error is reported', async () => {
+    it('503 temporarily_unavailable for a revocation if the database cannot write; the error is reported', async () => {
       const client = await registered()
       const { access_token: token } = (await server.token(form(client))).body
       const other = await refusing()
