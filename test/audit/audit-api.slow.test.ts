@@ -92,7 +92,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('records the creation and deletion of a webhook with only the host in its URL', async () => {
+  it('the audit log records the creation and deletion of a webhook and, of its URL, only the host', async () => {
     const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook/s3cret?token=s3cret' }
     const { id } = (await service.send({ method: 'POST', url: '/api/webhooks', payload })).json()
     await service.send({ method: 'DELETE', url: `/api/webhooks/${id}` })
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     assert.deepEqual(entries[1].details, { event: '*', host: '127.0.0.1:9' })
   })
 
-  it('records that credentials were sent over plain HTTP, but not their values, in the service and the redirect listener', async () => {
+  it('the service and the redirect listener record which credentials arrive over plain HTTP, but no values', async () => {
     const headers = { 'x-forwarded-proto': 'http', authorization: 'Bearer s3cret' }
     assert.equal((await service.send({ url: '/users', headers })).statusCode, 301)
     await service.audit.flush()
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
     assert.deepEqual(reported, [{ address: '127.0.0.1', header: 'x-api-key' }])
   })
 
-  it('records each granted, rejected and revoked token, but never the token itself or a secret', async () => {
+  it('the audit log records each granted, refused and revoked token, but never the token or a secret', async () => {
     const audit = openAudit({ db, sealer, now: Date.now, onError: assert.fail as never })
     const server = await served(db, { audit })
     const machine = { name: 'Machine', scopes: ['reports:read'], grants: ['client_credentials'] }

@@ -61,7 +61,7 @@ const change: fc.Arbitrary<Change> = fc.record({
 const runs = Number(process.env.RUNS ?? 40)
 
 forEachEngine((engine) => {
-  describe('random changes of a user by random callers', () => {
+  describe('random changes to a user by random callers', () => {
     const app = appOn(engine, { definition })
 
     it('have the same status and effect as in a naive in-memory model (T-API-10)', async () => {

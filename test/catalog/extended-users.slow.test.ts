@@ -100,7 +100,7 @@ forEachEngine((engine) => {
         assert.equal((await app.send({ url: `/users/${ada}`, ...machine })).statusCode, 404)
       })
 
-      it('200 with all users for users:read:full, including added fields and roles and filters by them', async () => {
+      it('200 with all users, added fields and roles, and filters by them, for callers with users:read:full', async () => {
         const [north, south] = [await newUser(), await newUser()]
         await set(north, { tenant: 'North', level: 3, role: 'member', languages: ['en', 'de'] })
         await set(south, { tenant: 'south', role: 'auditor' })
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(await as(ada, removal, 'users:write')), [403, 'ACCESS_DENIED'])
       })
 
-      it('403 for callers with users:write who write added fields, 200 for all other fields', async () => {
+      it('403 if callers with users:write write added fields, or lack users:read:full; otherwise success', async () => {
         const payload = { name: 'Grace', email: 'grace@example.com' }
         const send = (more: object) =>
           app.send({ method: 'POST', url: '/users', payload: { ...payload, ...more }, scopes: fullScopes })
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(taken), [403, 'PERMISSION_DENIED'])
       })
 
-      it('201 and 200 for administrators, whose changes are audited; a PUT keeps the fields that it omits', async () => {
+      it('201 and 200 for administrators, with their changes audited; a PUT keeps the fields that it omits', async () => {
         const payload = { name: 'Alan', email: 'alan@example.com', tenant: 'north', role: 'member' }
         const created = await asAdmin({ method: 'POST', url: '/users', payload })
         assert.equal(created.statusCode, 201, created.body)
@@ -258,7 +258,7 @@ forEachEngine((engine) => {
         assert.deepEqual(await tenantsOf(id), [])
       })
 
-      it('200 for an administrator through either of two roles', async () => {
+      it('an administrator sees no rows by default, and all rows once given the auditor role', async () => {
         const id = await newUser(true)
         assert.deepEqual(await tenantsOf(id), [])
         await set(id, { role: 'auditor' })

@@ -161,7 +161,7 @@ async function mailServer(refuses = false) {
 
 onSqlite((engine) => {
   for (const refuses of [false, true]) {
-    it(refuses ? 'sent: false in a 201 if the mail is rejected' : 'sent: true in a 201, and the link in the mail', async () => {
+    it(refuses ? '201 with sent: false if the mail is rejected' : '201 with sent: true and a mail', async () => {
       const mail = await mailServer(refuses)
       const smtp = {
         PLINTH_SMTP_URL: mail.url,

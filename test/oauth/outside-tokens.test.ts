@@ -69,7 +69,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('tokenVerifier accepts azp or sub instead of client_id, several audiences, and the typ defined in RFC 9068', async () => {
+  it('tokenVerifier accepts azp or sub for client_id, several audiences and typ at+jwt (RFC 9068)', async () => {
     const { verify } = verifier()
     const change = { client_id: undefined, azp: 'app', aud: ['account', issuer], jti: undefined }
     for (const [more, client] of [
@@ -208,7 +208,7 @@ onSqlite((engine) => {
     })
   })
 
-  it('tokenVerifier uses cached keys for half a day while the issuer is down, but not for more than a day', async () => {
+  it('tokenVerifier uses cached keys for half a day while the issuer is down, but not for over a day', async () => {
     const { verify, pass } = verifier()
     await verify(await token())
     idp.served.status = 500

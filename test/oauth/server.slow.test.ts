@@ -97,7 +97,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('the same 401 invalid_client for a wrong secret, the stored digest, an unknown or a revoked client', async () => {
+    it('the same 401 for a wrong secret, the stored digest, an unknown client and a revoked client', async () => {
       const [client, revoked] = [await registered(), await registered()]
       assert.equal((await server.token(form(revoked))).status, 200)
       await revokeClient({ db, sealer, actor: operator }, revoked.id)

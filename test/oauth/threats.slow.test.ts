@@ -90,7 +90,7 @@ forEachEngine((engine) => {
       'x',
       '',
     ]
-    it(`for ${wrong.length} variants of a registered URI, and for a missing redirect_uri`, async () => {
+    it(`for ${wrong.length} URIs that differ from the registered one, and for a missing redirect_uri`, async () => {
       const app = await auth.client({ redirectUris: [registered] })
       for (const uri of wrong) {
         const page = await auth.browser().visit(authorizeUrl(app.id, { redirect_uri: uri }))
@@ -534,7 +534,7 @@ forEachEngine((engine) => {
       assert.deepEqual([status, headers.location], [400, undefined])
     })
 
-    it('303 for an authorization request sent as a form, redirecting to the same request as a GET', async () => {
+    it('the login page for an authorization request sent as a form', async () => {
       const app = await auth.client()
       const form = Object.fromEntries(new URL(authorizeUrl(app.id), auth.baseUrl).searchParams)
       assert.ok(formAction(await auth.browser().visit('/oauth/authorize', form), 'login'))

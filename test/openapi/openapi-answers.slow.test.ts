@@ -284,7 +284,7 @@ onSqlite((engine) => {
       documented.check(schema, schema.type === 'integer' ? Number(value) : String(value), 'a header')
     }
 
-    /** Returns the schema of a response to a request with `fields`, where every member is optional. */
+    /** Returns the schema of a response to a request with `fields`, in which every member is optional. */
     function narrowed(schema: Json): Json {
       const { required, ...rest } = documented.resolve(schema)
       return rest.items ? { ...rest, items: narrowed(rest.items) } : rest

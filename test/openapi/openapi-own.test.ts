@@ -53,7 +53,7 @@ onSqlite((engine) => {
   describe('the document of a service without info', () => {
     const read = documentsOf({})
 
-    it('has a default title, the Plinth version, no license, and the service URL as contact', async () => {
+    it('has a title, a version, a description and the service URL as contact, but no license', async () => {
       const { info: found, servers } = await read('/openapi.json')
       assert.deepEqual(Object.keys(found), ['title', 'version', 'description', 'contact'])
       assert.deepEqual(found.contact, { name: 'Service', url: servers[0].url })

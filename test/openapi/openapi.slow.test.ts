@@ -105,7 +105,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('lists only servers that serve every operation', () => {
+    it('lists, for each operation, only servers that serve it', () => {
       for (const { path, method } of operations()) {
         for (const { url } of document.paths[path].servers ?? document.servers) {
           const route = { method: method.toUpperCase(), url: new URL(url).pathname.replace(/\/$/, '') + path }
@@ -115,7 +115,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('uses the paths and path parameters of the API contract', () => {
+    it('has the path parameters and servers of the API contract, and the service’s events as webhooks', () => {
       for (const path of ['/users/{id}', '/products/{id}', '/books/{id}', '/api/reports/{taskId}/status']) {
         assert.ok(document.paths[path], path)
       }
@@ -224,7 +224,7 @@ onSqlite((engine) => {
       assert.ok(examples > 60, String(examples))
     })
 
-    it('has an example for each object schema', () => {
+    it('has an example for each component schema except the error schemas', () => {
       for (const [name, schema] of Object.entries<Json>(document.components.schemas)) {
         if (['ErrorCode', 'ErrorBody'].includes(name)) continue
         assert.ok(schema.examples?.length > 0, name)
@@ -349,7 +349,7 @@ onSqlite((engine) => {
       assert.ok('Retry-After' in TooManyRequests.headers && '429' in (paths['/things'] as Json).get.responses)
     })
 
-    it('is valid without the authorization server and without the API', async () => {
+    it('has no dangling references without the authorization server or without the API', async () => {
       for (const settings of [{ provider: null }, { api: false }] as object[]) {
         const other = await testApp(db, { ...settings })
         const smaller = (await other.send({ url: '/openapi.json', scopes: null })).json()

@@ -192,14 +192,14 @@ onSqlite((engine) => {
       }
     })
 
-    it('200 with the headers exposed to pages from allowed origins', async () => {
+    it('200 for v1 with Deprecation, Sunset and Link exposed to pages from an allowed origin', async () => {
       const { headers } = await send('/v1/products', { headers: { origin } })
       const exposed = String(headers['access-control-expose-headers']).split(', ')
       for (const name of ['Deprecation', 'Sunset', 'Link']) assert.ok(exposed.includes(name), name)
     })
   })
 
-  it('417 with Deprecation and Sunset for an unsupported Expect', async () => {
+  it('417 with Deprecation, Sunset and Link for an unsupported Expect; 200 with HTTP/1.0', async () => {
     const head = ['Host: plinth.test', 'X-Forwarded-Proto: https', 'Connection: close', 'Expect: foo']
     for (const path of ['/v1/products', '/products']) {
       const answer = await sendRaw(service, [`GET ${path} HTTP/1.1`, ...head])

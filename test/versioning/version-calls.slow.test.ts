@@ -127,7 +127,7 @@ forEachEngine((engine) => {
       assert.deepEqual(listed.at(-1)?.clientId, 'early')
     })
 
-    it('are deleted 400 days after the last call', async () => {
+    it('are deleted 401 days, but not 399 days, after the client’s last call', async () => {
       const late = start + 401 * dayMs
       now = late
       counter.count('v1', 'beta')
