@@ -64,7 +64,7 @@ function circles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
 }
 
 describe('the source code', () => {
-  it('imports only from lower tiers, and never from one product into another', () => {
+  it('imports, in every tier, only from the same folder and from lower tiers', () => {
     const wrong = [...texts].flatMap(([path, text]) =>
       importsOf(path, text)
         .filter((target) => !mayImport(path, target))
@@ -136,7 +136,7 @@ describe('the source code', () => {
     )
   })
 
-  it('names bounds max… and min…', () => {
+  it('names limits max… and min…, not most…, least…, longest… or shortest…', () => {
     assert.deepEqual(
       paths((_, text) => /\bconst (most|least|longest|shortest)[A-Z]\w* =/.test(text)),
       [],

@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyAudit(db, sealer)).whole)
     })
 
-    it('records the first refusal of each kind at once, and counts further refusals in the same minute', async () => {
+    it('records the first refusal of each kind, and counts the further refusals of the same minute', async () => {
       const { tally, flush, clock } = buffer()
       const denied = { event: 'access.denied', clientId: 'cli_x', target: 'GET /users' } as const
       for (let n = 0; n < 500; n++) tally({ ...denied, requestId: `r${n}` })

@@ -100,7 +100,7 @@ forEachEngine((engine) => {
         assert.equal((await app.send({ url: `/users/${ada}`, ...machine })).statusCode, 404)
       })
 
-      it('200 with all users, added fields and roles, and filters by them, for callers with users:read:full', async () => {
+      it('200 with all users, added fields and roles, and filters by them, with users:read:full', async () => {
         const [north, south] = [await newUser(), await newUser()]
         await set(north, { tenant: 'North', level: 3, role: 'member', languages: ['en', 'de'] })
         await set(south, { tenant: 'south', role: 'auditor' })
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(taken), [403, 'PERMISSION_DENIED'])
       })
 
-      it('201 and 200 for administrators, with their changes audited; a PUT keeps the fields that it omits', async () => {
+      it('201 and 200 for administrators, who are audited; a PUT keeps the added fields that it omits', async () => {
         const payload = { name: 'Alan', email: 'alan@example.com', tenant: 'north', role: 'member' }
         const created = await asAdmin({ method: 'POST', url: '/users', payload })
         assert.equal(created.statusCode, 201, created.body)

@@ -415,7 +415,7 @@ describe('readConfig', () => {
     })
   }
 
-  it('PLINTH_SMTP_URL and PLINTH_SMTP_FROM: one address each', () => {
+  it('PLINTH_SMTP_URL must be an smtp: URL, and PLINTH_SMTP_FROM a plain e-mail address', () => {
     const said = message({
       PLINTH_SMTP_URL: 'https://mail.example.com',
       PLINTH_SMTP_FROM: 'Plinth <plinth@example.com>',
@@ -514,7 +514,7 @@ describe('readConfig', () => {
       assert.match(said, /, or a loopback address as PLINTH_HOST$/)
     })
 
-    it('is rejected if the scheme of the base URL does not match', () => {
+    it('requires an http:// base URL on localhost; without it, or behind a proxy, https:// is required', () => {
       assert.match(message({ ...off, PLINTH_BASE_URL: 'https://api.example.com' }), /expected http:\/\//)
       for (const env of [{}, proxied]) {
         assert.match(message({ ...env, PLINTH_BASE_URL: 'http://localhost:8080' }), /expected https:\/\//)
@@ -524,7 +524,7 @@ describe('readConfig', () => {
     })
   })
 
-  it('lists every invalid setting at once', () => {
+  it('lists all invalid values at once, before it checks which settings belong together', () => {
     const said = message({ PLINTH_PORT: 'x', PLINTH_TLS: 'x', PLINTH_LOG_LEVEL: 'x', PLINTH_TLS_KEY_FILE: 'x' })
     assert.deepEqual(
       said.split('\n').map((line) => line.split('=')[0]),
@@ -532,7 +532,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('returns a frozen value, and reports unknown names', () => {
+  it('returns a deeply frozen value, and lists unknown PLINTH_ names', () => {
     const read = readConfig({ PLINTH_PROT: '1', OTHER: '2', PLINTH_PROFILE: 'development' })
     assert.deepEqual(read.unknown, ['PLINTH_PROT'])
     assert.ok(Object.isFrozen(read))
@@ -555,7 +555,7 @@ describe('values derived from the settings', () => {
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' }).storage), 'file:y')
   })
 
-  it('the backups folder: in the data folder, or the given folder', () => {
+  it('the backups folder: in the data folder, or the given folder; only one setting for the passphrase', () => {
     const urlOf = (env: Environment) => {
       const { backup, storage } = readConfig(env)
       return backupsUrlOf(backup, storage)

@@ -44,7 +44,7 @@ function assertSound(certificates: Certificates): void {
   assert.equal(certificates.cert, leaf.toString() + authority.toString())
 }
 
-describe('localCertificates over TLS', () => {
+describe('a server with a certificate from localCertificates', () => {
   let certificates: Certificates
   let port: number
   const server = createServer((_request, response) => response.end('hello'))
