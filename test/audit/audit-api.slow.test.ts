@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     assert.deepEqual(entries[1].details, { event: '*', host: '127.0.0.1:9' })
   })
 
-  it('the service and the redirect listener report which header, not its value, came over plain HTTP', async () => {
+  it('the service and the redirect listener report credentials over plain HTTP by header name, not value', async () => {
     const headers = { 'x-forwarded-proto': 'http', authorization: 'Bearer s3cret' }
     assert.equal((await service.send({ url: '/users', headers })).statusCode, 301)
     await service.audit.flush()

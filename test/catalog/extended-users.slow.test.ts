@@ -160,7 +160,7 @@ forEachEngine((engine) => {
         assert.deepEqual(refused(await as(ada, removal, 'users:write')), [403, 'ACCESS_DENIED'])
       })
 
-      it('403 if callers with users:write write added fields, or lack users:read:full; otherwise success', async () => {
+      it('users:write: 403 for added fields or without users:read:full, success for all other fields', async () => {
         const payload = { name: 'Grace', email: 'grace@example.com' }
         const send = (more: object) =>
           app.send({ method: 'POST', url: '/users', payload: { ...payload, ...more }, scopes: fullScopes })

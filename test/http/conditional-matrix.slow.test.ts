@@ -259,7 +259,7 @@ forEachEngine((engine) => {
       const answer = await send('POST', `/api/reports/${taskId}/cancel`, { 'if-match': '"2"' })
       assert.deepEqual([answer.statusCode, answer.json().errorCode], [409, 'TASK_ALREADY_FINISHED'])
     })
-    it('412 for a redelivery with an outdated webhook tag, and for any If-Match on a secret rotation', async () => {
+    it('412 for a redelivery with an outdated webhook tag, and for a secret rotation with a tag', async () => {
       const headers = { 'if-match': '"2"' }
       isOutdated(await send('POST', `/api/webhooks/${webhookId}/deliveries/dlv_x/redeliver`, headers))
       isOutdated(await send('POST', '/api/webhooks/secret/rotate', headers))

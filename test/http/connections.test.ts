@@ -57,7 +57,7 @@ describe('connection limits', () => {
   }
   const answering = () => createPlainServer((_request, response) => response.end('here'))
 
-  it('refuse connections above the limit per address, but none from other addresses, until one is closed', async () => {
+  it('refuse connections above the limit per address until one is closed, but none from other addresses', async () => {
     const server = answering()
     const { bound, reports } = bounded({})
     bound(server)

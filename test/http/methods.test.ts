@@ -90,7 +90,7 @@ describe('method handling', () => {
     assert.doesNotMatch(answer.body, /script/)
   })
 
-  it('200 for HEAD on a path that allows GET, with its Content-Length but no body', async () => {
+  it('200 for HEAD on a path that allows GET, with Content-Length but without a body', async () => {
     const answer = await ask('HEAD', '/things')
     assert.equal(answer.statusCode, 200)
     assert.equal(answer.body, '')

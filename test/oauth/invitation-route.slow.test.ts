@@ -120,7 +120,7 @@ forEachEngine((engine) => {
     })
   })
 
-  it('415 for a body that is not a form, 413 for a body that is too large, both as HTML pages', async () => {
+  it('POST /oauth/invitation: 415 for a body that is not a form and 413 for a large body, as HTML pages', async () => {
     const { visit } = auth.browser()
     const json = await visit('/oauth/invitation', {}, { 'content-type': 'application/json' })
     assert.equal(json.status, 415)
@@ -161,7 +161,7 @@ async function mailServer(refuses = false) {
 
 onSqlite((engine) => {
   for (const refuses of [false, true]) {
-    it(refuses ? '201 with sent: false if the mail is rejected' : '201 with sent: true and a mail', async () => {
+    it(refuses ? '201 with sent: false for a rejected mail' : '201 with sent: true and a mailed link', async () => {
       const mail = await mailServer(refuses)
       const smtp = {
         PLINTH_SMTP_URL: mail.url,

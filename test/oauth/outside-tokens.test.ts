@@ -61,7 +61,7 @@ onSqlite((engine) => {
   const token = (change = {}, header = {}, key = theirs.privateKey) =>
     signed({ iss: idp.base, sub: '1', ...change }, { alg: 'ES256', kid: 'theirs', ...header }, key)
 
-  it('tokenVerifier prefixes the caller’s ids with a trusted issuer and returns only the allowed scopes', async () => {
+  it('tokenVerifier prefixes the caller’s ids with the trusted issuer and keeps only allowed scopes', async () => {
     const { verify } = verifier()
     const verification = await verify(await token({ scope: 'reports:read admin books:write openid' }))
     assert.deepEqual(verification, {

@@ -88,7 +88,7 @@ describe('clientAddress', () => {
     for (const nothing of [undefined, '', 'unknown', '10.0.0.3']) assert.equal(of('10.0.0.1', nothing), '10.0.0.1')
   })
 
-  it('accepts ports and brackets; the peer’s address if the last entry before proxies is invalid (T-LIM-02)', () => {
+  it('accepts ports and brackets; returns the peer’s address if the last untrusted entry is invalid (T-LIM-02)', () => {
     assert.equal(of('10.0.0.1', '1.1.1.1, 203.0.113.9:5678, 10.0.0.2:80'), '203.0.113.9')
     assert.equal(of('10.0.0.1', '1.1.1.1, [2001:db8::7]:5678, [::1]'), '2001:db8::7')
     for (const hidden of ['unknown', '', '[x]:1', '203.0.113.9:x', 'a'.repeat(8_000)]) {

@@ -14,7 +14,7 @@ describe('scopeDescriptions', () => {
     ['', []],
   ]
   for (const [names, lines] of cases) {
-    it(`returns as many lines as '${names}' has known scopes, where openid, profile and email are one`, () => {
+    it(`returns a line for each known scope in '${names}', with openid, profile and email as one`, () => {
       assert.deepEqual(scopeDescriptions(builtIn.scopes, names.split(' ')), lines)
     })
   }
