@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       assert.equal((await service.send({ url: '/v1/api/audit', scopes: 'admin' })).statusCode, 200)
     })
 
-    it('records the client address that a trusted proxy appended', async () => {
+    it('200 with the client address that a trusted proxy appended', async () => {
       const headers = { 'x-forwarded-for': '203.0.113.1, 198.51.100.7' }
       const payload = { name: 'From afar' }
       await service.send({ method: 'POST', url: '/api/keys', payload, headers, scopes: 'admin' })

@@ -376,7 +376,7 @@ Object.assign(rows, {
 
 describe('readConfig', () => {
   for (const [name, { key, development, production = development, valid, invalid }] of Object.entries(rows)) {
-    it(`${name}: default, valid and invalid values`, () => {
+    it(`${name} has its defaults, accepts valid values and rejects invalid ones`, () => {
       assert.deepEqual(settingOf({}, key), development)
       assert.deepEqual(settingOf({ PLINTH_PROFILE: 'production' }, key), production)
       assert.deepEqual(settingOf({ [name]: '  ' }, key), development, 'blank is unset')
@@ -395,7 +395,7 @@ describe('readConfig', () => {
     })
   }
 
-  it('has no setting that this test does not cover', () => {
+  it('has only settings that this test covers', () => {
     const names = describeSettings(readConfig({}), {}).map(({ name }) => name)
     assert.deepEqual(
       names.sort(),
@@ -405,7 +405,7 @@ describe('readConfig', () => {
 
   for (const [env, values] of pairs) {
     const [one, other] = Object.keys(env) as [string, string]
-    it(`${one} and ${other}: both or neither`, () => {
+    it(`${one} and ${other} are read if both are set, rejected if only one is`, () => {
       for (const [key, value] of Object.entries(values)) {
         assert.equal(settingOf(env, key), value)
         assert.equal(settingOf({}, key), null)
@@ -424,7 +424,7 @@ describe('readConfig', () => {
     assert.match(said, /\nPLINTH_SMTP_FROM=.* is not valid: expected an e-mail address$/)
   })
 
-  it('PLINTH_BOOTSTRAP_CLIENT_ID and _SECRET: the same rules as for any client', () => {
+  it('rejects an invalid PLINTH_BOOTSTRAP_CLIENT_ID or _SECRET and states the allowed characters', () => {
     const wrong = message({ PLINTH_BOOTSTRAP_CLIENT_ID: 'a b', PLINTH_BOOTSTRAP_CLIENT_SECRET: 'geheim✓' })
     assert.equal(
       wrong,
@@ -449,7 +449,7 @@ describe('readConfig', () => {
     PLINTH_MASTER_KEY: ['0'.repeat(64), '0123456789abcdef'.repeat(4), `${'A'.repeat(43)}=`],
   }
   for (const [name, values] of Object.entries(guessable)) {
-    it(`${name}: reported if easy to guess, but never if random`, () => {
+    it(`${name} is reported if easy to guess, but never if random`, () => {
       const others = { PLINTH_BOOTSTRAP_CLIENT_ID: 'boot', PLINTH_BOOTSTRAP_CLIENT_SECRET: random('hex') }
       const told = (value: string) => guessableSecrets(readConfig({ ...others, [name]: value }))
       for (const value of values) assert.deepEqual(told(value), [name], value)
@@ -465,7 +465,7 @@ describe('readConfig', () => {
     )
   })
 
-  it('PLINTH_PROFILE: from NODE_ENV unless set', () => {
+  it('PLINTH_PROFILE defaults to production only if NODE_ENV is production, and rejects other names', () => {
     assert.equal(readConfig({}).production, false)
     assert.equal(readConfig({ NODE_ENV: 'production' }).production, true)
     assert.equal(readConfig({ NODE_ENV: 'test' }).production, false)
@@ -543,19 +543,19 @@ describe('readConfig', () => {
 })
 
 describe('values derived from the settings', () => {
-  it('the database URL: a file in the data folder, or the given URL', () => {
+  it('the database URL is a file in the data folder unless another URL is given', () => {
     assert.equal(databaseUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' }).storage), 'file:/x/plinth.db')
     assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' }).storage), 'postgres://db/x')
   })
 
-  it('the results folder: in the data folder, or the given folder', () => {
+  it('the results folder is in the data folder unless another one is given', () => {
     assert.equal(resultsUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' }).storage), 'file:/x/results')
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:/y/z' }).storage), 'file:/y/z')
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:///y/z' }).storage), 'file:///y/z')
     assert.equal(resultsUrlOf(readConfig({ PLINTH_RESULTS_URL: 'file:y' }).storage), 'file:y')
   })
 
-  it('the backups folder: in the data folder, or the given folder; only one setting for the passphrase', () => {
+  it('the backups folder is in the data folder unless another one is given; only one passphrase may be set', () => {
     const urlOf = (env: Environment) => {
       const { backup, storage } = readConfig(env)
       return backupsUrlOf(backup, storage)
@@ -566,7 +566,7 @@ describe('values derived from the settings', () => {
     assert.match(message(both), /PLINTH_BACKUP_PASSPHRASE and PLINTH_BACKUP_PASSPHRASE_FILE exclude each other/)
   })
 
-  it('the settings table: effective values, with secrets hidden', () => {
+  it('the settings table has the effective values, with secrets hidden', () => {
     const secrets = { PLINTH_MASTER_KEY: hex, PLINTH_BOOTSTRAP_CLIENT_SECRET: 's', PLINTH_BACKUP_PASSPHRASE: 'p' }
     const env = { PLINTH_PORT: '9443', ...secrets }
     const table = describeSettings(readConfig({ ...env, PLINTH_BOOTSTRAP_CLIENT_ID: 'b' }), env)

@@ -105,7 +105,7 @@ forEachEngine((engine) => {
       '/api/reports': { url: '/api/reports', payload: successes['/api/reports'] as object },
     }
     let hooks = 0
-    /** Creates a webhook, and also a delivery if the path contains a delivery id. */
+    /** Creates a webhook and a delivery to it; returns the path with their ids. */
     async function webhookPath(path: string): Promise<string> {
       const payload = { event: '*', callbackUrl: `http://127.0.0.1:9/parent${++hooks}` }
       const { id } = (await post({ url: '/api/webhooks', payload, bearer })).json()

@@ -244,14 +244,14 @@ forEachEngine((engine) => {
       assert.ok('account' in (await loginWith(roomy, dearer)({ email, password, address: '192.0.2.5' })))
     })
 
-    it('removes expired attempt counters with sweepLoginTries', async () => {
+    it('sweepLoginTries removes expired attempt counters', async () => {
       time.pass(7_200)
       await sweepLoginTries(db, time.now)
       assert.deepEqual(await db.read.selectFrom('loginTries').selectAll().execute(), [])
     })
   })
 
-  it('T-AUTH-07 creates only one administrator if ten processes start concurrently on a new database', async () => {
+  it('T-AUTH-07 createFirstAdmin creates only one administrator if ten processes call it concurrently', async () => {
     await db.write((tx) => tx.deleteFrom('users').execute())
     const made = await Promise.all(
       Array.from({ length: 10 }, () => createFirstAdmin(db, hasher, time.now, randomBytes, record)),

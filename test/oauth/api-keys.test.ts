@@ -91,7 +91,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('200 with an ETag for GET; 200 for PATCH, where null resets a limit, but 412 if the tag is outdated', async () => {
+  it('/api/keys/{id}: 200 with an ETag for GET; 200 for PATCH, where null resets a limit, or 412', async () => {
     const { id } = await create({ rate: '10/1' })
     const url = `${path}/${id}`
     assert.equal((await send('GET', url)).headers.etag, '"1"')
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
     assert.ok((await send('GET', path)).json().some((key: { id: string }) => key.id === id))
   })
 
-  it('204 and an audit entry for DELETE, then 404', async () => {
+  it('/api/keys/{id}: 204 and an audit entry for DELETE, then 404', async () => {
     const { id } = await create()
     assert.equal((await send('DELETE', `${path}/${id}`)).statusCode, 204)
     for (const method of ['GET', 'PATCH', 'DELETE']) {

@@ -291,7 +291,7 @@ forEachEngine((engine) => {
   })
 
   describe('DELETE /api/clients/{id}', () => {
-    it('204, then 404; the secret no longer works; 412 for an outdated tag', async () => {
+    it('412 for an outdated tag; otherwise 204, then 404, and the secret no longer works', async () => {
       const { id, secret } = await create()
       assert.equal((await token(id, secret)).status, 200)
       assert.equal((await send('DELETE', `/api/clients/${id}`, undefined, { 'if-match': '"7"' })).statusCode, 412)
@@ -316,7 +316,7 @@ forEachEngine((engine) => {
     )
   })
 
-  it('audits every change with its actor; the log stays intact', async () => {
+  it('the audit log records every change to a client with its actor, and stays intact', async () => {
     const { id } = await create()
     await send('PATCH', `/api/clients/${id}`, { name: 'New' })
     await send('PATCH', `/api/clients/${id}`, { name: 'Newer' }, { 'if-match': '"1"' })
@@ -332,7 +332,7 @@ forEachEngine((engine) => {
     assert.ok(verdict.whole, JSON.stringify(verdict))
   })
 
-  it('428 for a change without If-Match if the service requires If-Match', async () => {
+  it('428 for deleting a client without If-Match if the service requires If-Match', async () => {
     const strict = await testApp(db, { sealer, requireIfMatch: true })
     const { id } = await create()
     const [method, url, scopes] = ['DELETE', `/api/clients/${id}`, 'admin'] as const

@@ -1,6 +1,6 @@
 /** Creates the resources that a request needs. Each request gets new ones, because some requests delete them. */
 export interface Fixtures {
-  /** These functions create a resource as the owner and return its id. */
+  /** These functions create a resource and return its id. */
   user: () => Promise<number>
   product: () => Promise<number>
   book: () => Promise<number>
@@ -16,7 +16,7 @@ export interface Fixtures {
   fresh: () => number
 }
 
-/** The expected statuses for callers with every API scope, and for callers that also have `admin`. */
+/** The expected status for each caller. `owner` and `other` have every API scope except `admin` and `audit:read`. */
 interface Expected {
   /** The client and subject that created the resource. */
   owner: number

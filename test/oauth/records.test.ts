@@ -21,7 +21,7 @@ forEachEngine((engine) => {
   })
   after(() => db.close())
 
-  describe('find', () => {
+  describe('adapter.find', () => {
     it('returns the latest payload for an id and a kind, and nothing for a different kind', async () => {
       await of('Session').upsert('r1', { jti: 'r1', scope: 'a' }, 60)
       await of('Session').upsert('r1', { jti: 'r1', scope: 'b' }, 60)
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('stored data', () => {
+  describe('data stored by the adapter', () => {
     it('contains neither the id of a record nor that of a session cookie, not even in the payload', async () => {
       for (const kind of ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']) {
         const id = `secret-${kind}`
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('consume', () => {
+  describe('adapter.consume', () => {
     it('succeeds for exactly one of 50 concurrent calls; the others throw invalid_grant', async () => {
       for (const round of [1, 2, 3, 4, 5]) {
         const id = `code${round}`
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('revokeByGrantId', () => {
+  describe('adapter.revokeByGrantId', () => {
     it('removes all tokens of the grant, and no others', async () => {
       const kinds = ['AccessToken', 'RefreshToken', 'AuthorizationCode']
       for (const kind of kinds) {
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('Client', () => {
+  describe('the adapter for clients', () => {
     it('returns a registered client’s metadata, and nothing once the client is revoked', async () => {
       const { client } = await createClient(db, sealer, builtIn.scopes, {
         name: 'Machine',

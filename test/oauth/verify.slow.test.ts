@@ -104,7 +104,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('the cache', () => {
+  describe('the token cache', () => {
     it('returns the same caller synchronously for a known token', async () => {
       const { verify } = verifier()
       const token = await signed()
