@@ -41,7 +41,7 @@ const membersOnly = (names: readonly string[]): Schema => ({
   properties: Object.fromEntries(names.map((name) => [name, {}])),
 })
 
-/** Returns the members of the responses; a member that is not in the body schema is read-only. */
+/** Returns the names of all response members. A member that is not in the body schema is read-only. */
 function responseMembers(response: Record<string, Schema> = {}): Set<string> {
   return new Set(Object.values(response).flatMap(({ properties = {} }) => Object.keys(properties)))
 }

@@ -40,7 +40,10 @@ const ofWebhook = {
   event: text('The event pattern that the webhook is registered for'),
 }
 
-/** Events about webhooks themselves: sent only to their owner, and never to the webhook they are about. */
+/**
+ * Events about webhooks themselves, sent only to their owner. A test goes only to the tested webhook; the other events
+ * never go to the webhook that they are about.
+ */
 export const webhookEvents = {
   'webhook.test': {
     description: 'A test of this webhook, requested by its owner or an administrator; no other webhook receives it',

@@ -6,8 +6,8 @@ import { removeIdleOwners } from './queue/owners.ts'
 const retentionMs = 30 * 86_400_000
 
 /**
- * Deletes, in small batches: deliveries (and their attempts) that ended more than 30 days ago, events with no
- * deliveries, and unused endpoint queues. Returns the number of deliveries deleted.
+ * Deletes, in small batches, deliveries that ended more than 30 days ago (with their attempts), events of that age that
+ * have no deliveries, unused endpoint queues, and idle owners. Returns the number of deliveries deleted.
  */
 export async function expireDeliveries(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - retentionMs).toISOString()
@@ -19,7 +19,9 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
   return count
 }
 
-/** Deletes ended deliveries. The DELETE repeats the condition, so that a delivery made due again after the SELECT stays. */
+/**
+ * Deletes old deliveries. The DELETE repeats the condition, so that a delivery made due again after the SELECT stays.
+ */
 async function removeEnded(tx: Queryable, { engine }: Database, before: string): Promise<number> {
   const isOld = sql`completed_at is not null and completed_at <= ${before}`
   const { rows } = await sql<{ id: string }>`
@@ -69,8 +71,9 @@ function removeUndelivered({ write }: Database, before: string, after: Position)
 }
 
 /**
- * Checks the next few endpoint queues and deletes those with no waiting delivery and no webhook; a webhook's queue
- * counts failures for as long as the webhook exists. Returns the last queue's name, or null at the end.
+ * Checks the next few endpoint queues and deletes those with no webhook, no pending delivery and no recently opened
+ * circuit breaker; a webhook's queue counts failures for as long as the webhook exists. Returns the last queue's name,
+ * or null at the end.
  */
 function removeIdleQueues({ write }: Database, before: string, after: string): Promise<string | null> {
   return write(async (tx) => {

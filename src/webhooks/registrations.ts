@@ -31,7 +31,7 @@ export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient:
 export const visibleTo = (caller: Caller) => (row: Rows) =>
   row.and(caller.scopes.has('admin') ? {} : { ...ownerOf(caller) })
 
-/** Creates the row of a new webhook, and the only representation that contains the webhook's secret. */
+/** Returns the row of a new webhook and the representation for the response, which includes the webhook's secret. */
 export function newRegistration({ sealer, now, random }: Store, caller: Caller, body: RegistrationBody) {
   const id = newId('whk', random)
   const secret = newSecret(random)
@@ -62,9 +62,9 @@ export function newRegistration({ sealer, now, random }: Store, caller: Caller, 
 const maxOfOwner = 1_000
 
 /**
- * Adds a webhook and an audit entry. Throws WEBHOOK_LIMIT_REACHED if the owner has too many webhooks, because each
- * webhook makes the events it subscribes to more expensive. Concurrent inserts may exceed the limit slightly; rate
- * limits keep their number small.
+ * Adds a webhook and an audit entry. Throws WEBHOOK_LIMIT_REACHED if the owner has too many webhooks, because each one
+ * adds to the cost of the events that it subscribes to. Concurrent inserts may exceed the limit slightly; rate limits
+ * keep their number small.
  */
 export async function insert(tx: Queryable, row: Webhook, { sealer, now }: Store, actor: AuditActor): Promise<void> {
   const { ownerClient, ownerSubject } = row

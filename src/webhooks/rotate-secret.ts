@@ -13,15 +13,15 @@ import { accountAad, ensureSecret, type Owner, type StoredSecret, secretAad } fr
 const overlapMs = 24 * 3_600_000
 
 interface Rotation {
-  /** For a leaked secret: the secret stops signing at once instead of after 24 hours. */
+  /** For a leaked secret: the old secret stops signing at once instead of after 24 hours. */
   immediate: boolean
   actor: AuditActor
 }
 
 /**
- * Returns a new secret and the columns that store it along with the secret it replaces. Throws
- * SECRET_ROTATION_IN_PROGRESS while the secret before that is in its 24-hour grace period, unless `immediate` ends
- * both.
+ * Returns a new secret, and the columns that store it along with the secret that it replaces. Throws
+ * SECRET_ROTATION_IN_PROGRESS during the 24-hour grace period of an earlier rotation, unless `immediate` is set, which
+ * ends the use of both older secrets.
  */
 function successor({ sealer, now, random }: Store, before: StoredSecret, aad: string, immediate: boolean) {
   const { secretSealed, previousSecretExpiresAt: end } = before

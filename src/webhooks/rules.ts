@@ -39,7 +39,10 @@ export interface Rules {
   lookup?: LookupAll | undefined
 }
 
-/** Returns violations of rules that the schema does not express. For a patch, checks only the members present. */
+/**
+ * Returns a function that lists violations of rules that the schema does not express. For a patch, checks only the
+ * members present.
+ */
 export const registrationErrors =
   ({ events, versions }: { events: EventKinds; versions: readonly string[] }) =>
   ({ event, callbackUrl, headers, version }: Partial<RegistrationBody> | RegistrationPatch): FieldError[] => [
@@ -52,8 +55,8 @@ export const registrationErrors =
   ]
 
 /**
- * Resolves the callback's host name. Throws ACCESS_DENIED if the caller may not read the subscribed events, or
- * CALLBACK_URL_BLOCKED with the reason. For a patch, checks only the members present.
+ * Throws ACCESS_DENIED if the caller may not read the subscribed events, or CALLBACK_URL_BLOCKED, with the reason, if
+ * the callback URL or an address of its host is not allowed. For a patch, checks only the members present.
  */
 export async function checkRegistration(
   { event, callbackUrl }: Partial<RegistrationBody> | RegistrationPatch,
@@ -70,7 +73,7 @@ export function checkReadAccess(event: string, { scopes }: Pick<Caller, 'scopes'
   if (missing !== undefined) throw lacksScope(missing)
 }
 
-/** Returns a scope that the pattern requires and the given scopes do not include; undefined if they include all of them. */
+/** Returns a scope that the pattern requires and that is not among the given scopes; undefined if there is none. */
 export const missingScope = (event: string, scopes: ReadonlySet<string>, events: EventKinds): string | undefined =>
   scopesOfPattern(events, event).find((scope) => !scopes.has(scope))
 

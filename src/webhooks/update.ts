@@ -22,9 +22,9 @@ type Receiving = Pick<Rules, 'events'> & { access: EventAccess }
 const resetHealth = { statusReason: null, failingSince: null, failingTold: null }
 
 /**
- * Changes a webhook by a validated merge patch (RFC 7396) and returns it. Throws DUPLICATE_RESOURCE, and the same errors
- * as `hold` and `checkReadAccess`: with a new event or address, the webhook must not receive events that the request's
- * token may not read.
+ * Applies a validated merge patch (RFC 7396) to a webhook and returns the result. Throws the same errors as `hold`,
+ * DUPLICATE_RESOURCE, VALIDATION_ERROR if the merged headers are invalid, or, for a new event or address, ACCESS_DENIED
+ * or PERMISSION_DENIED: the webhook must not receive events that the request's token may not read.
  */
 export function change(
   options: Store & Receiving & { queue: Queue },
@@ -81,9 +81,9 @@ function valuesOf(
 }
 
 /**
- * Returns a webhook's scopes after a change of its event or address. These are the scopes of the token that made the
- * change, as for a new registration. An administrator cannot add scopes to another owner's webhook, and cannot redirect
- * events that only the owner may read.
+ * Returns a webhook's scopes after a change of its event or address: the scopes of the token that made the change, as
+ * for a new registration. An administrator who changes another owner's webhook cannot add scopes to it, and cannot
+ * redirect events of resources with access rules. Throws ACCESS_DENIED or PERMISSION_DENIED.
  */
 function scopesAfter(before: Webhook, event: string, caller: Caller, { events, access }: Receiving): string {
   const { ownerClient, ownerSubject } = ownerOf(caller)

@@ -10,8 +10,8 @@ export interface NegotiatedCoding {
 }
 
 /**
- * Selects the preferred coding from an Accept-Encoding header; null if the client prefers uncompressed content (RFC 9110
- * §12.5.3).
+ * Selects the preferred coding from an Accept-Encoding header (RFC 9110 §12.5.3). `coding` is null if the client
+ * prefers uncompressed content or accepts no supported coding.
  */
 export function negotiateCoding(acceptEncoding: string): NegotiatedCoding {
   const weights = weightsOf(acceptEncoding)

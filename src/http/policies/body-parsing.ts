@@ -20,11 +20,11 @@ export const mergePatch = 'application/merge-patch+json'
 const json = 'application/json'
 
 /**
- * Parses bodies and validates input. Bodies must be uncompressed JSON in UTF-8 (otherwise 415) and are parsed by `readJson`.
- * Types are not coerced: integers in the path and query must be canonical decimals, and numbers must use JSON syntax. UUIDs
- * in the path and query are converted to lower case.
- * Before validation, strings in bodies are trimmed and decimals are converted to their exact scale. An absent optional body
- * becomes an empty object. If a route takes no body, any content is ignored (RFC 9110 §9.3).
+ * Parses bodies and validates input. Bodies must be uncompressed JSON in UTF-8 (otherwise 415) and are parsed by
+ * `readJson`. Types are not coerced: integers in the path and query must be canonical decimals, and numbers must use
+ * JSON syntax. UUIDs in the path and query are converted to lower case. Before validation, the string members of a body
+ * are trimmed and decimals are converted to their exact scale. An absent optional body becomes an empty object. If a
+ * route takes no body, any content is ignored (RFC 9110 §9.3).
  */
 export const bodyParsing = fastifyPlugin(
   async (app) => {
@@ -56,7 +56,8 @@ function useEmptyBody(request: FastifyRequest, _reply: unknown, done: () => void
 const acceptsBody = ({ routeOptions }: FastifyRequest) => routeOptions.schema?.body !== undefined
 
 /**
- * Parses a JSON body. Throws 415 for a content coding or a charset other than UTF-8, and INVALID_INPUT for invalid UTF-8.
+ * Parses a JSON body. Throws 415 for a content coding or a charset other than UTF-8, and INVALID_INPUT for invalid
+ * UTF-8 or for text that `readJson` rejects.
  */
 function read({ headers }: FastifyRequest, body: Buffer): unknown {
   const coding = headers['content-encoding']
@@ -130,8 +131,8 @@ export function inputValidator(schema: TSchema, part: string) {
 }
 
 /**
- * Adds body rules that no schema can express. They are checked once all types are valid; all violations are reported
- * together.
+ * Adds rules for the body that no schema can express. They are checked only if all types are valid and no required
+ * member is missing; all violations are reported together.
  */
 export const validatedBy =
   <B>(rules: (body: B) => FieldError[]) =>

@@ -62,7 +62,9 @@ export const https = fastifyPlugin<HttpsOptions>(
   { name: 'https' },
 )
 
-/** Handles transport security for a request. It also applies to requests that the router rejects before any policy runs. */
+/**
+ * Returns functions that handle transport security, also for requests that the router rejects before any policy runs.
+ */
 export function transport({ baseUrl, trustedProxies }: HttpsOptions) {
   const isTrusted = trustedPeers(proxyList(trustedProxies))
   const isPlain = baseUrl.startsWith('http:')

@@ -113,7 +113,10 @@ export const overload = fastifyPlugin<OverloadOptions>(
 const ranks: Record<Shed, number> = { list: 0, write: 1, read: 2, token: 3, never: 4 }
 const rankOf = (request: FastifyRequest): number => ranks[routeConfig(request).shed ?? 'read']
 
-/** Returns the category of a route: a paginated GET is a list, and any method other than GET and HEAD is a write. */
+/**
+ * Returns the category of a route: `token` if it does its own authorization, otherwise `write` for methods other than
+ * GET and HEAD, `list` for a paginated GET, and `read` for the rest.
+ */
 function shedOf({ method, schema, config }: RouteOptions): Shed {
   if (config?.scope === 'own') return 'token'
   const isRead = [method].flat().every((name) => name === 'GET' || name === 'HEAD')

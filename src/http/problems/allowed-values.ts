@@ -20,7 +20,8 @@ const allowedBy = ({ keyword, params }: FastifySchemaValidationError): readonly 
 }
 
 /**
- * Merges all failures of `enum` and `const` at the same location into one failure; its message lists the allowed values.
+ * Merges all failures of `enum` and `const` at the same location into one failure, whose message lists the allowed
+ * values, and drops the failures of `anyOf` at that location.
  */
 export function withAllowedValues(failures: FastifySchemaValidationError[]): FastifySchemaValidationError[] {
   const choices = Map.groupBy(

@@ -23,8 +23,8 @@ const retrySeconds = '2'
 const denials: ProblemCode[] = ['ACCESS_DENIED', 'PERMISSION_DENIED']
 
 /**
- * Converts every thrown error, unknown path or unsupported method to an error body, in one of three formats selected by
- * Accept.
+ * Converts every thrown error to an error body in one of three formats: one for rate-limit and quota errors, and two
+ * for all other errors, selected by Accept.
  */
 export const errorHandler = fastifyPlugin<ErrorsOptions>(
   async (app, options) => {

@@ -39,8 +39,8 @@ export const respondToParserError = (options: UnroutedOptions) => (error: Parser
 }
 
 /**
- * Handles requests that Node.js does not pass to routes. CONNECT receives 501 (RFC 9110 §9.3.6). A request with an Expect
- * header other than 100-continue is handled like any other, so that `acceptable` rejects it.
+ * Handles requests that Node.js does not pass to routes. CONNECT receives 501 (RFC 9110 §9.3.6). A request with an
+ * Expect header other than 100-continue is handled like any other, so that `contentNegotiation` rejects it.
  */
 export function handleUnrouted(server: Server, options: UnroutedOptions): void {
   lingerOnClose(server, options)

@@ -6,8 +6,8 @@ import { bodyFor } from '../dispatch/fan-out.ts'
 import { endpointQueueId, scheduleEndpointQueues, testQueueId } from '../queue/endpoint-queue.ts'
 
 /**
- * Makes deliveries due again. They keep their events and bytes, but go to the webhook's current address and start a
- * full retry schedule.
+ * Makes deliveries due again: the events and bodies stay the same, but go to the webhook's current address on a full
+ * retry schedule.
  */
 export async function makeDue(
   tx: Queryable,

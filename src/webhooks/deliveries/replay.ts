@@ -35,8 +35,8 @@ interface Selected {
 }
 
 /**
- * Maximum number of deliveries that one replay selects and examines. Only deliveries with the same timestamp can exceed
- * it.
+ * Maximum numbers of deliveries that one replay selects and examines. Only deliveries with the same timestamp can
+ * exceed these limits.
  */
 const maxReplayed = 500
 const maxExamined = 1_000
@@ -44,9 +44,9 @@ const maxExamined = 1_000
 export const replayedAtOnce = 50
 
 /**
- * Replays the deliveries of a time range, oldest first, except pending ones; a job makes them due in batches. Returns
- * the number of selected deliveries and, if more are left, the `since` of the next replay. Throws RESOURCE_NOT_FOUND,
- * PRECONDITION_FAILED or WEBHOOK_NOT_ACTIVE.
+ * Replays the deliveries of a time range, oldest first, except tests and pending deliveries; a job makes them due in
+ * batches. Returns the number of selected deliveries and, if more are left, the `since` of the next replay. Throws
+ * RESOURCE_NOT_FOUND, PRECONDITION_FAILED or WEBHOOK_NOT_ACTIVE.
  */
 export async function replay(
   tx: Queryable,
@@ -111,7 +111,7 @@ async function unchanged(tx: Queryable, { engine }: Database, selected: readonly
   })
 }
 
-/** What determines which of a webhook's deliveries may be sent again. */
+/** The database, and the access rules that decide which of a webhook's deliveries may be sent again. */
 interface Rules {
   db: Database
   access: EventAccess
@@ -136,9 +136,7 @@ async function selectDeliveries(tx: Queryable, rules: Rules, webhook: Webhook, r
   return { selected: instant.filter(({ isWanted }) => isWanted), nextSince: after }
 }
 
-/**
- * Lists the deliveries of a time range in index order, oldest first, each with a flag that tells whether to resend it.
- */
+/** Lists the deliveries of a time range, oldest first, each with a flag that tells whether to resend it. */
 async function endedWithin(tx: Queryable, { db, access }: Rules, webhook: Webhook, range: Range, max?: number) {
   const { status, event } = range
   const chosen = { event, ...(status === 'failed' && { status }) }

@@ -117,7 +117,10 @@ const replaying: Plugin = async (app, options) => {
   })
 }
 
-/** Throws VALIDATION_ERROR unless both are instants and `since` is before `until`. */
+/**
+ * Returns the time range of a replay, by default until now. Throws VALIDATION_ERROR unless both bounds are instants and
+ * `since` is before `until`.
+ */
 function rangeOf(since: string, until: string | undefined, nowMs: number): Pick<Range, 'since' | 'until'> {
   // Includes deliveries created in the current millisecond.
   const range = { since: instantOf(since), until: until === undefined ? iso(nowMs + 1) : instantOf(until) }

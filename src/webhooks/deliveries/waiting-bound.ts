@@ -51,7 +51,7 @@ export function waitingBound(options: BoundOptions): WaitingBound {
   }
 }
 
-/** Selects the waiting deliveries in an owner's endpoint queues; deliveries in the same queue are adjacent in the index. */
+/** Selects an owner's waiting deliveries; deliveries in the same endpoint queue are adjacent in the index. */
 const waitingOf = ({ engine }: Database, owner: string) => sql`delivery_lanes as l
   join deliveries as d on d.lane = l.lane and d.status = 'pending' and d.lease_until is null
   where l.owner = ${owner} and l.due_at is not null and ${engine.interruptible('d')}`

@@ -66,7 +66,7 @@ export function signedCalls({ db, sealer, keys, version, now, random }: SigningO
 /** The span of an attempt: the trace context of its request, and a function that ends the span. */
 export interface CallSpan {
   trace: string
-  /** Null if the request could not be built. */
+  /** Called with the outcome of the attempt, or with null if the request could not be built. */
   end: (outcome: Outcome | null) => void
 }
 
@@ -82,7 +82,10 @@ interface Calling {
   onCalled?: (due: Due, outcome: Outcome) => void
 }
 
-/** Sends a delivery, with its trace context, to its receiver within the delivery's time limit. Rejects in the same cases as `SignedCall`. */
+/**
+ * Sends a delivery to its receiver, with its trace context and within its time limit. Rejects if a secret cannot be
+ * decrypted.
+ */
 export async function callReceiver(calling: Calling, due: Due): Promise<Outcome> {
   const { sender, signed, random, startSpan, onCalled } = calling
   const span = startSpan?.(due)

@@ -20,7 +20,10 @@ interface Claimed {
 
 type Engine = Pick<Database, 'engine'>
 
-/** Returns the webhook to call for each of these deliveries, if the webhook still exists and its scopes cover the event. */
+/**
+ * Returns the webhook to call for each of these deliveries; none if the webhook or its owner was deleted, or if its
+ * scopes do not cover the event.
+ */
 export async function webhooksToCall(
   tx: Queryable,
   { engine }: Engine,

@@ -5,7 +5,7 @@ import type { Sender } from './http-client.ts'
 import type { Outcome } from './outcome.ts'
 import type { RecordOptions } from './record-attempts.ts'
 
-/** Dispatcher options, including the concurrency. */
+/** Options of the dispatcher. */
 export interface DispatchOptions extends RecordOptions, SigningOptions {
   sender: Pick<Sender, 'post'>
   access: EventAccess

@@ -96,7 +96,7 @@ async function poll(state: State): Promise<void> {
   if (pauseMs > 0) resolveWaiters(state)
 }
 
-/** Claims as many deliveries as there are free slots. Returns how long to wait before claiming again, in ms. */
+/** Claims due deliveries for the free slots and sends them. Returns how long to wait before claiming again, in ms. */
 async function fill(state: State): Promise<number> {
   const { db, concurrency, claims, calling } = state
   if (performance.now() >= state.reclaimAt) {

@@ -24,7 +24,7 @@ const disabledAfterMs = 5 * dayMs
 const minFailures = 10
 const healthy = { failingSince: null, failingTold: null }
 
-/** A webhook that was disabled, and the reason that its owner reads. */
+/** The id of a disabled webhook, and the reason shown to its owner. */
 export interface Disabled {
   webhookId: string
   reason: string
@@ -37,8 +37,8 @@ export interface FailureStreak {
 }
 
 /**
- * Locks the webhooks in a batch whose health may change, before any other row and in id order, to avoid deadlocks.
- * Skips webhooks that were healthy and succeeded again.
+ * Locks the webhooks in a batch whose health may change, before any other row and in id order, to avoid deadlocks, and
+ * returns them by id. Skips webhooks that were healthy and succeeded again.
  */
 export async function lockWebhooks(tx: Queryable, { engine }: Database, batch: readonly Tried[]) {
   const registered = batch.filter(({ due }) => due.webhookId !== null)

@@ -43,8 +43,8 @@ const maxLinesPerMinute = 600
 const maxLinesPerEndpoint = 10
 
 /**
- * Logs each failed attempt: up to 10 lines a minute for an endpoint, and 600 in total. An endpoint's next line has the
- * number of attempts in between.
+ * Logs each failed attempt, up to 10 lines a minute for each endpoint and 600 in total. Each line includes the number
+ * of the endpoint's failures that were not logged since its previous line.
  */
 export function failureLog({ now, warn }: FailureLogOptions): (recorded: readonly Recorded[]) => void {
   const endpoints = new Map<string, Logged>()

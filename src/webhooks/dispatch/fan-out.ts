@@ -30,9 +30,9 @@ const chunkSize = 400
 const maxGathered = 10_000
 
 /**
- * Handles `event.fan-out` jobs in batches. Adds one delivery per subscribed webhook of the event's owner or audience.
- * Adds one for the request's callback URL, unless a webhook with the same URL receives the plain body. If the job runs
- * again, it adds no delivery twice. Owners to whom access rules hide the event's row get no delivery.
+ * Handles `event.fan-out` jobs in batches. Adds one delivery per subscribed webhook of the event's owner or audience,
+ * except webhooks whose owners may not read the event's resource. Adds one for the request's callback URL, unless a
+ * webhook with the same URL receives the plain body. If the job runs again, it adds no delivery twice.
  */
 export const fanOut = (options: FanOutOptions): WorkTogether => {
   const { db, now, random, bound, shapes = storedShapes, onAdded } = options
@@ -50,7 +50,8 @@ export const fanOut = (options: FanOutOptions): WorkTogether => {
     const events = await eventsOf(db.read, db, jobs)
     const { readers, retry } = readersIn(options, jobs, targetsIn(db.read, db, events))
     const registered: Addition[] = []
-    // A unique constraint ignores nulls, so only the transaction that finishes the jobs may add these.
+    // A unique constraint ignores nulls, such as the missing webhook id of these deliveries, so only the transaction
+    // that finishes the jobs may add them.
     const addressed: Addition[] = []
     for (const event of events) {
       const bodyIn = bodiesOf(event, shapes)

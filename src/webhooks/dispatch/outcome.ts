@@ -24,7 +24,7 @@ const maxWaitSeconds = 86_400
 const httpDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? [\w -]+ \d\d:\d\d:\d\d (GMT|\d{4})$/
 
 /**
- * The error class for every connection failure: a host name that does not resolve, a closed or unresponsive port, a blocked
+ * The error class for every connection failure: an unresolvable host name, a closed or unresponsive port, a blocked
  * address. Finer classes would let clients probe the service's own network (T-SSRF-08).
  */
 const unreachable = 'unreachable'
@@ -71,7 +71,10 @@ function statusClass(status: number): string | null {
   return status >= 300 && status < 400 ? 'redirect not followed' : `http ${status}`
 }
 
-/** Returns the seconds from now given by Retry-After (RFC 9110 §10.2.3, with any of the three date formats of §5.6.7). */
+/**
+ * Returns the seconds to wait according to Retry-After (RFC 9110 §10.2.3, with any of the three date formats of
+ * §5.6.7), at most a day; null if the header is missing, invalid or in the past.
+ */
 function waitSeconds(header: unknown, now: number): number | null {
   if (typeof header !== 'string') return null
   const text = header.trim()

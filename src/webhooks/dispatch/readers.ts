@@ -32,7 +32,7 @@ const minuteMs = 60_000
 const retryDelaysMs = [1, 5, 30, 120, 480].map((minutes) => minutes * minuteMs)
 
 /**
- * Restricts the targets of a batch to webhooks whose owners may read the event's row. If the rules fail for one
+ * Restricts the targets of a batch to webhooks whose owners may read the event's resource. If the rules fail for one
  * webhook, the other webhooks still receive the event, and `retry` adds a job for the failed one.
  */
 export function readersIn(
@@ -90,8 +90,9 @@ export const unreadable: Unsent = {
 }
 
 /**
- * Returns why a delivery must not be sent: the webhook was paused or disabled after the delivery was made due, the webhook
- * or its owner was deleted, or its scopes no longer cover the event. A test may be sent while the webhook is paused.
+ * Returns why a delivery must not be sent: the webhook was paused or disabled after the delivery was made due, the
+ * webhook or its owner was deleted, or its scopes no longer cover the event. Returns null if it may be sent. A test may
+ * be sent while the webhook is paused.
  */
 export function whyStopped({ webhookId, webhook, isTest, stops }: Due): Unsent | null {
   if (webhookId === null) return null
@@ -100,8 +101,8 @@ export function whyStopped({ webhookId, webhook, isTest, stops }: Due): Unsent |
 }
 
 /**
- * Returns whether the owner of a delivery's webhook may still read the event's row. This can change while a delivery
- * waits, or before it is sent again. Rejects if an access rule fails.
+ * Returns whether the owner of a delivery's webhook may still read the event's resource. This can change while a
+ * delivery waits, or before it is sent again. Rejects if an access rule fails.
  */
 export async function isReadable(
   { db, access }: { db: Pick<Database, 'read'>; access: EventAccess },

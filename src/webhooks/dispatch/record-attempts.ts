@@ -18,7 +18,7 @@ export interface RecordOptions extends HealthOptions {
   limits: EndpointLimits
   /** Seconds to wait before each attempt; one entry per attempt. */
   schedule: readonly number[]
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   jitter: () => number
   /** Called with each batch after the commit; `onDisabled`, with each webhook that the batch disabled. */
   onRecorded?: ((recorded: readonly Recorded[]) => void) | undefined
@@ -27,8 +27,8 @@ export interface RecordOptions extends HealthOptions {
 
 /**
  * Records a batch of outcomes: the attempts, each delivery's next attempt or end, and the endpoints' health. Ignores
- * claims that were lost before recording. Returns what was recorded, and the webhooks that were disabled. Locks rows in the same order as deleting a webhook does: webhooks,
- * deliveries, endpoint queues, audit log.
+ * claims that were lost before recording. Returns what was recorded and which webhooks were disabled. Locks rows in the
+ * same order as a webhook's deletion: webhooks, deliveries, endpoint queues, audit log.
  */
 export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]) {
   const nowMs = options.now()

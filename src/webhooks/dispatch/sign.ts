@@ -28,8 +28,8 @@ export function signature(
 }
 
 /**
- * Creates a secret's key. Callers should cache it, because creating a key takes longer than signing. Throws a TypeError
- * if the secret is malformed.
+ * Creates the HMAC key of a secret. Callers should cache it, because creating a key takes longer than signing. Throws a
+ * TypeError if the secret is malformed.
  */
 export function secretKey(secret: string): KeyObject {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64')

@@ -15,7 +15,7 @@ export interface EndpointLimits {
   /** Seconds before the first probe, doubled with each failure up to `maxPauseSeconds`. */
   firstPauseSeconds: number
   maxPauseSeconds: number
-  /** Time limit of most probes; the other probes have the default limit. */
+  /** Time limit of most probes, in seconds; every fourth probe has the default limit. */
   probeSeconds: number
 }
 
@@ -52,8 +52,8 @@ export interface Admission {
 const secondMs = 1_000
 
 /**
- * Decides how many calls may start now. If all of a queue's calls are in flight, the queue is checked again when one of
- * their leases expires.
+ * Decides how many calls may start now. If the queue has reached its limit of concurrent calls, it is checked again
+ * when a call ends or, at the latest, once a lease expires.
  */
 export function grant(lane: QueueState, nowMs: number, limits: EndpointLimits, leaseMs: number): Admission {
   // Setting the clock back must not block an endpoint.
@@ -99,8 +99,8 @@ export function shortLimitMs({ failures }: Pick<EndpointHealth, 'failures'>, lim
 }
 
 /**
- * Returns a delivery's endpoint queue. There is one queue per webhook, and one per client and origin for one-off
- * callback URLs, so that a client's callbacks cannot slow down another client's calls to the same host.
+ * Returns the id of a delivery's endpoint queue. There is one queue per webhook, and one per client and origin for
+ * one-off callback URLs, so that a client's callbacks cannot slow down another client's calls to the same host.
  */
 export const endpointQueueId = (
   { webhookId, url }: { webhookId: string | null; url: string },

@@ -30,7 +30,10 @@ export async function armOwners(tx: Queryable, { engine }: Database, due: readon
     where delivery_owners.due_at is null or delivery_owners.due_at > excluded.due_at`.execute(tx)
 }
 
-/** Excludes owners that have used up their share, so that their waiting deliveries are not read. */
+/**
+ * Returns a condition that excludes owners that have used up their share, so that their waiting deliveries are not
+ * read.
+ */
 function hasShare({ engine }: Database, slots: Slots, rank: Rank): RawBuilder<unknown> {
   const owners = withoutShare(slots, rank)
   if (owners.length === 0) return sql``
@@ -103,7 +106,7 @@ export async function reviveOwners(db: Database, now: () => number): Promise<num
   return rows.length
 }
 
-/** Deletes the rows of owners that have nothing to send; skips rows locked by another transaction. */
+/** Deletes up to 500 rows of owners that have nothing to send; skips rows locked by another transaction. */
 export async function removeIdleOwners(tx: Queryable, { engine }: Database): Promise<void> {
   await sql`
     delete from delivery_owners where due_at is null and (owner, rank) in (

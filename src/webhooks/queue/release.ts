@@ -7,7 +7,9 @@ import { armOwners } from './owners.ts'
 
 type Held = Pick<Due, 'id' | 'fence'>
 
-/** Releases claims whose lease has expired because their sender no longer exists. Returns the number of released claims. */
+/**
+ * Releases claims whose lease has expired because their sender no longer exists. Returns the number of claims released.
+ */
 export function reclaimExpired(db: Database, nowMs: number): Promise<number> {
   const lapsed = sql`lease_until is not null and lease_until <= ${iso(nowMs)}`
   return releaseWhere(db, lapsed, nowMs)
@@ -18,7 +20,9 @@ export function freeDeliveries(db: Database, nowMs: number): Promise<number> {
   return releaseWhere(db, sql`lease_until is not null`, nowMs)
 }
 
-/** Releases claims that this sender will not finish; calls that end later have no effect. */
+/**
+ * Releases claims that this sender will not finish; calls that end later have no effect. Returns the number released.
+ */
 export function release(db: Database, claims: readonly Held[], nowMs: number): Promise<number> {
   if (claims.length === 0) return Promise.resolve(0)
   const held = db.engine.jsonRows(JSON.stringify(claims.map(({ id, fence }) => [id, fence])))
