@@ -105,8 +105,8 @@ function batches({ db, sealer, now, onError }: AuditSources, tick: () => boolean
 }
 
 /**
- * Counts events per minute. Once there are `kinds` kinds, events of other kinds go to `beyond`; if `beyond` is null,
- * only their number is recorded.
+ * Counts events per minute. Once `kinds` different kinds have occurred in a minute, passes events of any other kind to
+ * `beyond` or, if that is null, records only their number.
  */
 function counted(note: Audit['note'], now: () => number, kinds: number, beyond: Audit['note'] | null) {
   const seen = new Map<string, { entry: AuditEntry; more: number }>()

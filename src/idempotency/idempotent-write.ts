@@ -71,7 +71,7 @@ export async function idempotentWrite<Tx, Body extends object>(
   return send(reply, answer as WriteResponse<Body>)
 }
 
-/** The header of a response that was stored. */
+/** The header that marks a replayed response. */
 const replayed = 'idempotent-replayed'
 
 /** Throws if a stored response may no longer be sent to the caller: the row that it shows may have changed since. */

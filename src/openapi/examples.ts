@@ -19,7 +19,9 @@ export function exampleOf({ properties = {}, required = [] }: Schema): object | 
   return required.every((name) => known.some(([field]) => field === name)) ? Object.fromEntries(known) : undefined
 }
 
-/** Returns a valid value for a schema: preferably its first example, then its default. */
+/**
+ * Returns a valid value for a schema: preferably its first example, then its default; undefined if none can be derived.
+ */
 export function sampleOf(schema: Schema): unknown {
   const { examples, enum: allowed, const: only, anyOf, items } = schema
   const [type] = [schema.type].flat()

@@ -51,7 +51,7 @@ const webhookHeaders: Parameter[] = [
   },
 ]
 
-/** The requests that webhooks receive, one per event type. */
+/** Returns the requests that webhooks receive, one per event type. */
 export function webhooksOf(events: Record<string, EventType>): Record<string, { post: Call }> {
   return Object.fromEntries(Object.entries(events).map(([event, type]) => [event, { post: call(event, type) }]))
 }

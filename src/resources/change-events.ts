@@ -17,13 +17,16 @@ interface EventDeps {
   zone?: string | undefined
 }
 
-/** The scope required to receive a resource's events, which is that for reading it; `any` if reading is public. */
+/** Returns the scope required to receive a resource's events: its read scope, or `any` if reading is public. */
 export const audienceOf = ({ readScope }: Pick<Declaration, 'readScope'>): string => readScope ?? 'any'
 
-/** Returns what access rules compare of a row. */
+/** Returns the facts about a row that access rules compare. */
 export type FactsOf = (tx: Queryable, row: Readonly<Record<string, unknown>>) => Promise<Record<string, unknown>>
 
-/** Returns the function that publishes the events of one resource; those with access rules keep the facts of the row. */
+/**
+ * Returns the function that publishes the events of one resource; with access rules, each event stores the facts of its
+ * row.
+ */
 export function eventPublisher(
   { queue, random, zone }: EventDeps,
   declaration: Declaration,
@@ -41,7 +44,7 @@ export function eventPublisher(
     })
 }
 
-/** The fields that everyone with read access sees: no concealed or absent fields, and no validators. */
+/** Returns the fields that everyone with read access sees, without concealed fields, absent fields and validators. */
 export function publicFields(
   row: Row,
   { concealed, links }: Pick<Declaration, 'concealed' | 'links'>,
@@ -54,7 +57,7 @@ export function publicFields(
   return { ...Object.fromEntries(visible), ...(linked && { _links: linked }) }
 }
 
-/** The events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
+/** Returns the events of a resource by type: `note.created`, `note.updated`, `note.deleted`. */
 export function eventKindsOf(declaration: Declaration): Record<string, EventKind> {
   const { noun, concealed, ids } = declaration
   const { eventSchema, example: id } = idTypes[ids]

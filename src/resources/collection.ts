@@ -23,7 +23,7 @@ export const collection = <
   options: ResourceOptions<B, object, string, Computed, Derived, Ids> & GivenFields<Set, Defaulted>,
 ): Collection<B, Computed, Set | Defaulted, Extract<keyof Derived, string>, Ids> => collectionWith(options)
 
-/** The same for a resource with claims, or with fields that not everyone can write. */
+/** Like `collection`, for a resource with claims or with fields that not every caller can write. */
 export function collectionWith<
   B extends TObject,
   Claims extends object,

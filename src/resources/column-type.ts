@@ -22,12 +22,15 @@ export type FieldList = 'filters' | 'ranges' | 'search' | 'sorts' | 'unique'
 
 /** How the values of a field are stored, queried and reported. */
 export interface ColumnType {
-  /** True if it stores the values of a schema; `choices` come from `enum` or `const`. The first type that matches is used. */
+  /**
+   * Returns true if this type stores the values of a schema; `choices` come from `enum` or `const`. The first matching
+   * type is used.
+   */
   stores: (shape: Shape, choices: readonly unknown[] | undefined) => boolean
   sql: SqlType
   /** Converts values to and from their stored form, if that differs from the JSON value. */
   codec?: Codec | ((schema: TSchema) => Codec)
-  /** The recorded name of a type whose stored values depend on the schema; default: its key. */
+  /** Returns the name to record for a type whose stored form depends on the schema; by default, the key of the type. */
   recordedAs?: (schema: TSchema) => string
   /** Normalizes a value before it is stored. */
   normalize?: (value: unknown) => unknown
@@ -35,15 +38,21 @@ export interface ColumnType {
   storable?: (schema: TSchema) => TSchema
   /** True if values are compared without regard to case and Unicode form, in a companion column. */
   folded?: true
-  /** The lists that can include such a field. */
+  /** The lists that can include fields of this type. */
   lists: readonly FieldList[]
-  /** The query parameters of a range: `minX` and `maxX`, or `xAfter` and `xBefore`; undefined if the schema has no order. */
+  /**
+   * Returns the naming scheme of range parameters: `minX` and `maxX` (numeric), or `xAfter` and `xBefore`
+   * (chronological); undefined if the values have no order.
+   */
   range?: (shape: Shape) => 'numeric' | 'chronological' | undefined
   /** Maximum length of values in an index; no limit by default. */
   maxIndexed?: (shape: Shape) => number
-  /** The query parameter of a filter or a bound, and the stored form of its value. Throws INVALID_INPUT. */
+  /**
+   * Returns the schema of the query parameter for a filter or a bound. `parse` converts its text to the stored form of
+   * the value, or throws INVALID_INPUT.
+   */
   parameter: (description: string, schema: TSchema) => TSchema
   parse: (name: string, text: string, schema: TSchema) => string | number
-  /** The type of its cells in reports. */
+  /** The type of the field's cells in reports. */
   cell: CellType
 }

@@ -17,14 +17,14 @@ const asText = (_name: string, text: string) => text
 const exactFormats = ['date', 'time', 'uri', 'url', 'uuid', 'ipv4', 'ipv6']
 const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
 
-/** A query parameter with text. */
+/** Returns the schema of a text query parameter. */
 export const textParameter = (description: string) => Type.Optional(Line(0, 300, { description }))
 export const instantQuery = (description: string) =>
   Type.Optional(Type.String({ maxLength: 40, description, ...documentedRules({ format: 'date-time' }) }))
 
 /** Every column type; the keys are recorded in the database. */
 export const columnTypes = {
-  // References to rows with UUIDs, and the ids of such rows. Other fields with UUIDs are text.
+  // References to rows with UUIDs, and the ids of such rows. Other UUID fields are stored as text.
   uuid: {
     stores: (shape) => shape['~reference'] !== undefined && shape.type === 'string',
     sql: 'uuid',
@@ -144,16 +144,16 @@ export const columnTypes = {
 
 export type ColumnKind = keyof typeof columnTypes
 
-/** The entry of a kind, with the members that not every entry has. */
+/** Returns the column type of a kind, typed with its optional members. */
 export const columnType = (kind: ColumnKind): ColumnType => columnTypes[kind]
 
-/** The values of an enumeration; undefined if the schema is none. */
+/** Returns the values of an enumeration; undefined for any other schema. */
 export function choicesOf(schema: TSchema): readonly unknown[] | undefined {
   const { enum: allowed, const: only, anyOf } = schema as Shape
   return allowed ?? (only === undefined ? anyOf?.map((choice) => choice.const) : [only])
 }
 
-/** The column type for a field's schema; undefined if its values have no single type. */
+/** Returns the kind of column for a field's schema; undefined if no column type can store its values. */
 export function kindOf(schema: TSchema): ColumnKind | undefined {
   const choices = choicesOf(schema)
   return (Object.keys(columnTypes) as ColumnKind[]).find((kind) => columnType(kind).stores(schema as Shape, choices))

@@ -11,7 +11,7 @@ import { documentedRules } from '../http/partial-schema.ts'
 import { malformedQuery } from '../http/problems/problem.ts'
 import { type Codec, decimalCodec } from '../storage/rows/column-codec.ts'
 
-/** The rules of a decimal field; decimals are strings here too, such as '0.05'. */
+/** The options of a decimal field; decimals in options are also strings, such as '0.05'. */
 export interface DecimalOptions {
   /** The smallest and the largest value, inclusive. */
   minimum?: string
@@ -22,9 +22,9 @@ export interface DecimalOptions {
 }
 
 /**
- * A decimal number of at most `precision` digits (up to 18), `scale` of them after the decimal point. It is a string with
- * exactly `scale` decimal places in responses; requests may have fewer, or send a number of up to 15 significant digits.
- * It is never rounded.
+ * A decimal number of at most `precision` digits (up to 18), `scale` of them after the decimal point. In responses, it
+ * is a string with exactly `scale` decimal places; in requests, it may have fewer places, or be a JSON number of up to
+ * 15 significant digits. It is never rounded.
  */
 export function Decimal(precision: number, scale: number, options: DecimalOptions = {}) {
   const { minimum, maximum, default: initial, examples, description } = options
@@ -38,7 +38,8 @@ export function Decimal(precision: number, scale: number, options: DecimalOption
     ...(minimum !== undefined && { minimum: exact(minimum) }),
     ...(maximum !== undefined && { maximum: exact(maximum) }),
   }
-  // Without `format: decimal`: generators map it to types that write JSON numbers, some of them to doubles.
+  // Has no `format: decimal`, because generators map that format to types that write JSON numbers, some of them
+  // doubles.
   const { $defs } = documentedRules({ pattern: decimalPattern(form) })
   const schema = Type.String({
     description: description ?? `A ${digitsOf(form)}`,
@@ -53,7 +54,7 @@ export function Decimal(precision: number, scale: number, options: DecimalOption
   )
 }
 
-/** The number of decimal places of a currency (ISO 4217, minor unit) if it is not two. */
+/** The number of decimal places (ISO 4217, minor unit) of each currency that does not have two. */
 const minorUnits: Readonly<Record<string, number>> = Object.fromEntries(
   [
     'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF',
@@ -81,40 +82,43 @@ const digitsOf = ({ precision, scale }: DecimalForm): string => {
   return scale === 0 ? digits : `${digits}, ${scale} of them after the decimal point`
 }
 
-/** The codec of a decimal's column. */
+/** Returns the codec of a decimal's column. */
 export const decimalColumnCodec = (schema: TSchema): Codec => decimalCodec(formOf(schema).scale)
 
-/** The name under which the type of a decimal's column is recorded: stored integers mean other values at another scale. */
+/**
+ * Returns the recorded name of a decimal's column type. It includes the scale, because at another scale the stored
+ * integers would mean other values.
+ */
 export const decimalColumnName = (schema: TSchema): string => `decimal with scale ${formOf(schema).scale}`
 
-/** The query parameter of a filter or bound. */
+/** Returns the schema of the query parameter for a filter or bound. */
 export const decimalParameter = (description: string, schema: TSchema): TSchema => {
   const { precision, scale } = formOf(schema)
   const rules = documentedRules({ pattern: decimalPattern({ precision, scale }) })
   return Type.Optional(Type.String({ description, examples: [decimalExample(formOf(schema))], ...rules }))
 }
 
-/** The value of a query parameter with the scale of its field. Throws INVALID_INPUT. */
+/** Returns the value of a query parameter with the scale of its field. Throws INVALID_INPUT. */
 export function parseDecimalParameter(name: string, text: string, schema: TSchema): string {
   const parsed = parseDecimal(text, formOf(schema))
   if ('error' in parsed) throw malformedQuery(name, parsed.error)
   return parsed.value
 }
 
-/** True for the value of a decimal as responses have it, such as one in a cursor. */
+/** Returns true if a value, such as one from a cursor, is a decimal in exactly the form that responses contain. */
 export function isExactDecimal(value: unknown, schema: TSchema): boolean {
   const parsed = parseDecimal(String(value), formOf(schema))
   return 'value' in parsed && parsed.value === value
 }
 
-/** The largest integer that a decimal's column must hold. */
+/** Returns the largest integer that a decimal's column must hold. */
 export const decimalMagnitude = (schema: TSchema): number => 10 ** formOf(schema).precision - 1
 
 const formOf = (schema: TSchema) => decimalFormOf(schema) as DecimalForm
 
 const maxPrecision = 18
 
-/** The errors in the decimals of a field, at any depth. */
+/** Returns the errors in the decimals of a field, at any depth. */
 export function decimalFieldErrors(field: string, schema: TSchema): string[] {
   return [...decimalsIn(schema, field, true)].flatMap(({ path, form, isReachable }) => {
     const { precision, scale, minimum, maximum, currency = 'EUR' } = form
@@ -140,7 +144,7 @@ export function decimalFieldErrors(field: string, schema: TSchema): string[] {
 interface FoundDecimal {
   path: string
   form: DecimalForm
-  /** False within a union or the like, where values are not converted. */
+  /** False inside a union or a similar construct, where values are not converted. */
   isReachable: boolean
 }
 

@@ -40,7 +40,7 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   noun: string
   table: string
   ids: IdType
-  /** The columns that are not named after their fields, read from the database, and those that the options name. */
+  /** Column names that differ from the fields: `columns` as in the database, `overlay` as in the options. */
   columns?: ColumnNames
   overlay?: ColumnNames
   migrate?: MigrateOptions
@@ -48,11 +48,11 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   body: B
   /** The body that clients send: fields with a default are optional. */
   input: TObject
-  /** The body of a POST: the input, in which the fields that it gets values for are optional or absent. */
+  /** The body of a POST: the input without the fields of `set`, and with those of `defaults` optional. */
   creation: TObject
-  /** The body of a PUT: the input, in which the fields that it may keep are optional too. */
+  /** The body of a PUT: the input without the fields of `set`, and with the fields that a PUT may keep optional. */
   replacement: TObject
-  /** The input without the fields that bodies cannot change. */
+  /** The input without the fields of `set`, which bodies cannot change. */
   patchable: TObject
   /** The column type of each field. */
   kinds: Readonly<Record<string, ColumnKind>>
@@ -66,36 +66,36 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   /** Fields that are unique on their own, and tuples of fields that are unique together. */
   unique: readonly string[]
   tuples: readonly (readonly string[])[]
-  /** The fields that refer to rows. */
+  /** The fields that refer to rows of this or another collection. */
   references: readonly Reference[]
   /** Text fields with a case-folded companion column. */
   folded: readonly string[]
-  /** Folded fields whose companion column is empty, not null, in rows without a value, because lists are sorted by them. */
+  /** Folded fields to sort by: in rows without a value, their companion column is an empty string, not null. */
   blank: readonly string[]
   listed?: readonly string[]
   hides?: { fields: readonly string[]; unless: (caller: Caller, id: RowId) => boolean }
   /** Computes the claims of a caller; there are none without `plinth({ claims })`. */
   claims: ClaimsOf<object>
-  /** The users of the same `plinth()`, if it declares any; the service must have the same. */
+  /** The users declared in the same `plinth()`, if any; the service must have the same users. */
   users?: object | undefined
   /** The access rules; without them, scopes alone decide. */
   access?: DeclaredAccess
-  /** When rows refuse changes and deletion. */
+  /** Which rows cannot be changed or deleted. */
   locked?: DeclaredLock
-  /** Who can write which fields; by default everyone who can write the row. */
+  /** Who can write which fields; by default, everyone who can write the row can write all fields. */
   writers?: Writers | undefined
   writeOnly: readonly string[]
   immutable: readonly string[]
   rules: readonly Rule[]
   set: Values
   defaults: Values
-  /** Fields that lists, reports and events never contain: write-only ones, and those hidden from some callers. */
+  /** Fields that lists, reports and events never contain: write-only fields, and fields hidden from some callers. */
   concealed: readonly string[]
-  /** Every scope with its description, and the one required for reading; null if reading is public. */
+  /** Every scope with its description, and the scope required for reading (null if reading is public). */
   scopes: Readonly<Record<string, string>>
   readScope: string | null
   links?: (row: Row) => Record<string, Link>
-  /** The collection that it is a view of, whose names conditions, links and events use, and how the names differ. */
+  /** If this is a view: its collection, whose names conditions, links and events use, and how the names differ. */
   view?: ViewOf<Declaration>
 }
 
@@ -111,18 +111,18 @@ export interface CollectionOptions {
   /** The time zone of `'today'`; default: UTC. */
   zone?: string | undefined
   guard?: Guard | undefined
-  /** Every resource of the service, in its order, and those that this version serves; by default this one alone. */
+  /** All resources of the service, in declaration order, and those of this version; by default, only this one. */
   related?: Related | undefined
-  /** Reads what access rules know about a caller. */
+  /** Reads the facts about a caller that access rules use. */
   factsOf: (caller: Caller) => Promise<CallerFacts>
 }
 
-/** A way from a row to others: to the one that it refers to, or to the many that refer to it. */
+/** A relation from a row to others: to the row that it refers to, or to the rows that refer to it. */
 export interface Relation {
   name: string
   /** The collection of the other rows. */
   declaration: Declaration
-  /** The reference: a field of the row itself, or of the many others. */
+  /** The reference field: of the row itself or, if `isMany`, of the other rows. */
   field: string
   isMany: boolean
 }
@@ -133,8 +133,8 @@ export interface Related {
 }
 
 /**
- * A declared resource, and the plugin that serves it under any version prefix. The other type parameters name computed
- * fields, fields that have a value if a body omits them, and derived fields.
+ * A declared resource, and the plugin that serves it under any version prefix. Its type parameters also name computed
+ * fields, fields that get a value if a body omits them, and derived fields.
  */
 export interface Collection<
   B extends TObject = TObject,
@@ -144,7 +144,7 @@ export interface Collection<
   Ids extends IdType = IdType,
 > {
   declaration: Declaration<B>
-  /** For the compiler alone: no value has it. */
+  /** Exists only for type inference; never set. */
   '~names'?: { computed: Computed; given: Given; derived: Derived; ids: Ids }
   plugin: FastifyPluginAsync<CollectionOptions>
 }
@@ -172,13 +172,13 @@ export interface Served extends CollectionOptions, ServedComputed {
   creator: Creator
   /** Validates a complete body. */
   check: ReturnType<typeof inputValidator>
-  /** Gives the decimals of a body or patch their exact form, in place; undefined if the resource has none. */
+  /** Converts the decimals of a body or patch to their exact form, in place; undefined if the resource has none. */
   readDecimals: ((body: unknown) => void) | undefined
-  /** The representation of a row for the caller of this request. */
+  /** Returns the representation of a row for the caller of this request. */
   serialize: (row: Row, request: FastifyRequest) => Versioned
   /** Evaluates the access rules for a caller; undefined if there are none. */
   accessOf: AccessOf | undefined
-  /** The same for any other collection. */
+  /** Returns the same function for any other collection. */
   accessTo: (declaration: Declaration) => AccessOf | undefined
   announce: Announce
   /** Checks references; undefined if the resource has none. */
@@ -186,11 +186,11 @@ export interface Served extends CollectionOptions, ServedComputed {
   remove: Remove
   /** Refuses changes of locked rows; undefined if they are never locked. */
   lock: LockCheck | undefined
-  /** True if a deletion may meet locked rows. */
+  /** True if a deletion may affect locked rows. */
   meetsLocks: boolean
-  /** Evaluates which rows that forbid a deletion a caller can read; undefined if every row. */
+  /** Determines which of the rows that forbid a deletion a caller can read; undefined means all of them. */
   referrers: ((caller: Caller) => Promise<Reach>) | undefined
-  /** True if rows of other resources, or of this one, may refer to its rows. */
+  /** True if other rows, of this or another resource, may refer to its rows. */
   isReferred: boolean
   /** The relations to resources that this version serves. */
   relations: readonly Relation[]

@@ -26,18 +26,18 @@ import { columnName, withStorageRules } from './table.ts'
 const allOperations: readonly CollectionOperation[] = ['list', 'create', 'read', 'replace', 'patch', 'remove']
 
 /**
- * Tables of the first release, which have no prefix; all others have one, so that they cannot clash with tables of the
- * service.
+ * Tables of the first release, which have no prefix; all other tables have one, so that they cannot clash with the
+ * service's own tables.
  */
 const unprefixedTables = ['users', 'products', 'books']
 
 const noClaims = () => ({})
 
-/** What a resource gets besides the options of `collection()`. */
+/** What `plinth()` passes to a resource in addition to the options of `collection()`. */
 export interface ResourceContext {
   /** The claims of `plinth()`. */
   claims?: ClaimsOf<object>
-  /** The users that `plinth()` declares, which its claims need. */
+  /** The users declared in `plinth()`, on which its claims depend. */
   users?: object | undefined
   writers?: Writers
 }
@@ -90,7 +90,7 @@ export function defineResource<
   })
 }
 
-/** The names of the table and its columns; `overlay` is set if the declaration gives any of them. */
+/** Returns the names of the table and its columns; `overlay` is set if the declaration gives any of them. */
 function tableNames(name: string, { table, columns }: Pick<ResourceOptions, 'table' | 'columns'>) {
   const own = unprefixedTables.includes(name) ? name : `resource_${columnName(name).replaceAll('-', '_')}`
   const names = columns as ColumnNames | undefined
@@ -101,13 +101,13 @@ function tableNames(name: string, { table, columns }: Pick<ResourceOptions, 'tab
   }
 }
 
-/** The column type of each field in a valid body. */
+/** Returns the column type of each field in a valid body. */
 const kindsOf = ({ properties }: TObject): Record<string, ColumnKind> =>
   Object.fromEntries(
     Object.entries(properties).map(([field, schema]) => [field, kindOf(schema as TSchema) as ColumnKind]),
   )
 
-/** What depends on conditions: access rules, locked rows, computed fields. */
+/** Returns the parts of a declaration that contain conditions: access rules, locks, computed fields. */
 function conditionsOf(options: ResourceOptions, context: ResourceContext, own: Parameters<typeof declaredAccess>[2]) {
   const fields = ownConditionFields(own, options.access !== undefined)
   const access = options.access && declaredAccess(options.access, context, own)
@@ -119,14 +119,14 @@ function conditionsOf(options: ResourceOptions, context: ResourceContext, own: P
   }
 }
 
-/** The lock of the rows to which a step leads. */
+/** Returns the lock of the rows to which a step leads; undefined if they are never locked. */
 function lockOf(step: RelationStep, body: TObject): DeclaredLock['of'] {
   const to = refOf(body.properties[step.on.field] as TSchema)?.to
   const locked = to === undefined || to === 'self' ? undefined : to.declaration.locked
   return locked && { step, locked }
 }
 
-/** The bodies that clients send; a PUT may leave out the fields that it keeps. */
+/** Returns the schemas of the bodies that clients send; a PUT may omit the fields whose values it keeps. */
 function inputsOf(body: TObject, set: Values, defaults: Values, kept: readonly string[]) {
   const input = inputOf(body)
   return {
@@ -137,7 +137,7 @@ function inputsOf(body: TObject, set: Values, defaults: Values, kept: readonly s
   }
 }
 
-/** The fields with a companion column, and those whose companion column is never null. */
+/** Returns the fields with a companion column, and those of them whose companion column is never null. */
 function companionsOf(
   body: TObject,
   kinds: Readonly<Record<string, ColumnKind>>,
@@ -148,7 +148,7 @@ function companionsOf(
   return { folded, blank: folded.filter((field) => sorts.includes(field) && !body.required?.includes(field)) }
 }
 
-/** Fields to sort by: those declared, and every required field to filter by. */
+/** Returns the fields to sort by: those declared, and every required filter field whose values have an order. */
 function sortsOf({ filters = [], sorts = [] }: ResourceOptions, shown: TObject): string[] {
   const fromFilters = filters.filter(
     (field) => shown.required?.includes(field) && canSort(shown.properties[field] as TSchema),

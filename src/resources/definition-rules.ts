@@ -68,7 +68,7 @@ export function definitionErrors(declared: ResourceOptions): string[] {
     errors.push('body must be created with Type.Object()')
   } else {
     const computed = computedErrors(options)
-    // With errors in computed fields, lists are checked against the others.
+    // If computed fields have errors, lists are checked without them.
     const { shownBody } = shownOf(body, {}, computed.length > 0 ? {} : options)
     const shown = { ...options, body: shownBody }
     errors.push(...computed, ...fieldErrors(shownBody, path.length), ...listErrors(shown), ...queryErrors(shown))
@@ -117,7 +117,7 @@ const hasKnownIds = ({ ids = 'integer' }: ResourceOptions) => Object.hasOwn(idTy
 const idErrors = (options: ResourceOptions): string[] =>
   hasKnownIds(options) ? [] : [`ids must be one of ${Object.keys(idTypes).join(', ')}, not ${quoted(options.ids)}`]
 
-/** What is wrong with the name of a field; undefined if it can be one. */
+/** Returns the error in a field's name; undefined if the name is valid. */
 export function fieldNameError(name: unknown): string | undefined {
   if (typeof name !== 'string') return `the field name must be text, not ${quoted(name)}`
   if (reservedFields.includes(name) || name in Object.prototype) return `the field name ${name} is reserved`

@@ -10,18 +10,18 @@ import type { ColumnKind } from './column-types.ts'
 interface IdTypeEntry {
   /** The schema of an id, in responses, path parameters and references; with an example if it has a description. */
   schema: (description?: string) => TSchema
-  /** The same in the body of a deletion's event. */
+  /** The schema of an id in the body of a deletion event. */
   eventSchema: object
   example: RowId
-  /** The column type that conditions compare ids as. */
+  /** The column type with which conditions compare ids. */
   kind: ColumnKind
   /** The column of the ids, for conditions. */
   on: TestedColumn
   /** The type of ids in reports. */
   cell: CellType
-  /** The type of ids to sort by. */
+  /** The type of ids as sort values. */
   sort: RelatedTerm['type']
-  /** Reads the text of an id in the database. */
+  /** Converts an id from the text that the database returns. */
   fromText: (text: string) => RowId
   /** Returns the id of a new row; undefined if the database generates it. */
   assign: (newUuid: () => string) => RowId | undefined
@@ -54,5 +54,5 @@ export const idTypes: Readonly<Record<IdType, IdTypeEntry>> = {
   },
 }
 
-/** The path parameter of a single row. */
+/** Returns the schema of the path parameter that identifies a row. */
 export const idParams = (ids: IdType): TObject => Type.Object({ id: idTypes[ids].schema('Assigned by the service') })

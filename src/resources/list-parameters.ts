@@ -23,11 +23,11 @@ export interface ListRules extends OrderRules {
   ranges: readonly string[]
   search: readonly string[]
   blank: readonly string[]
-  /** What `expand` may name, and filters and sorts may follow; nothing by default. */
+  /** Relations that `expand` can name and that filters and sorts can follow; none by default. */
   relations?: readonly Relation[]
 }
 
-/** The rules of a resource's list at a path, which filters and sorts by computed fields too. */
+/** Returns the rules of a resource's list at a path, including filters and sorts by computed fields. */
 export const listRulesOf = ({ declaration, relations }: Pick<Served, 'declaration' | 'relations'>, path: string) => ({
   ...shownDeclaration(declaration),
   ...{ path, relations },
@@ -42,17 +42,20 @@ export interface Query {
   [name: string]: unknown
 }
 
-/** The schema of the query parameter for a field. */
+/** Returns the schema of the query parameter for a field. */
 const parameterOf = (kind: ColumnKind | undefined, description: string, schema: TSchema | undefined): TSchema =>
   kind && schema ? columnType(kind).parameter(description, schema) : textParameter(description)
 
-/** Fields with an optional minus sign. A pattern cannot say that each may occur only once. */
+/**
+ * Matches comma-separated fields, each with an optional minus sign. A pattern cannot require that each field occurs at
+ * most once.
+ */
 const sortPattern = (sorts: readonly string[]) => {
   const field = `-?(${sorts.map((name) => name.replace('.', '[.]')).join('|')})`
   return `^(${field}(,${field})*)?$`
 }
 
-/** The query parameters of a list. */
+/** Returns the schema of a list's query parameters. */
 export function listQuerySchema(rules: ListRules): TObject {
   const { body, kinds, filters, ranges, search, relations = [] } = rules
   const sorts = sortNames(rules)
@@ -93,16 +96,16 @@ export function listQuerySchema(rules: ListRules): TObject {
   })
 }
 
-/** What the place of a list and its relations add to its query. */
+/** What the path of a list and its relations add to its query. */
 interface Additions {
   filters: readonly Filter[]
   related: readonly RelatedFilter[]
-  /** What `or` and `sort` follow. */
+  /** The related rows that `or` and `sort` follow. */
   reached: Reached
 }
 
 /**
- * Parses the query of a list, to which the added filters belong too; `mark` binds its cursors to it. Throws INVALID_INPUT
+ * Parses the query of a list and adds the given filters to it; `mark` binds cursors to this query. Throws INVALID_INPUT
  * for invalid sorts, filters or cursors.
  */
 export function parseListQuery(
@@ -124,7 +127,7 @@ export function parseListQuery(
   return { listQuery: { filters, ...restricted, order, after, backwards, limit }, mark }
 }
 
-/** The filters of a query. Throws INVALID_INPUT for a value that is invalid for the field's column type. */
+/** Returns the filters of a query. Throws INVALID_INPUT for a value that is invalid for the field's column type. */
 function filtersOf(query: Query, rules: ListRules, { lists }: QueryGrammar): Filter[] {
   const { body, kinds, filters, ranges, search } = rules
   const conditions: Filter[] = []

@@ -19,7 +19,7 @@ import { cursorOf, removeTerms } from './queries/list-order.ts'
 import type { Expand, ReadableRows } from './relations/reference.ts'
 
 export interface ListParts {
-  /** The filters and the path of a list that only has the rows of the resource in its path. */
+  /** Returns the filters and the path of a nested list, which contains only rows that refer to the row in its path. */
   within?: (request: FastifyRequest) => { filters: readonly Filter[]; path: string }
   /** Parses the `expand` parameter. */
   expand?: (text: string, request: FastifyRequest, reply: FastifyReply) => Expand
@@ -28,8 +28,9 @@ export interface ListParts {
 type PendingPage = CachedPage | Promise<CachedPage>
 
 /**
- * Returns the handler of a list: it sends pages with a Link header, and skips or repeats no rows while others write. A page
- * whose rows have not changed is sent from the cache; an expanded page only until something is written.
+ * Returns the handler of a list, which sends pages with a Link header. Concurrent writes do not make it skip or repeat
+ * rows. A page whose rows have not changed is sent from the cache; a page with related rows, or sorted by them, only
+ * until the next write.
  */
 export function lister(served: Served, rules: ListRules, serialize: (row: Row) => object, parts: ListParts = {}) {
   const { rows, declaration } = served
@@ -129,7 +130,7 @@ function send(reply: FastifyReply, { link, etag, text }: CachedPage): FastifyRep
   return addLink(reply, link).header('etag', etag).header('content-type', 'application/json; charset=utf-8').send(text)
 }
 
-/** `Prefer: count=exact` (RFC 7240): adds the total number of matching rows. */
+/** Handles `Prefer: count=exact` (RFC 7240): adds the total number of matching rows. */
 async function sendWithCount(
   rows: Rows,
   pending: PendingPage,
@@ -144,7 +145,9 @@ async function sendWithCount(
 
 const markOf = ({ id, revision }: Row): Mark => ({ id, revision })
 
-/** Maps a result that may be a promise. Synchronous results stay synchronous, so that the hottest lists await nothing. */
+/**
+ * Maps a result that may be a promise. Synchronous results stay synchronous, so that frequent requests await nothing.
+ */
 const mapResult = <T, R>(result: T | Promise<T>, map: (result: T) => R | Promise<R>): R | Promise<R> =>
   result instanceof Promise ? result.then(map) : map(result)
 
@@ -155,7 +158,7 @@ function sameMarks(marks: CachedPage['marks'], cached: CachedPage['marks']): boo
   )
 }
 
-/** The rows of a page in list order, without the extra row. */
+/** Returns the rows of a page in list order, without the extra row. */
 function pageItems(rowsRead: Row[], { limit, backwards }: ListQuery): Row[] {
   const items = rowsRead.length > limit ? rowsRead.slice(0, limit) : rowsRead
   return backwards ? items.toReversed() : items

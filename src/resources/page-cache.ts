@@ -10,21 +10,21 @@ import type { ReadableRows } from './relations/reference.ts'
 
 /** A list page as it was sent. */
 export interface CachedPage {
-  /** The JSON of its items, and its weak entity tag. */
+  /** The JSON text of the page, and its weak entity tag. */
   text: string
   etag: string
   link: string
   /** The query that read it, and the id and revision of each row read. */
   query: ListQuery
   marks: readonly Mark[]
-  /** The database generation at which it was valid: while that is unchanged, the rows need no check. */
+  /** The database generation at which the page was valid: until it changes, the rows need no check; null if unknown. */
   generation: number | null
 }
 
 /** List pages by URL. */
 export interface PageCache {
   get: (url: string) => CachedPage | undefined
-  /** Caches and returns a page; evicts the least recently used ones. */
+  /** Caches and returns a page; evicts the least recently used pages. */
   set: (url: string, page: CachedPage) => CachedPage
 }
 
@@ -36,7 +36,10 @@ interface ReadBy {
   reached: Reached
 }
 
-/** The pages of a list, by request and by the rows that the caller can read; null is the key of a page that is not cached. */
+/**
+ * Caches the pages of a list by request and by the rows that the caller can read; a page with the key null is not
+ * cached.
+ */
 export interface CachedPages {
   keyOf: (request: { url: string }, visible: ReadBy, readableRelated?: ReadableRows) => string | null
   get: (key: string | null) => CachedPage | undefined
@@ -45,7 +48,10 @@ export interface CachedPages {
 
 const digests = new WeakMap<RowTest, string>()
 
-/** Returns the digest of a test, which is computed once for the tests of access rules: a short part of a cache key. */
+/**
+ * Returns a digest of a row test, a short part of a cache key. It is computed once per test object, such as the tests
+ * of access rules.
+ */
 function digestOf(test: RowTest): string {
   const known = digests.get(test)
   if (known !== undefined) return known
@@ -55,8 +61,8 @@ function digestOf(test: RowTest): string {
 }
 
 /**
- * Caches pages for all callers that can read the same rows; for a day, if a condition depends on it; and not at all if
- * functions make fields of their items, since these may depend on the time.
+ * Caches pages for all callers that can read the same rows. If a condition depends on the day, a page is valid for that
+ * day only. If the resource has derived fields, caches no pages, because the fields may depend on the time.
  */
 export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time): CachedPages {
   const pages = pageCache()

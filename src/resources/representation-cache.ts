@@ -4,7 +4,7 @@ import type { RowId } from '../storage/ids.ts'
 
 /** Cached representations of a table's rows, by id. */
 export interface Representations {
-  /** The cached representation, unless something was written since. */
+  /** Returns the cached representation; undefined if there is none or anything has been written since. */
   get: (id: RowId) => Representation | undefined
   /** Caches a representation; its row must have been read in this iteration of the event loop. */
   set: (id: RowId, representation: Representation) => void

@@ -40,7 +40,10 @@ export function serializer(
   }
 }
 
-/** Tells representations of the same revision apart: those of views, and those without fields that are hidden from the caller. */
+/**
+ * Returns the name that distinguishes representations of the same revision: those of views, and those without the
+ * fields that are hidden from the caller.
+ */
 const viewName = (tag: string | undefined, isReduced: boolean) =>
   [...(tag === undefined ? [] : [tag]), ...(isReduced ? ['reduced'] : [])].join('.')
 
@@ -51,7 +54,10 @@ const linkSchema = Type.Object({ href: Type.String(), method: Type.Optional(Type
 
 type Represented = Pick<Declaration, 'ids' | 'shownBody' | 'links' | 'access' | 'writeOnly' | 'computed'>
 
-/** The schema of a resource's representation, restricted to the fields in `only` if given, with what `expand` may add. */
+/**
+ * Returns the schema of a resource's representation, restricted to the fields in `only` if given, with the members that
+ * `expand` may add.
+ */
 export function representation(
   { ids, shownBody, links, access, writeOnly, computed }: Represented,
   only?: readonly string[],
@@ -73,7 +79,7 @@ export function representation(
   return partialSchema(Type.Object(properties), examples.length > 0 ? { examples } : {})
 }
 
-/** The members that `expand` adds: rows as the lists of their collections show them. */
+/** Returns the schemas of the members that `expand` adds: rows as the lists of their collections show them. */
 function membersOf(relations: readonly Relation[]): Record<string, TSchema> {
   const members = relations.map(({ name, declaration, isMany }) => {
     const { whole } = representation(declaration, declaration.listed) as unknown as { whole: TSchema }
@@ -93,7 +99,7 @@ const CreatedBy = Type.Optional(
 
 const instant = '2026-03-01T12:00:00.000Z'
 
-/** The examples of a body as representations, with the fields that the service adds. */
+/** Returns the examples of a body as representations, with the fields that the service adds. */
 function examplesOf({
   ids,
   shownBody,
@@ -133,7 +139,7 @@ export function listItemSerializer({
   return (row) => build(presenter ? presenter.present(row) : row, links && prefixed(links(row), prefix))
 }
 
-/** The report of a resource: the columns of its table, sums and counts included, except those that are concealed. */
+/** Returns the report of a resource: the columns of its table, including sums and counts, except concealed fields. */
 export function reportOf(declaration: Declaration) {
   const { name, table, ids, shownBody, shownKinds, computed, concealed, readScope, access } = declaration
   const { filters, ranges, folded, sorts, columns: storedAs } = declaration

@@ -22,7 +22,7 @@ export interface ResourceOptions<
   Derived extends DerivedSchemas = DerivedSchemas,
   Ids extends IdType = IdType,
 > {
-  /** `/notes`; the name in it is also used for the scopes (`notes:read`), the report and the table. */
+  /** Such as `/notes`; the name after the slash also determines the scopes (`notes:read`), the report and the table. */
   path: `/${string}`
   /** The singular in camelCase, used in event types: `note` for `note.created`. */
   noun: string
@@ -53,7 +53,7 @@ export interface ResourceOptions<
    * case and Unicode form. An absent value equals no other.
    */
   unique?: readonly (FieldOf<B> | readonly [FieldOf<B>, FieldOf<B>, ...FieldOf<B>[]])[]
-  /** The fields of a list item; default: all. */
+  /** The fields of a list item; by default, all that every caller sees. */
   listed?: readonly (
     | FieldOf<B>
     | NoInfer<Computed>
@@ -65,40 +65,48 @@ export interface ResourceOptions<
   /** Fields that only some callers see, and only in single resources; lists, reports and events never contain them. */
   hides?: { fields: readonly FieldOf<B>[]; unless: (caller: Caller, id: IdOf<Ids>) => boolean }
   /**
-   * Who can read and write which rows, besides the scopes of a token. Rows then have `createdBy`; a row that a caller may not
-   * read is 404.
+   * Who can read and write which rows, in addition to the scopes of a token. Rows then have `createdBy`; a row that a
+   * caller may not read responds with 404.
    */
   access?: Access<FieldsOf<B, Ids>, Claims, Role, RelatedFields<B, Ids>>
   /**
-   * The rows that refuse PUT, PATCH and DELETE with 409: those whose stored values meet this condition, such as
-   * `{ status: 'paid' }` or `{ customer: { closed: true } }`. A change may bring a row into this state, and none leads out
-   * of it.
+   * The rows that refuse PUT, PATCH and DELETE with 409: those whose stored values meet this condition, such as `{
+   * status: 'paid' }` or `{ customer: { closed: true } }`. A change may bring a row into this state, but no change to
+   * the row can end it.
    */
   locked?: Condition<FieldsOf<B, Ids> & { createdBy: string }, RelatedFields<B, Ids>>
-  /** Fields that bodies may contain, and that no response, list, report or event ever does; a PUT without one keeps it. */
+  /**
+   * Fields that bodies may contain but no response, list, report or event does; a PUT that omits such a field keeps its
+   * value.
+   */
   writeOnly?: readonly FieldOf<B>[]
-  /** Fields that only a creation sets; a PUT or PATCH that would change one is refused, a PUT without one keeps it. */
+  /**
+   * Fields that only a creation sets: a PUT or PATCH that would change one is refused, and a PUT that omits one keeps
+   * its value.
+   */
   immutable?: readonly FieldOf<B>[]
   /**
-   * The values of fields in new rows, as constants or pure functions. Bodies cannot contain those of `set`; those of
-   * `defaults` apply if a POST omits the field. A PUT that omits a field of either keeps its value.
+   * The values of fields in new rows, as constants or pure functions. Bodies cannot set the fields of `set`; `defaults`
+   * apply to fields that a POST omits. A PUT keeps the values of fields of either kind that it omits.
    */
   set?: SetValues<B, Claims, Role, Ids>
   defaults?: DefaultValues<B, Claims, Role, Ids>
-  /** Rules across fields, checked once each field is valid: a body for which one does not hold is 422. */
+  /** Rules across fields, checked once each field is valid; a body that breaks a rule is rejected with 422. */
   rules?: readonly { field: FieldOf<B>; message: string; holds: (body: BodyOf<B, Ids>) => boolean }[]
   /**
    * Read-only fields that the service computes: conditions on the row, sums and counts of the rows that refer to it. Lists
    * can be filtered by all of them and sorted by sums and counts.
    */
   computed?: ComputedOptions<B, Computed, Ids>
-  /** Read-only fields that functions make of a row, for responses and events alone. */
+  /** Read-only fields that functions compute from a row, only for responses and events. */
   derived?: DerivedOptions<B, NoInfer<Computed>, Derived, Ids>
-  /** The table; default: `resource_` and the name in the path. A table that exists keeps its rows and its other columns. */
+  /**
+   * The table; default: `resource_` and the name in the path. An existing table keeps its rows and its other columns.
+   */
   table?: string
   /**
-   * The columns of fields whose columns do not have the names of the fields, such as `{ title: 'book_title' }`; with
-   * access rules also that of `createdBy`.
+   * The columns of fields whose column has another name than the field, such as `{ title: 'book_title' }`; with access
+   * rules, also the column of `createdBy`.
    */
   columns?: { readonly [F in FieldOf<B> | 'createdBy']?: string }
   /** How existing rows follow a change of the body: renamed fields, values of new fields, values of another type. */

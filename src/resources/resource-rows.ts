@@ -6,14 +6,14 @@ import { isIntegral } from './conditions/fields.ts'
 import type { Declaration } from './declaration.ts'
 import { codecsOf } from './table.ts'
 
-/** SQL for the statement of each change: whether its event has a subscriber. */
+/** Returns SQL, for the statement of each change, that tells whether its event has a subscriber. */
 const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
   created: isSubscribed(`${noun}.created`),
   updated: isSubscribed(`${noun}.updated`),
   deleted: isSubscribed(`${noun}.deleted`),
 })
 
-/** The rows of a declared resource. */
+/** Returns access to the rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
   const { table, ids, columns, kinds, folded, blank, sorts, references, access, computed, view, overlay } = declaration
   const fields = [...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
@@ -24,7 +24,7 @@ export function resourceRows(db: Database, declaration: Declaration): Rows {
   return rowsOf(db, {
     ...{ table, ids, columns, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
     subscribed: hasSubscriber(declaration),
-    // The rules judge a deleted row as it was.
+    // Access rules for the deletion event need the row as it was.
     returnsDeleted: access !== undefined,
     listed: isPartial ? [...new Set(read)] : undefined,
     codecs: codecsOf(declaration),

@@ -22,7 +22,7 @@ import { servedResource } from './serve.ts'
 import { type BodyRequest, notFound, type RowRequest, readableRow } from './writes/change.ts'
 import { create, patch, readableReplay, removeRow, replace } from './writes/writes.ts'
 
-/** What the routes of a resource have in common: path, scope, cacheability, operation id. */
+/** Returns what the routes of a resource have in common: path, scope, cacheability, operation id. */
 function route(served: Served, operation: CollectionOperation, method: string, title: string) {
   const { declaration, publicRead, relations } = served
   const { path, name, noun, writers } = declaration
@@ -53,13 +53,13 @@ function route(served: Served, operation: CollectionOperation, method: string, t
 
 const operationVerb = (operation: CollectionOperation) => (operation === 'remove' ? 'delete' : operation)
 
-/** The problems of a public read that can expand what is not public. */
+/** Returns the additional problems of a public read that can expand relations that are not public. */
 const readProblems = (isPublic: boolean, relations: Served['relations']): readonly ProblemCode[] =>
   isPublic && relations.some(({ declaration }) => declaration.readScope !== null)
     ? ['AUTH_REQUIRED', 'ACCESS_DENIED']
     : []
 
-/** The problems of a write besides those of every route. */
+/** Returns the problems of a write in addition to those of every route. */
 function writeProblems(
   { declaration, guard, isReferred, lock, meetsLocks }: Served,
   operation: CollectionOperation,
@@ -79,7 +79,7 @@ function writeProblems(
 
 const wholeOf = ({ declaration, relations }: Served) => representation(declaration, undefined, relations)
 
-/** The lists of the resources that refer to this one, under its rows. */
+/** Returns the routes of nested lists: under each row of this resource, the rows that refer to it. */
 export function nestedLists(served: Served): RouteOptions[] {
   const { relations, declaration, related, prefix } = served
   if (!isReadable(declaration)) return []
@@ -130,20 +130,22 @@ export const routes: Record<CollectionOperation, (served: Served) => RouteOption
   },
 }
 
-/** True if representations may change while rows do not: no cache may keep them without asking. */
+/** Returns true if representations may change while rows do not, so that caches must revalidate them. */
 const changesWithTime = ({ computed }: Declaration) =>
   computed.usesToday || Object.values(computed.derived).some(({ usesClock }) => usesClock)
 
-/** True if the service keeps no representations: they depend on the day, or are made by functions. */
+/** Returns true if the service caches no representations, because they depend on the day or on functions. */
 const isTimed = ({ declaration: { computed } }: Served) =>
   computed.usesToday || Object.keys(computed.derived).length > 0
 
-/** Responds synchronously if the engine reads synchronously, so that the hottest path awaits no promise. */
+/**
+ * Reads a row. Responds synchronously if the engine reads synchronously, so that frequent requests await no promise.
+ */
 function read(served: Served, request: RowRequest, reply: FastifyReply): Promise<FastifyReply> | undefined {
   const { id } = request.params
   const expanded = served.relations.length > 0 ? expandOf(request) : undefined
   if (expanded !== undefined) return readExpanded(served, request, reply, expanded)
-  // What changes with the time is not kept.
+  // Representations that may depend on the time are not cached.
   const isUnconditional = isUnconditionalRead(request) && !isTimed(served)
   const cached = isUnconditional ? served.representations.get(id) : undefined
   if (cached) {
@@ -165,7 +167,7 @@ function read(served: Served, request: RowRequest, reply: FastifyReply): Promise
   return undefined
 }
 
-/** Reads a row under access rules: one that the caller may not read does not exist for it. */
+/** Reads a row under access rules. Throws RESOURCE_NOT_FOUND also for a row that the caller may not read. */
 async function readAllowed(
   served: Served,
   request: RowRequest,
@@ -180,7 +182,7 @@ async function readAllowed(
 
 const write: Record<'replace' | 'patch', (served: Served, request: BodyRequest) => Promise<Row>> = { replace, patch }
 
-/** The route of PUT or PATCH: it responds with the changed resource and its new validators. */
+/** Returns the route of PUT or PATCH, which responds with the changed resource and its new validators. */
 function changes(served: Served, operation: keyof typeof write, method: string, verb: string, body: TSchema) {
   const { about, ...common } = route(served, operation, method, `${verb} a ${served.declaration.noun}`)
   const members = Object.keys(served.declaration.patchable.properties)

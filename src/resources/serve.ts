@@ -16,7 +16,7 @@ import { representationCache } from './representation-cache.ts'
 import { resourceRows } from './resource-rows.ts'
 import { viewParts } from './views/view-parts.ts'
 
-/** The context of a resource's routes under a version prefix. */
+/** Returns the context of a resource's routes under a version prefix. */
 export function servedResource(declaration: Declaration, options: CollectionOptions, prefix: string): Served {
   const { kinds, body, input, patchable } = declaration
   const fieldNames = Object.keys(kinds)
@@ -25,7 +25,7 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
   const expandable = expandableOf(options, served, prefix)
   const shown = presenter(declaration, options)
   const { view } = declaration
-  // Deletions, locks, totals and events are those of the collection, whatever the names in a view.
+  // Deletions, locks, totals and events always use the collection, even if a view has other names.
   const collection = view?.collection ?? declaration
   const own = removable(collection, options, all)
   return {
@@ -54,5 +54,5 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
   }
 }
 
-/** True if its rows may forbid the deletion of others. */
+/** Returns true if the collection has rows that prevent the deletion of the rows that they refer to. */
 const forbidsDeletion = ({ references }: Declaration) => references.some(({ onDelete }) => onDelete === 'restrict')

@@ -14,7 +14,7 @@ import { overlayOf } from './migration/overlay.ts'
 import { schemaChangesOf } from './migration/schema-changes.ts'
 import type { Reference } from './relations/reference.ts'
 
-/** The column name of a field, in snake case. */
+/** Returns the column name of a field, in snake case. */
 export const columnName = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** Restricts a body schema to values that both engines can store. */
@@ -48,7 +48,7 @@ export interface TableDeclaration {
   overlay?: ColumnNames
 }
 
-/** The table that a resource declaration needs. */
+/** Returns the table that a resource declaration needs. */
 export function tableOf(declaration: TableDeclaration): ResourceTable {
   const { path, table, ids, body, kinds, filters, ranges, search, sorts, folded, blank, unique, references } =
     declaration
@@ -57,8 +57,8 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
   )
   const tuples = tupleIndexes(table, declaration.tuples, folded)
   const targets = new Map(references.map(({ field, table }) => [field, table]))
-  // Without an index every deletion of a row that others refer to would read all of these.
-  // Rules compare text letter by letter.
+  // Access rules compare text exactly, so text fields to filter by also need an index on their exact values. References
+  // are indexed, because the deletion of a row would otherwise scan every table that refers to it.
   const isExact = (field: string) =>
     declaration.access !== undefined && folded.includes(field) && filters.includes(field)
   const indexed = new Set([...filters, ...ranges, ...sorts, ...targets.keys()])
@@ -99,12 +99,12 @@ export function tableOf(declaration: TableDeclaration): ResourceTable {
   return withNames(declared, new Map(names))
 }
 
-/** Who created a row. Rows from before access rules were declared have no value. */
+/** The column for the creator of a row. Rows from before access rules were declared have no value. */
 const createdByColumn: ResourceColumn = {
   ...{ name: 'created_by', kind: 'exact', sql: 'key', required: false, folded: false, unique: false, indexed: true },
 }
 
-/** A value as its column stores it. */
+/** Converts a value to the form that its column stores. */
 function storedValue(kind: ColumnKind, schema: TSchema, value: unknown): StoredCell {
   const { normalize } = columnType(kind)
   const codec = codecOf(kind, schema)
@@ -112,20 +112,20 @@ function storedValue(kind: ColumnKind, schema: TSchema, value: unknown): StoredC
   return (codec ? codec.encode(normal) : normal) as StoredCell
 }
 
-/** A default as its column stores it. */
+/** Converts a default to the form that its column stores. */
 function storedDefault(kind: ColumnKind, schema: TSchema, value: unknown): string | number {
   const stored = storedValue(kind, schema, value)
   // As text, because the record of the table is JSON; both engines convert it to the type of the column.
   return (typeof stored === 'bigint' ? String(stored) : stored) as string | number
 }
 
-/** The codec of a field's values; undefined if they are stored as they are. */
+/** Returns the codec of a field's values; undefined if they are stored unchanged. */
 function codecOf(kind: ColumnKind, schema: TSchema): Codec | undefined {
   const { codec } = columnType(kind)
   return typeof codec === 'function' ? codec(schema) : codec
 }
 
-/** The codecs of the fields that have one. */
+/** Returns the codecs of the fields that have one. */
 export function codecsOf({ shownKinds, shownBody }: Shown): Record<string, Codec> {
   const codecs = Object.entries(shownKinds).map(([name, kind]) => [
     name,

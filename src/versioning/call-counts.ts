@@ -95,7 +95,7 @@ export async function readVersionCalls({ read }: Database, versions: readonly st
 const retentionDays = 400
 const dayMs = 86_400_000
 
-/** Deletes the counts of clients that have not called for a long time; returns their number. */
+/** Deletes the counts of clients that have not called for 400 days; returns their number. */
 export function expireVersionCalls(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - retentionDays * dayMs).toISOString()
   return sweepBelow(db, { table: 'version_calls', key: ['version', 'client_id'], column: 'last_call_at' }, before)

@@ -25,8 +25,8 @@ interface VersionMatch {
 type VersionMatcher = (target: string) => VersionMatch | undefined
 
 /**
- * Splits a request target into its origin (RFC 9112 §3.2.2), first segment and rest; ends the path where the router
- * does.
+ * Splits the path of a request target into its first segment and the rest. Skips the origin (RFC 9112 §3.2.2) and, like
+ * the router, stops at `?` or `#`.
  */
 const parts = /^(?:https?:\/\/[^/?#]*)?\/([^/?#]*)([^?#]*)/i
 

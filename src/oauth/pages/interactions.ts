@@ -132,7 +132,10 @@ const actorOf = ({ params }: Interaction, { ip, id }: FormRequest) => ({
   ...{ clientId: String(params.client_id), address: ip, requestId: id },
 })
 
-/** Returns the client, the user, and the requested scopes that the user's role can grant. */
+/**
+ * Returns the account, the requested scopes, those of them that the user's role can grant, and the redirect URI. Throws
+ * SessionNotFound if the interaction does not ask for consent.
+ */
 async function consentRequest({ db, scopes: known }: InteractionOptions, { params, session, prompt }: Interaction) {
   const account = session && (await accountBySubject(db, session.accountId))
   if (prompt.name !== 'consent' || !account)
@@ -155,8 +158,8 @@ async function decide(options: InteractionOptions, request: FormRequest, reply: 
 }
 
 /**
- * Stores consent only for the scopes that were shown. The user is asked about the other requested scopes once the
- * user's role can grant them.
+ * Stores consent only for the scopes that were shown, and returns the id of the grant. The user is asked about the
+ * other requested scopes once the user's role can grant them.
  */
 async function consent(
   options: InteractionOptions,

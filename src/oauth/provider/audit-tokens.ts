@@ -12,8 +12,8 @@ interface RevokedToken {
 }
 
 /**
- * Audits each grant and revocation. Client-credentials grants and rejected requests are only counted, because a caller
- * can trigger any number of them.
+ * Audits each grant and revocation. Repeated client-credentials grants and rejected requests are combined into counts,
+ * because a caller can trigger any number of them.
  */
 export function auditTokens(
   provider: Provider,

@@ -85,7 +85,8 @@ export const invitationRoute: FastifyPluginAsync<InvitationRouteOptions> = async
       // A retry with the same Idempotency-Key creates no invitation, so no second mail is sent.
       const [invitation] = created
       if (!invitation || !sendInvitation) return response
-      // The caller already has the link, so a mail server error is reported only to the operator.
+      // The caller already has the link, so a mail server error does not fail the request: the response has `sent:
+      // false`, and the operator receives the error.
       const failure = await sendInvitation(invitation).then(
         () => null,
         (error: unknown) => ({ error }),

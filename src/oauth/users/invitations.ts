@@ -18,7 +18,10 @@ export interface Invitation {
 }
 
 export interface Invitations {
-  /** Invites a user and creates the account if there is none; replaces any open invitation. */
+  /**
+   * Invites a user, creates the account if there is none, and replaces any open invitation. Throws RESOURCE_NOT_FOUND
+   * or LAST_ADMINISTRATOR.
+   */
   invite: (userId: number, role: Role | undefined, actor: AuditActor) => Promise<Invitation>
   /** Does the same as `invite`, in the caller's transaction. */
   inviteIn: (

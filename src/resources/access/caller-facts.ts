@@ -68,7 +68,7 @@ async function readFacts(db: Database, readUser: ReadUser, clientId: string, sub
 async function labelsOf({ reserved }: Database, clientId: string): Promise<CallerFacts['client']['labels']> {
   const find = reserved.read.selectFrom('clients').select('labels').where('id', '=', clientId)
   const row = await find.where('revokedAt', 'is', null).executeTakeFirst()
-  // Has no prototype, so that every label that is not set is undefined, such as `constructor`.
+  // Without a prototype, names such as `constructor` are undefined unless a label with that name is set.
   return Object.freeze({ __proto__: null, ...(row && JSON.parse(row.labels)) })
 }
 

@@ -9,7 +9,7 @@ import type { ClaimsOf, DeclaredAccess } from './rules.ts'
 /** The maximum number of `of` steps from a collection to the one that declares the rules. */
 const maxSteps = 3
 
-/** The `access: { of }`. */
+/** The `access` option in the form `{ of }`. */
 interface AccessOfRelated {
   of: string
 }

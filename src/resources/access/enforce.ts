@@ -11,7 +11,9 @@ import { todayIn } from '../conditions/today.ts'
 import type { CollectionOptions, Declaration, Served } from '../declaration.ts'
 import { type AccessOf, accessFor, allOf, type CallerFacts, type Reach, type RowAccess } from './rules.ts'
 
-/** The result of rules, and what it depends on besides the facts about the caller. */
+/**
+ * The result of evaluating rules, with the scopes and the day on which it depends besides the facts about the caller.
+ */
 interface Evaluated {
   access: RowAccess
   scopes: ReadonlySet<string>
@@ -68,7 +70,7 @@ export async function findJudged(
   return row && { row, canRead: passesRule(access?.read), canWrite: passesRule(access?.write) }
 }
 
-/** True if a row passes the test of a rule, which has the names of the collection. */
+/** Returns true if a row passes the test of a rule, which uses the names of the collection, not those of a view. */
 const isPassed = ({ access, view }: Declaration, test: RowTest, row: Row): boolean =>
   access === undefined || rowPasses(test, view ? view.toOwn(row) : row, access)
 
@@ -93,8 +95,8 @@ export async function assertStorable(
 }
 
 /**
- * The comparison that a test consists of, if it is one with a stored value. Text with a companion column is compared in both
- * columns: if the stored text is equal, so is the case-folded one.
+ * Returns the only comparison in a test if it is an equality with a stored value; otherwise undefined. For text with a
+ * companion column, the test compares both columns, but equal stored text implies equal case-folded text.
  */
 function equalityOf(test: RowTest): ColumnTest | undefined {
   const [index, stored, ...others] = 'all' in test && test.all.length > 1 ? test.all : [undefined, test]

@@ -62,7 +62,7 @@ export type ClaimsOf<Claims extends object> = (facts: CallerFacts) => Claims
 
 type UntypedRule = (caller: RuleCaller<never>) => unknown
 
-/** What the conditions in rules can name. */
+/** The fields and relations that the conditions in rules can name. */
 interface Named {
   fields: ConditionFields
   relations: ConditionRelations

@@ -24,7 +24,7 @@ interface Target extends TotalsTarget {
   announce: Announce
 }
 
-/** What a write adds to totals: by target, row id and total. */
+/** The amounts that a write adds to totals: by target, row id and total. */
 type Tally = Map<Target, Map<RowId, Map<DeclaredTotal, bigint>>>
 
 type Options = Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'zone'>
@@ -48,7 +48,8 @@ export function totalsUpdater(
   const { engine } = options.db
   const fields = [...new Set(targets.flatMap(fieldsOf))]
   const of = { table: declaration.table, idType: declaration.ids, columns: declaration.columns, fields }
-  // To avoid deadlocks, the rows with totals are locked first, in a fixed order, and then the written rows; deletions do the same.
+  // To avoid deadlocks, the rows with totals are locked first, in a fixed order, and then the written rows; deletions
+  // do the same.
   const lockShown = async (tx: Queryable, written: readonly Values[]) => {
     for (const target of targets) {
       const ids = written.map((values) => idIn(values, target)).filter((id) => id !== null)
@@ -94,7 +95,7 @@ const fieldsOf = ({ reference, totals }: TotalsTarget): string[] => [
   ...totals.flatMap(({ field }) => (field === null ? [] : [field])),
 ]
 
-/** Returns the members that a write changes; a PUT omits those that it keeps. */
+/** Returns the values that a write sets. Omits undefined values, because a PUT keeps those fields. */
 const present = (values: Values) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 
@@ -118,7 +119,7 @@ function count(tally: Tally, targets: readonly Target[], values: Values, sign: 1
   }
 }
 
-/** Adds what a write adds to the stored totals. */
+/** Adds the amounts of a write to the stored totals and returns the updated rows. */
 async function store(
   tx: Queryable,
   tally: Tally,
@@ -147,7 +148,7 @@ async function store(
   return stored
 }
 
-/** Converts a total to its value in representations. Throws 422 if it has too many digits. */
+/** Converts a total to its value in representations. Throws 422 if it is too large for its column. */
 function fitting({ declaration, reference }: Target, { name, field, schema }: DeclaredTotal, id: RowId, sum: bigint) {
   const limit = limitOf(schema)
   if (sum <= limit && sum >= -limit) return totalOf(schema, sum)

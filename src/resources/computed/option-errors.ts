@@ -35,7 +35,7 @@ export function computedErrors(declared: Declared): string[] {
   ]
 }
 
-/** Conditions, sums and counts can be filtered and sorted by, but cannot be unique. Derived fields can be neither. */
+/** Returns the errors of one list: `unique` cannot include computed fields, and no list can include derived fields. */
 function listedErrors(list: (typeof listNames)[number], declared: Declared): string[] {
   const { computed = {}, derived = {} } = declared
   return (declared[list] ?? []).flat().flatMap((field) => {

@@ -31,7 +31,10 @@ export function totalsOver(child: Declaration, all: readonly Declaration[]): Tot
   })
 }
 
-/** Returns the rows and the column that a total in a valid definition covers. */
+/**
+ * Returns the table, the reference and the field that a total in a valid definition covers; undefined if there is no
+ * such relation.
+ */
 export function sourceOf(declaration: Declaration, total: DeclaredTotal, all: readonly Declaration[]) {
   const relation = relationOf(declaration, total, all)
   return relation && { table: relation.declaration.table, reference: relation.field, field: total.field }

@@ -14,11 +14,14 @@ export interface RowKey {
   id: RowId
 }
 
-/** What a deletion that affects several rows does with the rows that it updates. */
+/** How a deletion that affects several rows handles the rows that it updates. */
 export interface RemovalUpdates {
   /** True for a row that is being deleted, so that its own totals no longer matter. */
   isGone: (row: RowKey) => boolean
-  /** Keeps the event of an updated row for the end of the deletion, instead of that of an earlier update of this row. */
+  /**
+   * Defers the event of an updated row to the end of the deletion, in place of the event of an earlier update of this
+   * row.
+   */
   updated: (row: RowKey, announce: () => Promise<void>) => void
 }
 

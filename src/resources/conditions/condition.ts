@@ -36,9 +36,9 @@ type Operators<V> = Equality<V> &
 type Comparison<V> = [V] extends [Scalar] ? V | Operators<V> | null : Pick<Equality<never>, 'null'>
 
 /**
- * A condition on rows, as data: a row must meet every member. No operator matches a row if it compares with null or
- * undefined. A calendar day may be compared with `'today'`. The name of a relation holds the condition on the related
- * row; rows without a related row do not match, regardless of that condition.
+ * A condition on rows, as data: a row must meet every member. A comparison with null or undefined matches no row. A
+ * calendar day may be compared with `'today'`. The name of a relation holds the condition on the related row; rows
+ * without a related row do not match, regardless of that condition.
  */
 export type Condition<Fields extends object, Related extends object = object> = {
   readonly [Name in keyof Fields | keyof Related]?: Name extends keyof Fields
@@ -60,7 +60,7 @@ export type FieldsOf<B extends TObject, Ids extends IdType = 'integer'> = BodyOf
   updatedAt: string
 }
 
-/** The values of a body. References to the own collection have its type of ids. */
+/** The values of a body. References to the same collection have its type of ids. */
 export type BodyOf<B extends TObject, Ids extends IdType = 'integer'> = [Ids] extends ['uuid']
   ? { [F in keyof Static<B>]: F extends OwnReferences<B> ? string | Extract<Static<B>[F], undefined> : Static<B>[F] }
   : Static<B>

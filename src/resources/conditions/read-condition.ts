@@ -27,9 +27,7 @@ export interface ConditionContext {
   today?: () => string
 }
 
-/**
- * An error in a condition: `path` is its place (empty for the whole condition), and `message` completes the sentence.
- */
+/** An error in a condition: `message` completes a sentence that starts with `path` (empty for the whole condition). */
 export interface ConditionFault {
   path: string
   message: string

@@ -5,7 +5,7 @@ type Values = Record<string, unknown>
 
 /**
  * Returns the declared fields of a body: ignores unknown and read-only fields, sets absent fields to their default or
- * null, and converts instants to UTC.
+ * null, and normalizes values, such as instants to UTC.
  */
 export function bodyValues({ fieldNames, normalizers, complete }: Served, body: Values): Values {
   const values: Values = {}
@@ -31,7 +31,7 @@ export function rejectInvalidMembers({ fieldNames, check }: Served, body: Values
 /** True unless a patch member is null, which removes the field, or an object, which patches the existing one. */
 const isCompleteValue = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
 
-/** Validates the merged resource as PUT would. */
+/** Validates the merged resource as PUT would and returns its values. */
 export function validated(served: Served, merged: Values): Values {
   const present = served.fieldNames.filter((name) => merged[name] !== null && merged[name] !== undefined)
   const candidate = Object.fromEntries(present.map((name) => [name, merged[name]]))

@@ -7,8 +7,8 @@ import type { Queryable } from '../../storage/database.ts'
 export type Next = (name: string) => Promise<number>
 
 /**
- * True for a function of `set` or `defaults` that awaits `next()`and must therefore run in the transaction that creates
- * the row.
+ * True for a function of `set` or `defaults` that awaits `next()` and must therefore run in the transaction that
+ * creates the row.
  */
 export const isCounting = (value: unknown): value is (context: object) => Promise<unknown> =>
   types.isAsyncFunction(value)
@@ -57,8 +57,8 @@ export async function counted(tx: Queryable, run: (context: { next: Next }) => P
 const nextTurn = () => new Promise<undefined>((resolve) => setImmediate(resolve, undefined))
 
 /**
- * Increments a counter and returns its new value; the first is 1. Its row stays locked until the transaction ends, so that
- * transactions take the values one after another and a rollback leaves no gap.
+ * Increments a counter and returns its new value; the first is 1. The row of the counter stays locked until the
+ * transaction ends, so that transactions take the values one after another and a rollback leaves no gap.
  */
 export async function nextValue(tx: Queryable, name: string): Promise<number> {
   const query = sql<{ value: number | string }>`

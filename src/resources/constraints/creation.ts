@@ -40,7 +40,7 @@ export type DefaultValue<V, Claims = object, Role extends string = string> =
   | V
   | ((context: CreationContext<Claims, Role>) => ValueOrPromise<V>)
 
-/** Like `Defaults`, except that the creation is refused with 403 if a function returns nothing. */
+/** Like `DefaultValues`, except that the creation is refused with 403 if a function returns nothing. */
 export type SetValues<
   B extends TObject,
   Claims = object,
@@ -52,7 +52,7 @@ export type SetValues<
     | ((context: CreationContext<Claims, Role>) => ValueOrPromise<Value<B, F, Ids> | null | undefined>)
 }
 
-/** The names of the fields to which `set` and `defaults` give values; only for their inference. */
+/** The names of the fields to which `set` and `defaults` give values; used only for type inference. */
 export interface GivenFields<Set extends string, Defaulted extends string> {
   set?: { readonly [F in Set]?: unknown }
   defaults?: { readonly [F in Defaulted]?: unknown }
@@ -81,7 +81,10 @@ export function creationErrors({ body, set = {}, defaults = {}, unique }: Declar
   ]
 }
 
-/** Returns the errors in the value of one field; the value of `option` may override a default of the schema if `overrides`. */
+/**
+ * Returns the errors in the value that `option` gives to a field; only with `overrides` may the schema also have a
+ * default.
+ */
 export function valueErrors(
   option: string,
   { properties }: TObject,

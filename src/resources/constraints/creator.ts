@@ -25,7 +25,7 @@ interface Created extends Unsettable {
 
 /** Adds the values of `set` and `defaults` to a copy of a new row's body. */
 export interface Creator {
-  /** Reads what is passed to the functions about the caller; undefined if there are no functions. */
+  /** Returns the caller as it is passed to the functions; undefined if there are no functions. */
   callerOf: ((caller: Caller) => Promise<RuleCaller<never>>) | undefined
   /** Runs before the transaction. */
   created: (body: Body, caller: RuleCaller<never> | undefined) => Body

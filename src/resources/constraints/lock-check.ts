@@ -51,8 +51,8 @@ export function lockCheck(
 }
 
 /**
- * Returns the function that locks the rows on which the lock of these rows depends, before the rows themselves: a change of
- * a related row and a change of these rows then wait for each other.
+ * Returns the function that locks the rows on which the lock of these rows depends, before the rows themselves, so that
+ * a change to a related row and a change to these rows wait for each other.
  */
 function othersLocker(locked: DeclaredLock, engine: Database['engine'], idType: IdType) {
   const levels: (readonly [of: RelationStep | undefined, targets: Map<string, RelationStep[]>])[] = []

@@ -8,7 +8,10 @@ export interface DeclaredLock {
   condition: unknown
   fields: ConditionFields
   relations: ConditionRelations
-  /** The rows that also lock the rows that refer to them, because their access rules apply to both. */
+  /**
+   * The rows that this resource's rows refer to and whose access rules apply here; if they are locked, the referring
+   * rows are too.
+   */
   of?: { step: RelationStep; locked: DeclaredLock }
 }
 

@@ -4,7 +4,7 @@ import { type ColumnNames, snake } from '../../storage/rows/column-names.ts'
 import { isOwnTable } from '../../storage/tables/own-tables.ts'
 import { columnType, kindOf } from '../column-types.ts'
 
-/** The options that lay a resource over a table. */
+/** The options that map a resource to an existing table. */
 interface OverlayOptions {
   path: string
   ids?: unknown
@@ -67,7 +67,10 @@ function columnErrors(fields: readonly string[], field: string, name: unknown, t
   return [`the names '${table}' and '${name}' are too long together: at most ${maxTableAndColumnBytes} characters`]
 }
 
-/** Finds two fields with one column, and a column that another field needs for its case-folded text. */
+/**
+ * Returns an error for two fields with the same column, or for a column that another field needs for its case-folded
+ * text.
+ */
 function sharedErrors({ properties }: TObject, columns: ColumnNames): string[] {
   const names = Object.keys(properties).map((field) => [field, columns[field] ?? snake(field)] as const)
   return names.flatMap(([field, name], at) => {

@@ -18,7 +18,7 @@ interface Declared {
   codecOf: (field: string) => Codec | undefined
 }
 
-/** Returns what a declaration says about a table that may already exist. */
+/** Returns what a declaration requires of a table that may already exist. */
 export function overlayOf({ body, kinds, columns, codecOf }: Declared): Overlay {
   const fields = Object.keys(kinds)
   const schemas = body.properties as Record<string, TSchema>
@@ -46,7 +46,7 @@ export function overlayOf({ body, kinds, columns, codecOf }: Declared): Overlay 
   }
 }
 
-/** Access rules trust the creator of a row, so its form must be the one that the service writes. */
+/** Access rules trust the creator of a row, so the value must have the form that the service writes. */
 const creatorCheck = (stored: unknown) =>
   /^(user|client):./.test(String(stored)) ? undefined : 'must be a creator such as user:7 or client:crm'
 
@@ -79,7 +79,7 @@ function limitOf(kind: ColumnKind, schema: TSchema): Overlay['limits'][string] {
   return { length, magnitude, isTime: kind === 'instant' || format === 'date' }
 }
 
-/** Returns the function that finds out what is wrong with a stored value. */
+/** Returns a function that returns the error in a stored value, or undefined if the value is valid. */
 function valueCheck(
   kind: ColumnKind,
   schema: TSchema,

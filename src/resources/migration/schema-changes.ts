@@ -42,7 +42,7 @@ export function schemaChangesOf({ body, migrate }: Declared, store: StoreValue):
   }
 }
 
-/** Converts decimals to text, because they have more digits than a JavaScript number. */
+/** Converts decimals to text, because they may have more digits than a JavaScript number can represent. */
 const constantOf = (stored: StoredCell) => (typeof stored === 'bigint' ? String(stored) : (stored as string | number))
 
 /** Returns a validator for the results of the functions in `migrate`. It throws `InvalidCell`. */

@@ -5,7 +5,7 @@ import type { ConditionField, ConditionFields, ConditionRelation, ConditionRelat
 import type { DeclaredLock } from '../constraints/locked.ts'
 import type { Declaration } from '../declaration.ts'
 
-/** The columns that are not named after their fields, by table. */
+/** The names of columns that are not named after their fields, by table. */
 export type NamesByTable = ReadonlyMap<string, ColumnNames>
 
 /** Returns a declaration with the names of its columns in the database, including the columns in its conditions. */

@@ -15,7 +15,7 @@ import type { Declaration, Relation } from '../declaration.ts'
 import { idTypes } from '../id-types.ts'
 import type { Reached } from './related-filters.ts'
 
-/** What determines the orders of a list. */
+/** The parts of a declaration that determine how its lists can be sorted. */
 export interface OrderRules {
   ids: IdType
   body: TObject
@@ -27,7 +27,7 @@ export interface OrderRules {
   relations?: readonly Relation[]
 }
 
-/** The relations to one row: lists can be sorted by the sorts of its collection. */
+/** Returns the relations to one row; lists can be sorted by the sort fields of the related collection. */
 const toOne = (relations: readonly Relation[] = []) => relations.filter(({ isMany }) => !isMany)
 
 /** Returns the names that `sort` accepts: fields, and fields of related rows such as `customer.name`. */
@@ -48,7 +48,7 @@ export const sortedRelations = (sort: string, relations: readonly Relation[]): R
   return toOne(relations).filter(({ name }) => names.has(name))
 }
 
-/** Reads a `sort` parameter. Throws INVALID_INPUT that names the allowed fields. */
+/** Reads a `sort` parameter. Throws INVALID_INPUT, which names the allowed fields. */
 export function readSort(sort: string | undefined, rules: OrderRules, reached: Reached): Sort[] {
   if (!sort) return []
   const entries = entriesOf(sort)
@@ -89,7 +89,7 @@ function termsOf({ field, descending }: Sort, rules: OrderRules, reached: Reache
 const sortColumn = (field: string, { folded, columns }: Declaration) =>
   folded.includes(field) ? keyColumnOfField(field, columns) : columnOfField(field, columns)
 
-/** Returns an order as the part of a query to which its cursors are bound. */
+/** Returns the names and directions of an order, to which cursors are bound. */
 export const namesOfOrder = (order: readonly Sort[]) => order.map(({ field, descending }) => ({ field, descending }))
 
 /** Returns the values of a row by which a list is sorted, for the row's cursor. */
@@ -125,7 +125,7 @@ const isValue: Record<RelatedTerm['type'], (value: unknown) => boolean> = {
   uuid: isCanonicalUuid,
   integer: Number.isSafeInteger,
   number: (value) => typeof value === 'number',
-  // The digits that the column contains.
+  // The stored integer, as text.
   decimal: (value) => /^-?\d{1,18}$/.test(String(value)),
   text: (value) => typeof value === 'string',
 }

@@ -43,8 +43,8 @@ export function readEnumeration(field: ConditionField, text: string, parameter: 
 const item = /(?:"((?:[^"]|"")*)"(?=,|$)|([^,]*))(,|$)/suy
 
 /**
- * Splits a comma-separated list; none if it is empty. A value in double quotes may contain commas, and double quotes if
- * they are doubled.
+ * Splits a comma-separated list; empty text has no items. A value in double quotes may contain commas, and double
+ * quotes if they are doubled.
  */
 function itemsOf(text: string): string[] {
   const items: string[] = []

@@ -108,7 +108,7 @@ interface Compared {
   along?: RelationStep
 }
 
-/** Separates out the tests that can use an index, like the filters of other parameters. */
+/** Converts the tests that can use an index to filters; the other tests remain in `where`. */
 function separated(tests: readonly RowTest[]): Comparisons {
   const others = tests.filter((test) => filtersOf(test).length === 0)
   return {

@@ -18,7 +18,10 @@ const sentences: Readonly<Record<string, (field: string) => string>> = {
   after: (field) => `Only items whose ${field} is more than this`,
 }
 
-/** Returns the schemas of the operator parameters (such as `status[in]`) and of `or`; `others` are the names of all other parameters. */
+/**
+ * Returns the schemas of the operator parameters (such as `status[in]`) and of `or`; `others` are the names of all
+ * other parameters.
+ */
 export function comparisonSchemas(
   grammar: QueryGrammar,
   example: Readonly<Record<string, unknown>>,

@@ -25,7 +25,7 @@ export function refsOf({ properties }: TObject): Map<string, BodyReference> {
   return new Map(refs)
 }
 
-/** A resource whose conditions follow relations; `fields` are those that they can name in its own rows. */
+/** A resource whose conditions follow relations; `fields` are the fields of its own rows that they can name. */
 export interface Following {
   declaration: Pick<ConditionDeclaration, 'body' | 'ids'> & { table: string }
   fields: ConditionFields

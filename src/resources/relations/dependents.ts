@@ -103,7 +103,9 @@ export async function refuseInUse(removal: Removal, { caller, reach }: Deletion)
   })
 }
 
-/** The rows of a collection that the caller can read: none without the scope for reading it. */
+/**
+ * Returns the test for the rows of a collection that the caller can read; without the scope for reading it, none pass.
+ */
 function readableRows(declaration: Declaration, { scopes }: Caller, reach: Reach = () => passesAll): RowTest {
   const { readScope } = declaration
   return readScope === null || scopes.has(readScope) ? reach(declaration) : passesNone

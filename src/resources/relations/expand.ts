@@ -37,7 +37,7 @@ export interface Expandable {
   rowsOf: (declaration: Declaration) => Rows
   /** Returns the members of a row as in the collection's list. */
   itemOf: (declaration: Declaration) => (row: Row) => object
-  /** Returns what evaluates the collection's access rules; undefined if it has none. */
+  /** Returns the function that evaluates the collection's access rules; undefined if it has none. */
   accessOf: (declaration: Declaration) => AccessOf | undefined
 }
 

@@ -13,7 +13,8 @@ import { requireReadable } from './readable.ts'
 
 /**
  * Returns `GET /customers/{id}/invoices`: the list of a collection, restricted to the rows that refer to one row. The
- * parameters, scope and items are those of `list`, the route of the whole list. 404 if the row does not exist.
+ * parameters, scope and items are those of `list`, the route of the whole list. Responds with 404 if the row does not
+ * exist or the caller cannot read it.
  */
 export function nestedList(parent: Served, child: Served, { field }: Relation, list: RouteOptions): RouteOptions {
   const { declaration } = child

@@ -47,7 +47,7 @@ export function Ref<C extends Collection | 'self'>(to: C, { onDelete = 'restrict
 export const refOf = (schema: TSchema): RefDetails | undefined =>
   (schema as { '~reference'?: RefDetails })['~reference']
 
-/** Returns the options with references to the own collection that have its type of ids. */
+/** Returns the options; in them, references to the same collection have its type of ids. */
 export function withOwnReferences<Options extends { ids?: IdType; body: TObject }>(options: Options): Options {
   const { ids = 'integer', body } = options ?? {}
   if (ids === 'integer' || !Object.hasOwn(idTypes, ids) || typeof body?.properties !== 'object') return options

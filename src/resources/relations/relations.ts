@@ -29,8 +29,8 @@ export function relationsOf(declaration: Declaration, served: readonly Declarati
 }
 
 /**
- * Returns relations to the collections that have exactly one reference to this one. If a collection has several, it is unclear
- * which of them determines the rows of a nested list.
+ * Returns the relations to collections that have exactly one reference to this one. If a collection has several, it is
+ * unclear which of them determines the rows of a nested list.
  */
 export function relationsToMany(declaration: Declaration, served: readonly Declaration[]): Relation[] {
   const children = childrenOf(declaration, served)

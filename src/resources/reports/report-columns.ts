@@ -61,7 +61,7 @@ export function aggregateColumn(name: string, aggregate: string, field: Conditio
 /** The decimal places that an average has in addition to those of its field. */
 const averagePlaces = 2
 
-/** An average is a decimal, also of integers. */
+/** Averages the values of a field. The result is a decimal, even for integers. */
 function averageColumn(name: string, field: ConditionField): Read {
   if (field.kind === 'number') {
     return { error: 'is a floating-point number, whose average depends on the order of the rows: declare a Decimal' }

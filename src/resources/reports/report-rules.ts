@@ -43,7 +43,7 @@ function parameterErrors(parameters: TObject): string[] {
   return [...decimals, ...defaultErrors(withStorageRules(parameters), [])].map((error) => `parameters: ${error}`)
 }
 
-/** What the columns of a report can name. */
+/** The fields of a resource, and those among them that the columns of a report cannot name. */
 interface ReportFields {
   fields: ConditionFields
   /** Fields that no report may contain. */

@@ -75,14 +75,14 @@ export function storedReport(one: Report, of: Declaration): Report {
   return Object.freeze({ ...one, of, columns: Object.freeze(columns) })
 }
 
-/** Returns the fields and relations that the columns can name. */
+/** Returns the fields of a resource, and those among them that columns cannot name. */
 const namesOf = (declaration: Declaration) => ({
   fields: fieldsOf(declaration),
   concealed: declaration.concealed,
   conditions: Object.keys(declaration.computed.whens),
 })
 
-/** Returns the fields that conditions and columns can name. */
+/** Returns the fields that conditions and, with exceptions, columns can name. */
 const fieldsOf = (declaration: Declaration): ConditionFields =>
   ownConditionFields(shownDeclaration(declaration), declaration.access !== undefined)
 

@@ -1,6 +1,6 @@
 /** How the fields of a view differ from those of its collection. */
 export interface FieldChanges {
-  /** The name that clients see, by the collection's own name. */
+  /** The names that clients see, by the name of the field in the collection. */
   rename?: Readonly<Record<string, string>> | undefined
   /** Fields that the version does not have. */
   hide?: readonly string[] | undefined
@@ -16,15 +16,17 @@ export interface FieldNames {
   ownOf: (member: string) => string | undefined
   /** Members that clients neither see nor send. */
   hidden: readonly string[]
-  /** A row or body of the view with the collection's names. */
+  /** Returns a row or body of the view with the collection's names. */
   toOwn: <M extends Members>(members: M) => M
   /** The inverse of `toOwn`. */
   toMembers: <M extends Members>(own: M) => M
-  /** A representation of the collection as the view shows it: without hidden fields. */
+  /** Returns a representation of the collection as the view shows it: without hidden fields. */
   toShown: (representation: Members) => Record<string, unknown>
 }
 
-/** The names in a view. A hidden field keeps its own name in rows unless another field is shown under it. */
+/**
+ * Returns the names in a view. A hidden field keeps its own name in rows unless another field is shown under that name.
+ */
 export function fieldNames(fields: readonly string[], { rename = {}, hide = [] }: FieldChanges): FieldNames {
   const shown = fields.filter((field) => !hide.includes(field))
   const members = new Map(
@@ -55,7 +57,7 @@ export function fieldNames(fields: readonly string[], { rename = {}, hide = [] }
 const renamed = (members: Members, nameOf: (name: string) => string): Record<string, unknown> =>
   Object.fromEntries(Object.entries(members).map(([name, value]) => [nameOf(name), value]))
 
-/** What makes the declaration of a view one. */
+/** The members that only the declaration of a view has. */
 export interface ViewOf<Collection> extends FieldNames {
   collection: Collection
   options: FieldChanges & { defaults?: Readonly<Record<string, unknown>> | undefined }

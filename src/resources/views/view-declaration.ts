@@ -17,12 +17,13 @@ export interface CheckedView extends FieldChanges {
   defaults?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Every member of a declaration, so that a new one cannot be forgotten here. */
+/** Every member of a declaration is required, so that the compiler reports any that is missing here. */
 type Members = { [Name in keyof Required<Declaration>]: Declaration[Name] }
 
 /**
- * The declaration of a view: that of its collection under other names, from which schemas, queries, documents and errors
- * follow. Hidden fields are stored and kept like write-only ones, and like those of `set` no body has them.
+ * Returns the declaration of a view: that of its collection under other names, from which schemas, queries, documents
+ * and errors follow. Hidden fields are stored and kept like write-only fields, and bodies cannot contain them, like the
+ * fields of `set`.
  */
 export function viewDeclaration(own: Declaration, options: CheckedView): Declaration {
   const names = fieldNames(Object.keys(own.shownBody.properties), options)
@@ -36,7 +37,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
     ...listsOf(own, names),
     columns: columnsOf(own, names),
     overlay: own.overlay,
-    // The table changes with its collection.
+    // The collection migrates the table.
     migrate: undefined,
     kinds: keyed(own.kinds, memberOf),
     shownKinds: keyed(own.shownKinds, memberOf),
@@ -58,7 +59,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
 const keyed = <V>(values: Readonly<Record<string, V>>, nameOf: (field: string) => string): Record<string, V> =>
   Object.fromEntries(Object.entries(values).map(([field, value]) => [nameOf(field), value]))
 
-/** The columns of members that are not called as their column. */
+/** Returns the columns of members that are not named after their column; undefined if there are none. */
 function columnsOf({ shownKinds, columns }: Declaration, { memberOf }: FieldNames) {
   const stored = Object.keys(shownKinds).map((field) => [memberOf(field), columnOfField(field, columns)] as const)
   if (columns?.createdBy !== undefined) stored.push(['createdBy', columns.createdBy])
@@ -66,7 +67,7 @@ function columnsOf({ shownKinds, columns }: Declaration, { memberOf }: FieldName
   return other.length > 0 ? Object.fromEntries(other) : undefined
 }
 
-/** The computed and derived fields, whose conditions and functions have the names of the collection. */
+/** Renames the computed and derived fields; their conditions and functions keep the names of the collection. */
 const computedIn = (own: DeclaredComputed, memberOf: FieldNames['memberOf']): DeclaredComputed => ({
   whens: keyed(own.whens, memberOf),
   totals: own.totals.map((total) => ({ ...total, name: memberOf(total.name) })),
@@ -75,7 +76,10 @@ const computedIn = (own: DeclaredComputed, memberOf: FieldNames['memberOf']): De
   usesToday: own.usesToday,
 })
 
-/** The schemas of bodies, and what they do not say: the fields that no body has, and the values of omitted ones. */
+/**
+ * Returns the schemas of bodies, the values of fields that bodies cannot contain or may omit, and the write-only
+ * fields.
+ */
 function bodiesOf(own: Declaration, options: CheckedView, names: FieldNames) {
   const { memberOf, hidden, toShown } = names
   const set = keyed(own.set, memberOf)
@@ -85,7 +89,7 @@ function bodiesOf(own: Declaration, options: CheckedView, names: FieldNames) {
   const unsent = { ...set, ...Object.fromEntries(hidden.map((member) => [member, undefined])) }
   const kept = [...writeOnly, ...own.immutable.map(memberOf), ...Object.keys(defaults)]
   return {
-    // With the hidden values, of which links may be made.
+    // The examples keep hidden values, which links may use.
     body: renamedSchema(own.body, names, (example) => keyed(example, memberOf)),
     shownBody: renamedSchema(own.shownBody, names, (example) => keyed(example, memberOf)),
     input,
@@ -96,7 +100,7 @@ function bodiesOf(own: Declaration, options: CheckedView, names: FieldNames) {
   }
 }
 
-/** What lists and queries can name, without hidden fields; what is stored, with them. */
+/** Returns the lists of fields: without hidden fields for queries and list items, with them for storage. */
 function listsOf(own: Declaration, { memberOf, hidden }: FieldNames) {
   const named = (list: readonly string[]) => list.map(memberOf)
   const shown = (list: readonly string[]) => named(list).filter((member) => !hidden.includes(member))
@@ -116,7 +120,7 @@ function listsOf(own: Declaration, { memberOf, hidden }: FieldNames) {
   }
 }
 
-/** A body schema with the names of the view. */
+/** Returns a body schema with the names of the view. */
 function renamedSchema(schema: TObject, { memberOf }: FieldNames, renamed: FieldNames['toShown']): TObject {
   const { examples } = schema as { examples?: readonly Record<string, unknown>[] }
   const properties = Object.entries(schema.properties).map(([field, property]) => [memberOf(field), property])
@@ -127,13 +131,13 @@ function renamedSchema(schema: TObject, { memberOf }: FieldNames, renamed: Field
   })
 }
 
-/** A rule for the bodies of the view, which its function gets with the collection's names. */
+/** Returns a rule for the bodies of the view; its function receives the collection's names. */
 const renamedRule = ({ field, message, holds }: Rule, { memberOf, hidden, toOwn }: FieldNames): Rule => ({
   field: memberOf(field),
   message: hidden.includes(memberOf(field)) ? `${message} (a field that this version does not have)` : message,
   holds: (body) => holds(toOwn(body) as never),
 })
 
-/** Representations with the same names have the same tag. */
+/** Returns the tag of a view's representations; views with the same names have the same tag. */
 const tagOf = ({ rename = {}, hide = [] }: CheckedView): string =>
   hash('sha256', JSON.stringify([Object.entries(rename).toSorted(), hide.toSorted()]), 'hex').slice(0, 8)

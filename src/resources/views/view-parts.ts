@@ -12,12 +12,15 @@ interface Parts {
   guard?: Guard | undefined
 }
 
-/** What a view leaves to its collection, and thus passes with the collection's names: events, totals, locks and guards. */
+/**
+ * Returns the parts that a view leaves to its collection and calls with the collection's names: events, totals, locks,
+ * guards.
+ */
 export function viewParts(
   { toOwn, toMembers, ownOf, collection }: ViewOf<Declaration>,
   { announce, totals, lock, guard }: Parts,
 ): Parts {
-  // The collection deletes its rows itself, so these have its names already.
+  // The collection itself deletes rows, so deleted rows already have its names.
   const announced: Announce = (tx, change, row, ...by) =>
     announce(tx, change, change === 'deleted' ? row : toOwn(row), ...by)
   const { record } = guard ?? {}
@@ -50,7 +53,7 @@ export function viewParts(
   return { announce: announced, totals: totalled, lock: locking, guard: guarded }
 }
 
-/** Who can write which members of a view. Everyone can name a member that it does not have, which is then ignored. */
+/** Determines who can write which members of a view. Members that the view does not have are allowed and ignored. */
 export const viewWriters = (writers: Writers, { ownOf, memberOf }: FieldNames): Writers => ({
   ...writers,
   recorded: writers.recorded.map(memberOf),

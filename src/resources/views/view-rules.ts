@@ -10,7 +10,7 @@ import { type CheckedView, viewDeclaration } from './view-declaration.ts'
 
 const optionNames = ['rename', 'hide', 'defaults']
 
-/** Returns all errors in a view: each names the place and the cure. */
+/** Returns all errors in a view; each says where the problem is and how to fix it. */
 export function viewErrors(of: unknown, options: unknown): string[] {
   const { declaration } = (of ?? {}) as Partial<Collection>
   if (declaration === undefined || !Object.isFrozen(declaration)) return ['view: pass a collection() result first']
@@ -39,7 +39,7 @@ function formErrors(options: unknown): string[] {
   ]
 }
 
-/** Errors in the names of `rename` and `hide`. */
+/** Returns the errors in the names of `rename` and `hide`. */
 function fieldErrors({ shownBody, access }: Declaration, { rename = {}, hide = [] }: CheckedView): string[] {
   const fields = Object.keys(shownBody.properties)
   const unknown = Object.entries({ rename: Object.keys(rename), hide }).flatMap(([option, names]) =>
@@ -92,7 +92,7 @@ function defaultErrors(
   ]
 }
 
-/** Errors in the names that follow from the fields: of query parameters and relations. */
+/** Returns the errors in the names derived from the fields: those of query parameters and relations. */
 function shownErrors({ shownBody, filters, ranges, references, concealed }: Declaration): string[] {
   const shown = Object.entries(shownBody.properties).filter(([field]) => !concealed.includes(field))
   const isReferenceShown = references.some(({ field }) => !concealed.includes(field))

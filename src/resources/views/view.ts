@@ -19,11 +19,11 @@ export interface ViewOptions<
   Made extends string = never,
   Ids extends IdType = IdType,
 > {
-  /** The names that the version has for fields, such as `{ reference: 'number' }` for the field `reference`. */
+  /** The names of fields in this version, such as `{ reference: 'number' }` for the field `reference`. */
   rename?: { readonly [F in FieldOf<B> | Made]?: string }
   /** Fields that the version does not have; a PUT or PATCH keeps their values. */
   hide?: readonly Hidden[]
-  /** What a POST stores in fields that its body omits, as constants or pure functions. */
+  /** The values that a POST stores in fields that its body omits, as constants or pure functions. */
   defaults?: DefaultValues<B, object, string, Ids>
 }
 
@@ -41,8 +41,8 @@ type NeededDefaults<B extends TObject, Given extends string, Hidden extends stri
     }
 
 /**
- * Declares how a version shows the rows of a collection: the same rows and revisions with other names. It stands in that
- * version in place of the collection. Throws `DefinitionError`, which lists every error.
+ * Declares how a version shows the rows of a collection: the same rows and revisions with other names. In that version,
+ * it takes the place of the collection. Throws `DefinitionError`, which lists every error.
  */
 export function view<
   B extends TObject,

@@ -48,7 +48,7 @@ async function writableRow(served: Served, id: RowId, access: RowAccess | undefi
 
 type Precondition = ReturnType<typeof preconditionOf>
 
-/** Runs a change with the resource's guard, if it has one. */
+/** Runs a change through the resource's guard, if it has one. */
 export const guarded = <T>(
   { guard }: Served,
   tx: Queryable,
@@ -106,7 +106,7 @@ export async function change(served: Served, request: RowRequest, values: Values
   return (await writeUnit(served, access, attempted)(work)) ?? throwUnmatched(served, id, access)
 }
 
-/** The members of a change; a PUT leaves out what it keeps. */
+/** Returns the values that a change sets. Omits undefined values, because a PUT keeps those fields. */
 const present = (values: Values) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 

@@ -10,8 +10,8 @@ import type { Served } from '../declaration.ts'
 type Row = Readonly<Record<string, unknown>>
 
 /**
- * Returns `db.write`, with 409 DUPLICATE_RESOURCE for a duplicate of unique values. If the access rules would not let the
- * caller store the row that the write attempted, it is 403 as without the duplicate, which the caller may not see.
+ * Returns `db.write`, which also throws 409 DUPLICATE_RESOURCE for a duplicate of unique values. If the access rules do
+ * not let the caller store the attempted row, it throws 403 instead, because the caller may not see the duplicate.
  */
 export function writeUnit(
   served: Served,
@@ -29,7 +29,7 @@ export function writeUnit(
     })
 }
 
-/** Judges a row that was not stored, with the rows that it refers to as they are now. */
+/** Returns whether the caller could store a row that was not stored, given the current rows that it refers to. */
 async function isStorable({ db, declaration, related }: Served, { write }: RowAccess, row: Row): Promise<boolean> {
   const { view } = declaration
   const own = view?.collection ?? declaration

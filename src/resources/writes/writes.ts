@@ -28,8 +28,8 @@ import {
 import { writeUnit } from './write-unit.ts'
 
 /**
- * POST: 201 with the new resource, its location and its validators. Without access rules and functions, it awaits only
- * the write.
+ * Handles POST: responds with 201, the new resource, its location and its validators. Without access rules and
+ * functions, it awaits only the write.
  */
 export function create(served: Served, request: BodyRequest, reply: FastifyReply): Promise<object> {
   checkPostPreconditions(request)
@@ -67,7 +67,7 @@ export const readableReplay =
   }
 
 interface NewRow {
-  /** Returns the values to store; runs in the transaction, because counters may number them. */
+  /** Returns the values to store; runs in the transaction, because they may include numbers from counters. */
   values: (tx: Queryable) => Promise<Values>
   now: string
   access: RowAccess | undefined
@@ -101,8 +101,8 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
 }
 
 /**
- * PUT: replaces the whole resource. Absent fields get their default, or are removed if they have none; fields that this
- * caller cannot see or change keep their values.
+ * Handles PUT: replaces the whole resource. Absent fields get their default, or are removed if they have none; fields
+ * that this caller cannot see or change keep their values.
  */
 export async function replace(served: Served, request: BodyRequest): Promise<Row> {
   const precondition = preconditionOf(request, served.requireIfMatch)
@@ -125,8 +125,8 @@ export async function replace(served: Served, request: BodyRequest): Promise<Row
 }
 
 /**
- * PATCH with a merge patch (RFC 7396): reads, merges, validates and writes. The result equals a PUT of the merged
- * resource: a field removed by null gets its default again.
+ * Handles PATCH with a merge patch (RFC 7396): reads, merges, validates and writes. The result equals a PUT of the
+ * merged resource: a field removed by null gets its default again.
  */
 export async function patch(served: Served, request: BodyRequest): Promise<Row> {
   const precondition = preconditionOf(request, served.requireIfMatch)
