@@ -16,13 +16,13 @@ export interface EventKind {
   audience: string | null
 }
 
-/** An event as it is delivered to subscribers. */
+/** An event to record and deliver to subscribers. */
 export interface NewEvent {
   /** `msg_…`; becomes `webhook-id` on every delivery. */
   id: string
   /** `noun.past`, such as `report.completed`. */
   type: string
-  /** The client that caused the event. */
+  /** The client that caused the event or that owns its subject. */
   ownerClient: string
   ownerSubject: string
   /**

@@ -146,5 +146,5 @@ export interface JobSpan {
 /** Begins the span of a run of one or more jobs. `traces` contains the trace contexts of those jobs that have one. */
 export type StartJobSpan = (run: { queue: QueueName; traces: string[]; count: number; attempt: number }) => JobSpan
 
-/** The trace context that `enqueue` stored in the payload. */
+/** Returns the trace context that `enqueue` stored in the payload; null if there is none. */
 export const traceOf = ({ payload }: Pick<Lease, 'payload'>) => (payload as { trace?: string } | null)?.trace ?? null

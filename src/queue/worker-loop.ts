@@ -51,7 +51,7 @@ export interface LoopOptions {
 interface Loop extends LoopOptions {
   running: Map<string, { lease: Lease; abort: AbortController; done: Promise<void> }>
   timer: NodeJS.Timeout | undefined
-  /** The poll in progress; `again` requests another one right after it. */
+  /** The poll in progress; `again` requests another poll right after it. */
   polling: Promise<void> | undefined
   again: boolean
   stopped: boolean

@@ -32,7 +32,7 @@ export interface DeclaredReport {
   parameters: object
   /** Validates the parameters of a request and fills in their defaults. */
   read: (parameters: unknown) => { value: DeclaredValues } | { failures: FastifySchemaValidationError[] }
-  /** The test that selects the report's rows. Throws if the author's condition fails. */
+  /** Returns the test that selects the report's rows. Throws if the author's condition fails. */
   matching: (values: DeclaredValues, now: () => number) => RowTest
   /** The columns of a report that lists single rows; absent if its rows are grouped or aggregated. */
   columns?: readonly ReportColumn[]

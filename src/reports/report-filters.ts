@@ -45,7 +45,7 @@ export function operandOf(
   return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
 }
 
-/** A value compared in the columns of a table. */
+/** Returns a function that binds a value for comparison with a column. */
 export const comparedIn =
   (engine: Engine) =>
   (value: StoredValue | bigint, { isUuid }: TestedColumn): unknown =>
@@ -55,7 +55,7 @@ export const comparedIn =
 const reportValue = (value: StoredValue | bigint): unknown =>
   typeof value === 'bigint' ? sql`cast(${String(value)} as bigint)` : value
 
-/** A compared UUID. On PostgreSQL, a report's values are settings, which are text. */
+/** Casts a UUID for comparison, because a report on PostgreSQL receives its values as settings, which are text. */
 const uuidValue = ({ uuidType }: Engine, value: unknown): RawBuilder<unknown> =>
   sql`cast(${value} as ${sql.raw(uuidType)})`
 

@@ -94,7 +94,10 @@ export function readOf(db: Database, kind: ServedReport, query: ReportQuery, vie
   return aggregateRead(db, { ...groups, where: [...conditions(db, kind, query, viewer), groups.interruptible] })
 }
 
-/** Counts a report's rows, up to `max`; if few rows match its filters, the query reads all rows. */
+/**
+ * Counts a report's rows, or the groups of a grouped report, up to `max`. If few rows match its filters, the query
+ * reads all rows.
+ */
 export async function countUpTo(
   db: Database,
   kind: ServedReport,

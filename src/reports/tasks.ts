@@ -93,7 +93,7 @@ const pathOf = ({ versionPrefix, id }: Task, part = '') => `${versionPrefix}/api
 export const statusPath = (task: Task): string => pathOf(task, '/status')
 const resultPath = (task: Task): string => pathOf(task, '/download')
 
-/** The payload of a task-finished event: exactly the contract's three fields. */
+/** Returns the payload of the event for a finished task: exactly the three fields of the API contract. */
 export const taskOutcome = (task: Task) => ({
   taskId: task.id,
   status: task.status,

@@ -54,5 +54,5 @@ export function servedResource(declaration: Declaration, options: CollectionOpti
   }
 }
 
-/** Returns true if the collection has rows that prevent the deletion of the rows that they refer to. */
+/** Returns true if rows of this collection may prevent the deletion of rows that they refer to. */
 const forbidsDeletion = ({ references }: Declaration) => references.some(({ onDelete }) => onDelete === 'restrict')

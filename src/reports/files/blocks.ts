@@ -1,8 +1,9 @@
 const encoder = new TextEncoder()
 
 /**
- * Gathers chunks into blocks of at most `blockBytes` and passes each full block to `onFull`; the write that fills a block waits for
- * `onFull`. Alternates between two blocks, so a block is refilled only after the next block has been passed on.
+ * Gathers chunks into blocks of at most `blockBytes` and passes each full block to `onFull`; the write that fills a
+ * block waits for `onFull`. Alternates between two blocks, so a block is refilled only after the next block has been
+ * passed on.
  */
 export function blocks(blockBytes: number, onFull: (block: Buffer) => Promise<void>) {
   // Two buffers for the whole result: one buffer per chunk would fill memory faster than the garbage collector could free

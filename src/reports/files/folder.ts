@@ -48,7 +48,10 @@ interface Names {
   place?: (temporary: string, path: string) => Promise<void>
 }
 
-/** Writes a file under a temporary name until it is finished. Hashes blocks, and writes each block while the next one fills. */
+/**
+ * Writes a file under a temporary name until it is finished. Hashes blocks, and writes each block while the next one
+ * fills.
+ */
 export function fileWriter(file: FileHandle, { temporary, path, folder, place = rename }: Names): ResultWriter {
   const hash = createHash('sha256')
   let sizeBytes = 0

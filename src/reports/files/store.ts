@@ -27,7 +27,7 @@ export interface ResultWriter {
 /** Maximum number of concurrent downloads per process; a store must be able to open this many results at once. */
 export const maxDownloadsInAll = 256
 
-/** The store does not respond, or cannot accept requests now; a later retry may succeed. */
+/** Thrown if the store does not respond or cannot accept requests now; a later retry may succeed. */
 export class ResultsUnavailable extends Error {
   override name = 'ResultsUnavailable'
 }

@@ -71,7 +71,7 @@ export function cellText(cell: unknown, type: string): string {
 
 /** A document's fonts, with functions that measure and truncate text. */
 export interface Fonts {
-  /** Selects the font for a text, and returns the text as that font can render it. */
+  /** Selects the font for a text and returns the text, with characters replaced that the font cannot render. */
   choose: (text: string, bold?: boolean) => string
   widthOf: (text: string, size: number, bold?: boolean) => number
   /** Returns the longest prefix of a text that fits, with an ellipsis if the text was truncated. */
