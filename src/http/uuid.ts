@@ -6,7 +6,7 @@ const form = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /** Returns a UUID (RFC 9562 §4) in canonical lower case; undefined for other text. */
 export const uuidOf = (text: string): string | undefined => (form.test(text) ? text.toLowerCase() : undefined)
 
-/** True for a UUID in canonical lower case. */
+/** Returns true for a UUID in canonical lower case. */
 export const isCanonicalUuid = (value: unknown): value is string => typeof value === 'string' && uuidOf(value) === value
 
 /** The error message for text that is not a UUID. */

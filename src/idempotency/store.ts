@@ -53,7 +53,7 @@ export function storedResponses(db: Database, sealer: Sealer, now: () => number)
 
 type Row = { digest: string; sealed: string }
 
-/** The statements are prepared once; parameters are bound in the order in which they appear here. */
+/** Prepares the statements; parameters are bound in the order in which they appear here. */
 const statements = (db: Database) => ({
   select: db.prepare<Row>(
     db.read.selectFrom('answers').select(['digest', 'sealed']).where('id', '=', '').where('createdAt', '>', ''),

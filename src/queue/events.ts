@@ -58,7 +58,7 @@ export type MayReceive = (receiver: EventReceiver, event: { type: string; facts:
 
 /** Applies the access rules of resources to their events. */
 export interface EventAccess {
-  /** True if rules may limit who receives events of this type. */
+  /** Returns true if rules may limit who receives events of this type. */
   appliesTo: (type: string) => boolean
   /** Returns a function for one batch of events. It evaluates a resource's rules only once for each receiver. */
   judge: () => MayReceive

@@ -29,7 +29,7 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
   }
   const listening = await boss.getDb().listen?.(channel, (queue) => wakes.emit('wake', queue), wakeAll)
   return {
-    // Polling finds delayed and retried jobs; NOTIFY announces new ones.
+    // Polling finds delayed and retried jobs; NOTIFY announces new jobs.
     idlePollMs: 1_000,
     nextDue: async () => null,
     backlog: (queue) => backlog(boss, queue),

@@ -38,7 +38,7 @@ export interface JobStore {
   finish: (tx: Queryable, leases: readonly Lease[]) => Promise<boolean>
   /** Returns the job to the queue; any worker may claim it after `delayMs`. */
   release: (lease: Lease, delayMs: number) => Promise<void>
-  /** When the next job in the queue can be claimed, in epoch ms; null if unknown or never. */
+  /** Returns when the next job in the queue can be claimed, in epoch ms; null if unknown or never. */
   nextDue: (queue: QueueName) => Promise<number | null>
   /** Returns the number of waiting jobs, at most `maxCounted`, and when the oldest of them was due, in epoch ms. */
   backlog: (queue: QueueName) => Promise<WaitingJobs>

@@ -159,7 +159,7 @@ async function runJobs(loop: LoopOptions, leases: Lease[], signal: AbortSignal):
   }
 }
 
-/** True if the job neither succeeded nor failed, but goes back to the queue. */
+/** Returns true if the job neither succeeded nor failed, but goes back to the queue. */
 const isReturned = (error: unknown) => error instanceof LeaseLost || error instanceof Stopping
 
 function spanOf({ startSpan, queue }: LoopOptions, leases: Lease[]): JobSpan | undefined {

@@ -72,7 +72,7 @@ export function checkParameters(
 
 type Reject = (field: string, message: string) => void
 
-/** Splits comma-separated names into an array; trims names and omits empty ones. */
+/** Splits comma-separated names into an array; trims names and omits empty names. */
 const listOf = (names: string | string[]): string[] =>
   (typeof names === 'string' ? names.split(',') : names).map((name) => name.trim()).filter((name) => name !== '')
 

@@ -55,8 +55,8 @@ export async function ownTask(
 }
 
 /**
- * True if access rules apply to the report now but did not when it was requested. Its result may contain rows that
- * these rules hide.
+ * Returns true if access rules apply to the report now but did not when it was requested. Its result may then contain
+ * rows that these rules hide.
  */
 const isOutdated = ({ kinds }: Pick<ReportsOptions, 'kinds'>, { reportType, scopes }: Task): boolean =>
   scopes === null && kinds.some(({ name, restricted }) => name === reportType && restricted !== undefined)

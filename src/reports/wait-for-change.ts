@@ -26,7 +26,7 @@ export interface TaskWatch {
    * service stops. Returns undefined if the service has already stopped.
    */
   until: (taskId: string, isMet: IsMet, ms: number, signal: AbortSignal) => Promise<void> | undefined
-  /** Ends all current waits and prevents new ones. */
+  /** Ends all current waits and prevents further waits. */
   close: () => void
 }
 

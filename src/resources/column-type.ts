@@ -45,7 +45,7 @@ export interface ColumnType {
    * (chronological); undefined if the values have no order.
    */
   range?: (shape: Shape) => 'numeric' | 'chronological' | undefined
-  /** Maximum length of values in an index; no limit by default. */
+  /** Returns the maximum length of values in an index; by default, there is no limit. */
   maxIndexed?: (shape: Shape) => number
   /**
    * Returns the schema of the query parameter for a filter or a bound. `parse` converts its text to the stored form of

@@ -156,7 +156,9 @@ function sortsOf({ filters = [], sorts = [] }: ResourceOptions, shown: TObject):
   return [...new Set([...sorts, ...fromFilters])]
 }
 
-/** List items never contain fields hidden from some callers, because lists do not check who is calling. */
+/**
+ * Returns the fields of list items, without fields hidden from some callers, because lists do not check who is calling.
+ */
 const visibleFields = (fields: string[], concealed: readonly string[], access: unknown): string[] => [
   'id',
   ...fields.filter((field) => !concealed.includes(field)),

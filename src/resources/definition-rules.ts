@@ -82,7 +82,9 @@ export function definitionErrors(declared: ResourceOptions): string[] {
   return errors.map((error) => `${path}: ${error}`)
 }
 
-/** TypeScript reports unknown options only in object literals, and JavaScript never does. */
+/**
+ * Returns the errors for unknown options. TypeScript reports these only in object literals, and JavaScript never does.
+ */
 const unknownOptions = (options: ResourceOptions): string[] =>
   Object.keys(options)
     .filter((name) => !optionNames.includes(name))

@@ -8,7 +8,9 @@ import type { ColumnKind } from './column-types.ts'
 
 /** How the rows of a collection are identified. */
 interface IdTypeEntry {
-  /** The schema of an id, in responses, path parameters and references; with an example if it has a description. */
+  /**
+   * Returns the schema of an id in responses, path parameters and references; with an example if it has a description.
+   */
   schema: (description?: string) => TSchema
   /** The schema of an id in the body of a deletion event. */
   eventSchema: object

@@ -96,7 +96,7 @@ export function listQuerySchema(rules: ListRules): TObject {
   })
 }
 
-/** What the path of a list and its relations add to its query. */
+/** The parts of a list's query that come from its path and its relations. */
 interface Additions {
   filters: readonly Filter[]
   related: readonly RelatedFilter[]

@@ -121,7 +121,7 @@ function pageBuilder(
 
 const requesterFor = (request: FastifyRequest, reply: FastifyReply) => () => requesterOf(request, reply)
 
-/** Exact counts read the whole table, so they require a token. */
+/** Returns whether a request has a valid token, which exact counts require because they read the whole table. */
 const hasToken = ({ caller }: FastifyRequest): boolean => caller !== null && 'caller' in caller
 
 function send(reply: FastifyReply, { link, etag, text }: CachedPage): FastifyReply {

@@ -82,7 +82,9 @@ export function cachedPages({ usesToday, derived }: DeclaredComputed, time: Time
   }
 }
 
-/** An LRU cache of about four megabytes of pages. The caller checks validity, by the generation or by the marks. */
+/**
+ * Creates an LRU cache of about four megabytes of pages. The caller checks validity, by the generation or by the marks.
+ */
 export function pageCache(): PageCache {
   const pages = new Map<string, CachedPage>()
   let characters = 0

@@ -41,8 +41,8 @@ export function serializer(
 }
 
 /**
- * Returns the name that distinguishes representations of the same revision: those of views, and those without the
- * fields that are hidden from the caller.
+ * Returns a name that distinguishes representations of the same revision: those of a view, or without the fields that
+ * are hidden from the caller.
  */
 const viewName = (tag: string | undefined, isReduced: boolean) =>
   [...(tag === undefined ? [] : [tag]), ...(isReduced ? ['reduced'] : [])].join('.')

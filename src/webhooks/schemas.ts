@@ -61,7 +61,7 @@ const versionOf = (versions: readonly string[], keywords: object = {}) =>
     }),
   )
 
-/** The body of a registration. */
+/** Returns the schema of the body of a registration. */
 export const newWebhook = ({ events, versions }: Registrable) =>
   Type.Object({
     ...own,
@@ -81,7 +81,7 @@ const HeaderChanges = Type.Unsafe<Record<string, string | null> | null>({
   examples: [{ 'x-environment': 'production', 'x-team': null }],
 })
 
-/** The body of an update to a webhook: a merge patch (RFC 7396). */
+/** Returns the schema of the body of an update to a webhook: a merge patch (RFC 7396). */
 export const webhookPatch = ({ events, versions }: Registrable) =>
   Type.Object({
     event: Type.Optional(eventOf(events)),

@@ -46,6 +46,6 @@ export function parsePrefer(header: string): Preferences {
   return preferences
 }
 
-/** Literal strings in ABNF are case-insensitive (RFC 5234 §2.3). */
+/** Finds a word regardless of case, because literal strings in ABNF are case-insensitive (RFC 5234 §2.3). */
 const oneOf = <W extends string>(value: string | undefined, words: readonly W[]): W | undefined =>
   words.find((known) => known === value?.toLowerCase())

@@ -37,7 +37,9 @@ function withState(parent: string, state: unknown): string {
   return isValid ? `${parent} ${state}` : parent
 }
 
-/** Level 1 defines only the flag `sampled`; unknown flags are not passed on (§3.2.2.5). */
+/**
+ * Returns whether the flag `sampled` is set. Level 1 defines no other flag; unknown flags are not passed on (§3.2.2.5).
+ */
 const isSampledFlag = (flags: string) => (Number.parseInt(flags, 16) & 1) === 1
 
 /** Builds a `traceparent` of version 00. */

@@ -84,8 +84,8 @@ export function lacksScope(scope: string, what = 'This'): Problem {
 }
 
 /**
- * For a scope that only some requests to a route need: throws 401 or 403 unless the caller has the scope. `what` is the
- * subject of the error message.
+ * Throws 401 or 403 unless the caller has a scope that only some requests to the route need. `what` is the subject of
+ * the error message.
  */
 export function requireScope({ caller }: FastifyRequest, scope: string, what: string): void {
   if (caller === null || 'refused' in caller) throw unauthorized('AUTH_REQUIRED')

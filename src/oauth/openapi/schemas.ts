@@ -76,7 +76,7 @@ const serverMetadata = object(
 
 const jsonWebKey = object({ kty: text, kid: text, use: text, alg: text, n: text, e: text }, ['kty', 'kid'])
 
-/** The response of userinfo, with the members that the service adds. */
+/** Returns the schema of the userinfo response, with the members that the service adds. */
 export function userInfoSchema(claims: Record<string, Schema>): Schema {
   return {
     ...object({ sub: text, name: text, email: text, ...claims }, ['sub']),

@@ -73,7 +73,8 @@ function payloadOf(row: AuthRecordsTable, id: string, nowMs: number): AdapterPay
 }
 
 /**
- * A refresh token first used after this time may be used again; `never` for other kinds, which have no grace period.
+ * Returns the start of the current grace period: a refresh token first used after this time may be used again. Returns
+ * `never` for other kinds, which have no grace period.
  */
 const graceStart = (kind: string, nowMs: number) => (kind === 'RefreshToken' ? iso(nowMs - refreshGraceMs) : never)
 const isInGrace = (kind: string, consumedAt: string, nowMs: number) => consumedAt > graceStart(kind, nowMs)

@@ -12,7 +12,7 @@ export interface PasswordCost {
 /** Hashes and verifies passwords. Throws SERVICE_UNAVAILABLE if too many hashes are already waiting. */
 export interface Passwords {
   hash: (password: string) => Promise<string>
-  /** If `stored` is null, returns false, but takes as long as checking a stored hash. */
+  /** Verifies a password. If `stored` is null, returns false, but takes as long as checking a stored hash. */
   verify: (password: string, stored: string | null) => Promise<boolean>
   /** Returns whether a stored hash was computed with a cost other than the current one. */
   isOutdated: (stored: string) => boolean

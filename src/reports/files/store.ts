@@ -52,7 +52,7 @@ export interface ResultStore {
   space: () => Promise<{ freeBytes: number; totalBytes: number } | null>
 }
 
-/** True for the error with which `open` rejects if the result does not exist. */
+/** Returns true for the error with which `open` rejects if the result does not exist. */
 export function isMissing(error: unknown): boolean {
   const { code, name } = Object(error) as { code?: unknown; name?: unknown }
   return code === 'ENOENT' || name === 'NoSuchKey'
@@ -60,7 +60,7 @@ export function isMissing(error: unknown): boolean {
 
 const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
 
-/** True for names that can be keys; unfinished files and foreign files have other names. */
+/** Returns true for names that can be keys; unfinished files and foreign files have other names. */
 export const isKey = (name: string): boolean => keyForm.test(name)
 
 /** Throws a TypeError for a key that could refer to something other than a result. */

@@ -70,7 +70,9 @@ export async function findJudged(
   return row && { row, canRead: passesRule(access?.read), canWrite: passesRule(access?.write) }
 }
 
-/** Returns true if a row passes the test of a rule, which uses the names of the collection, not those of a view. */
+/**
+ * Returns true if a row passes the test of a rule, which has the field names of the collection, not those of a view.
+ */
 const isPassed = ({ access, view }: Declaration, test: RowTest, row: Row): boolean =>
   access === undefined || rowPasses(test, view ? view.toOwn(row) : row, access)
 

@@ -29,9 +29,9 @@ export interface RuleCaller<Claims = object, Role extends string = string> {
   id: string
   /** The result of the claims function passed to `plinth()`; empty if there is none. */
   claims: Claims
-  /** True if the caller is a user with this role. */
+  /** Returns true if the caller is a user with this role. */
   is: (role: Role) => boolean
-  /** True if the caller's token has this scope. */
+  /** Returns true if the caller's token has this scope. */
   may: (scope: string) => boolean
 }
 

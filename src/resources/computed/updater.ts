@@ -16,7 +16,7 @@ export interface RowKey {
 
 /** How a deletion that affects several rows handles the rows that it updates. */
 export interface RemovalUpdates {
-  /** True for a row that is being deleted, so that its own totals no longer matter. */
+  /** Returns true for a row that is being deleted, so that its own totals no longer matter. */
   isGone: (row: RowKey) => boolean
   /**
    * Defers the event of an updated row to the end of the deletion, in place of the event of an earlier update of this

@@ -57,7 +57,10 @@ export interface ConditionDeclaration {
  */
 export type TextComparison = 'letters' | 'folded'
 
-/** True for types with 64-bit integers; a table that the service did not create may have narrower columns for them. */
+/**
+ * Returns true for types with 64-bit integers; a table that the service did not create may have narrower columns for
+ * them.
+ */
 export const isIntegral = (kind: ColumnKind): boolean => columnType(kind).sql === 'bigint'
 
 const instant = Type.String({ format: 'date-time' })

@@ -28,7 +28,9 @@ export function rejectInvalidMembers({ fieldNames, check }: Served, body: Values
   if (failures.length > 0) throw fromValidation(failures, 'body')
 }
 
-/** True unless a patch member is null, which removes the field, or an object, which patches the existing one. */
+/**
+ * Returns true unless a patch member is null, which removes the field, or an object, which patches the existing object.
+ */
 const isCompleteValue = (value: unknown) => typeof value !== 'object' || Array.isArray(value)
 
 /** Validates the merged resource as PUT would and returns its values. */

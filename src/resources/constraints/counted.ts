@@ -7,8 +7,8 @@ import type { Queryable } from '../../storage/database.ts'
 export type Next = (name: string) => Promise<number>
 
 /**
- * True for a function of `set` or `defaults` that awaits `next()` and must therefore run in the transaction that
- * creates the row.
+ * Returns true for a function of `set` or `defaults` that awaits `next()` and must therefore run in the transaction
+ * that creates the row.
  */
 export const isCounting = (value: unknown): value is (context: object) => Promise<unknown> =>
   types.isAsyncFunction(value)

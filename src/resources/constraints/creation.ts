@@ -11,7 +11,7 @@ import { described } from './described.ts'
 export interface CreationContext<Claims = object, Role extends string = string> {
   /** The caller who creates the row, with the claims that access rules see. */
   caller: RuleCaller<Claims, Role>
-  /** The time of the creation. */
+  /** Returns the time of the creation. */
   clock: () => Date
   /** Returns the next number of a counter, for async functions. */
   next: Next
@@ -147,7 +147,7 @@ const withProperties = (body: TObject, change: (field: string, schema: TSchema) 
 
 type Body = Record<string, unknown>
 
-/** Fields that bodies cannot contain: those of `set`, and those that a view hides. */
+/** Fields that bodies cannot contain: the fields of `set`, and the fields that a view hides. */
 export interface Unsettable {
   set: Values
   view?: { hidden: readonly string[] }

@@ -16,10 +16,10 @@ type Values = Record<string, unknown>
 const isObject = (value: unknown): value is Values =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** True if a schema has a default of its own. */
+/** Returns true if a schema has a default of its own. */
 export const hasDefault = (schema: Shape): boolean => Object.hasOwn(schema, 'default')
 
-/** True if a schema, or one nested in its properties or items, has a default. */
+/** Returns true if a schema, or a schema nested in its properties or items, has a default. */
 const containsDefault = ({ properties = {}, items, ...schema }: Shape): boolean =>
   hasDefault(schema) || [...Object.values(properties), ...(isObject(items) ? [items] : [])].some(containsDefault)
 
@@ -90,7 +90,7 @@ function invalidDefaults(schema: TSchema, path: string): string[] {
 
 const isStorable = (schema: TSchema): boolean => isValidValue(schema, (schema as Shape).default)
 
-/** True if a value is valid against its schema, and validation does not convert it. */
+/** Returns true if a value is valid against its schema and validation does not convert it. */
 export function isValidValue(schema: TSchema, value: unknown): boolean {
   if (typeof value === 'function') return false
   const sent = { value: withDefaults(schema as Shape, value) }

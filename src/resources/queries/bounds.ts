@@ -41,7 +41,7 @@ interface QueryFields {
   ranges?: readonly string[]
 }
 
-/** Returns the names of a list's query parameters, except those with operators. */
+/** Returns the names of a list's query parameters, except parameters with operators. */
 export function queryNames(rules: QueryFields): string[] {
   const { body, filters = [], ranges = [] } = rules
   const bounds = ranges.flatMap((field) => boundsOf(field, body.properties[field]).map(({ name }) => name))

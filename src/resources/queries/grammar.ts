@@ -21,7 +21,7 @@ export interface RelatedGrammar {
   grammar: QueryGrammar
 }
 
-/** What a list query may contain besides equality, ranges and search. */
+/** The syntax of a list's query, except equality, ranges and search. */
 export interface QueryGrammar {
   /** The fields that can be filtered by. */
   fields: ReadonlyMap<string, ConditionField>

@@ -106,7 +106,7 @@ export function removeTerms(rows: readonly Row[], order: readonly Sort[]): void 
   }
 }
 
-/** True if the values of a cursor have the types of their columns; other types would cause a database error. */
+/** Returns true if the values of a cursor have the types of their columns; other types would cause a database error. */
 export const isValidPosition = (
   after: Cursor['after'],
   order: readonly Sort[],

@@ -6,14 +6,14 @@ import { maxQuery, parameterNames, type QueryGrammar, type RelatedGrammar } from
 import { readComparison, readEnumeration } from './read-comparisons.ts'
 import { comparisonSchema, documentedText, equalitySchema } from './schemas.ts'
 
-/** What a query requires of each row's related row. */
+/** The condition that a query sets for each row's related row. */
 export interface RelatedFilter {
   step: RelationStep
   declaration: Declaration
   test: RowTest
 }
 
-/** What a caller can see of the rows along a relation. */
+/** The rows along a relation that a caller can read. */
 export interface ReachedRows {
   /** Passes the rows that the caller can read. */
   read: RowTest

@@ -18,7 +18,7 @@ const optionNames = Object.keys({
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Returns the errors in the options of `report()`, except those in its columns. */
+/** Returns the errors in the options of `report()`, except errors in its columns. */
 export function optionErrors(options: ReportOptions): string[] {
   const { name, title, parameters, where } = options
   const unknown = Object.keys(options).filter((option) => !optionNames.includes(option))

@@ -31,7 +31,7 @@ export interface Report {
   grouping: Pick<ReportOptions, 'group' | 'show'>
   /** Validates parameters; `parameters` is their JSON Schema. */
   input: ReturnType<typeof declaredParameters>
-  /** Called with validated parameters. */
+  /** Returns the author's condition for validated parameters. */
   where: (parameters: never) => unknown
 }
 

@@ -10,15 +10,15 @@ type Members = Readonly<Record<string, unknown>>
 
 /** The names of a collection's fields as the members of a view's rows. */
 export interface FieldNames {
-  /** The member for a field of the collection; all other members, such as `id`, keep their names. */
+  /** Returns the member for a field of the collection; all other members, such as `id`, keep their names. */
   memberOf: (field: string) => string
-  /** The field of a member; undefined if the view has no such member. */
+  /** Returns the field of a member; undefined if the view has no such member. */
   ownOf: (member: string) => string | undefined
   /** Members that clients neither see nor send. */
   hidden: readonly string[]
   /** Returns a row or body of the view with the collection's names. */
   toOwn: <M extends Members>(members: M) => M
-  /** The inverse of `toOwn`. */
+  /** Does the inverse of `toOwn`. */
   toMembers: <M extends Members>(own: M) => M
   /** Returns a representation of the collection as the view shows it: without hidden fields. */
   toShown: (representation: Members) => Record<string, unknown>

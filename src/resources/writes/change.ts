@@ -125,7 +125,7 @@ export async function throwUnmatched(served: Served, id: RowId, access: RowAcces
 const maxAttempts = 10
 
 /**
- * Changes a row to values that depend on the current ones. If the row has changed since it was read, starts again with
+ * Changes a row to values computed from its current values. If the row has changed since it was read, starts again with
  * the new row. Throws 404 or 403 before comparing values if the caller may not read or write the row.
  */
 export async function revise(

@@ -37,13 +37,14 @@ function indexOf({ status, event }: Chosen): string {
   return event === undefined ? 'deliveries_webhook' : 'deliveries_event'
 }
 
-/** A status condition written exactly as in the partial index, so that the planner can use the index. */
+/** Returns a status condition, written exactly as in the partial index, so that the planner can use the index. */
 export const hasStatus = (status: Delivery['status']) => (row: ExpressionBuilder<Tables, 'deliveries'>) =>
   row('deliveries.status', '=', sql.lit(status))
 
 /**
- * A condition on the event type. The index of pending deliveries contains the type, and few deliveries are pending;
- * `coalesce` on a non-null column does not change the result, but keeps the planner from choosing a different index.
+ * Returns a condition on the event type. The index of pending deliveries contains the type, and few deliveries are
+ * pending; `coalesce` on a non-null column does not change the result, but keeps the planner from choosing a different
+ * index.
  */
 const isOf = (event: string, status: Chosen['status']) =>
   status === 'pending' ? sql<boolean>`coalesce(event_type, '') = ${event}` : sql<boolean>`event_type = ${event}`

@@ -52,7 +52,7 @@ const reading: Plugin = async (app, { db }) => {
   })
 }
 
-/** Response headers of a 202: where to find the result, and how soon to look for it. */
+/** Returns the response headers of a 202: where to find the result, and how soon to look for it. */
 const acceptedHeaders = (location: string) => ({ location, 'retry-after': '1' })
 
 const testing: Plugin = async (app, options) => {

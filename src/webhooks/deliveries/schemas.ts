@@ -40,7 +40,7 @@ export const DeliveryView = partialSchema(
   }),
 )
 
-/** The optional body of a request for a test delivery. */
+/** Returns the schema of the optional body of a request for a test delivery. */
 export const newTest = (events: EventKinds) =>
   Type.Object({
     event: Type.Optional(
@@ -58,7 +58,7 @@ const bound = (description: string, example: string) =>
 const example = '2026-03-01T12:00:00.000Z'
 const later = '2026-03-02T12:00:00.000Z'
 
-/** The body of a replay request. */
+/** Returns the schema of the body of a replay request. */
 export const newReplay = (events: EventKinds) =>
   Type.Object({
     since: bound('Deliveries created at this instant or later', example),

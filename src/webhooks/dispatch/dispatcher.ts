@@ -41,7 +41,7 @@ interface State extends DispatchOptions {
 }
 
 /**
- * Sends deliveries: claims due ones, makes each signed call outside any transaction, and records finished calls
+ * Sends deliveries: claims due deliveries, makes each signed call outside any transaction, and records finished calls
  * together in one transaction. If the process crashes after a call but before recording it, the attempt is repeated
  * (at-least-once delivery).
  */

@@ -12,8 +12,8 @@ export interface Outcome {
   /** For the operator only: the error code, such as ECONNREFUSED; null if delivered. */
   cause: string | null
   /**
-   * Whether the address is one that must not be called. The owner sees the same error class as for any unreachable
-   * endpoint.
+   * Whether the call was blocked because its address must not be called. The owner sees the same error class as for any
+   * unreachable endpoint.
    */
   blocked: boolean
   durationMs: number

@@ -11,7 +11,7 @@ export interface EndpointResponse {
 /** The phase in which a call timed out. */
 type Phase = 'connecting' | 'waiting for the response' | 'reading the response'
 
-/** The error of a timed-out call. A timeout before connecting gets the same class as a refused connection. */
+/** Returns the error of a timed-out call. A timeout before connecting gets the same class as a refused connection. */
 const timeoutError = (phase: Phase): unknown => ({ code: phase === 'connecting' ? 'ETIMEDOUT' : 'timeout', phase })
 
 const maxReadBytes = 65_536

@@ -67,8 +67,8 @@ export async function recordTogether(
 }
 
 /**
- * Whether the call went to the webhook's current address. Calls to an earlier address do not affect the webhook's
- * health.
+ * Returns whether the call went to the webhook's current address. Calls to an earlier address do not affect the
+ * webhook's health.
  */
 const isCurrentAddress = ({ webhookId, url }: Due, webhooks: ReadonlyMap<string, Webhook>): boolean =>
   url === (webhooks.get(webhookId ?? '')?.callbackUrl ?? url)
