@@ -28,7 +28,7 @@ export interface DecimalOptions {
  */
 export function Decimal(precision: number, scale: number, options: DecimalOptions = {}) {
   const { minimum, maximum, default: initial, examples, description } = options
-  // A value that does not fit is left unchanged for `decimalFieldErrors`, which knows the name of the field.
+  // A value that does not fit is left unchanged; `decimalFieldErrors` reports it with the name of the field.
   const exact = (text: string) => {
     const parsed = parseDecimal(text, { precision, scale })
     return 'value' in parsed ? parsed.value : text

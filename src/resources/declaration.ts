@@ -178,13 +178,13 @@ export interface Served extends CollectionOptions, ServedComputed {
   serialize: (row: Row, request: FastifyRequest) => Versioned
   /** Evaluates the access rules for a caller; undefined if there are none. */
   accessOf: AccessOf | undefined
-  /** Returns the same function for any other collection. */
+  /** Returns the `accessOf` function of any collection. */
   accessTo: (declaration: Declaration) => AccessOf | undefined
   announce: Announce
   /** Checks references; undefined if the resource has none. */
   references: ReferenceCheck | undefined
   remove: Remove
-  /** Refuses changes of locked rows; undefined if they are never locked. */
+  /** Refuses changes to locked rows; undefined if rows are never locked. */
   lock: LockCheck | undefined
   /** True if a deletion may affect locked rows. */
   meetsLocks: boolean

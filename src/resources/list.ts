@@ -71,7 +71,7 @@ export function lister(served: Served, rules: ListRules, serialize: (row: Row) =
   }
 }
 
-/** What a page includes besides its rows. */
+/** The parts of a page besides its rows. */
 interface Included {
   expansion: Expand | undefined
   readableRelated: ReadableRows | undefined

@@ -14,7 +14,7 @@ export interface CachedPage {
   text: string
   etag: string
   link: string
-  /** The query that read it, and the id and revision of each row read. */
+  /** The query that read the page, and the id and revision of each row read. */
   query: ListQuery
   marks: readonly Mark[]
   /** The database generation at which the page was valid: until it changes, the rows need no check; null if unknown. */

@@ -18,7 +18,7 @@ const ofTask = (status: string) => ({
   status: { type: 'string', const: status },
 })
 
-/** Report events, visible only to the task's owner. Resources add their own events (`resources/event-types.ts`). */
+/** Report events, visible only to the task's owner. Resources add their own events (`resources/change-events.ts`). */
 export const reportEvents: EventKinds = {
   'report.completed': {
     description: 'A report task has completed, and its result can be downloaded',

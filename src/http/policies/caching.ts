@@ -17,7 +17,6 @@ declare module 'fastify' {
 
 const publicSeconds = 60
 
-/** Cache-Control of a response that must not be stored. */
 const noStore = 'no-store'
 const freshness = `max-age=${publicSeconds}, must-revalidate`
 const privateLine = 'cache-control: private, no-cache\r\n'
@@ -36,7 +35,8 @@ const hasCredentials = ({ headers }: FastifyRequest): boolean =>
   headers.authorization !== undefined || headers['x-api-key'] !== undefined
 
 /**
- * Sets Cache-Control, Expires and Vary based on the route and the request (RFC 9111 §4.1, §5.2, §5.3). Errors set their own.
+ * Sets Cache-Control, Expires and Vary based on the route and the request (RFC 9111 §4.1, §5.2, §5.3). Error responses
+ * set their own headers.
  */
 export const caching = fastifyPlugin<{ now: () => number }>(
   async (app, { now }) => {

@@ -35,8 +35,8 @@ const isRead = (method: string) => method === 'GET' || method === 'HEAD'
 
 /**
  * Handles conditional reads. Sends Last-Modified and a strong ETag derived from the revision; the ETag is weak and
- * derived from the content if there is no revision or only some fields are sent. Responds with 412 for If-Match or
- * If-Unmodified-Since, and 304 for If-None-Match or If-Modified-Since, in the order of RFC 9110 §13.2.2.
+ * derived from the content if there is no revision or only some fields are sent. Responds with 412 if If-Match or
+ * If-Unmodified-Since fails, and with 304 if If-None-Match or If-Modified-Since fails (RFC 9110 §13.2.2).
  */
 export const conditional = fastifyPlugin(
   async (app) => {

@@ -55,7 +55,10 @@ export function toProblem(error: unknown, { isUnavailable }: Pick<ErrorsOptions,
   )
 }
 
-/** Returns true if the client prefers plain JSON errors: Accept gives application/json a higher weight than problem+json. */
+/**
+ * Returns true if the client prefers plain JSON errors: Accept lists application/json and gives it a higher weight than
+ * problem+json.
+ */
 export function prefersCodeForm(accept: string | undefined): boolean {
   if (accept === undefined || !acceptsExactly(accept, 'application/json')) return false
   return quality(accept, 'application/problem+json') < quality(accept, 'application/json')

@@ -17,7 +17,7 @@ export interface OwnFields {
 
 export interface InvitationPageOptions extends PageFailures {
   invitations: Invitations
-  /** If omitted, the form contains no such fields. */
+  /** Fields that the user may fill in besides the password; by default, none. */
   own?: OwnFields | undefined
 }
 
@@ -54,7 +54,7 @@ interface Entered {
   texts: Readonly<Record<string, string>>
 }
 
-/** Returns the texts of these fields, by field name. */
+/** Returns the texts entered in the additional fields, by field name. */
 const textsOf = (form: Readonly<Record<string, string>>) =>
   Object.fromEntries(
     Object.entries(form).flatMap(([name, text]) =>

@@ -38,7 +38,7 @@ const fieldBody = ({ name, label, maxLength, value }: InvitationView['fields'][n
     maxLength !== undefined && html` maxlength="${maxLength}"`
   }>`
 
-/** Prefix of these fields' names in the form. It prevents a conflict with the names of the form's other inputs. */
+/** Prefix of the names of the additional fields in the form. It prevents conflicts with the names of other inputs. */
 export const fieldPrefix = 'field-'
 
 export const passwordSetTitle = 'Your password is set'

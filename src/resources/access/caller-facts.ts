@@ -28,7 +28,7 @@ interface Cached {
  */
 export function callerFacts({ db, now, readUser = userReader(db) }: CallerFactsOptions) {
   const cached = new Map<string, Cached>()
-  // Requests with the same token have the same caller object, which is found without its text.
+  // Requests with the same token have the same caller object, so this lookup needs no text key.
   const byCaller = new WeakMap<Caller, Cached>()
   return (caller: Caller): Promise<CallerFacts> => {
     const at = now()

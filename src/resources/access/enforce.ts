@@ -11,9 +11,7 @@ import { todayIn } from '../conditions/today.ts'
 import type { CollectionOptions, Declaration, Served } from '../declaration.ts'
 import { type AccessOf, accessFor, allOf, type CallerFacts, type Reach, type RowAccess } from './rules.ts'
 
-/**
- * The result of evaluating rules, with the scopes and the day on which it depends besides the facts about the caller.
- */
+/** The result of evaluating rules, with the scopes and the day for which it is valid. */
 interface Evaluated {
   access: RowAccess
   scopes: ReadonlySet<string>
@@ -23,7 +21,7 @@ interface Evaluated {
 
 /**
  * Returns the function that evaluates a resource's access rules; undefined if it has none. Rules are pure, so they are
- * evaluated once for the facts about a caller, the token's scopes and the day.
+ * evaluated only once for the same facts about a caller, token scopes and day.
  */
 export function accessOf(
   { access, path }: Declaration,

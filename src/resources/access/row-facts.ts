@@ -15,7 +15,7 @@ interface Step {
 }
 
 /**
- * Returns the function that adds to a row the related rows that access rules can look at, under the names of the
+ * Returns the function that adds to a row the related rows that access rules can inspect, under the names of the
  * relations. It reads them in the transaction. If a related row no longer exists, it uses the row's own member of that
  * name, or `null`. The result is for `rowPasses`. `all` contains the collections of the service.
  */
@@ -33,8 +33,8 @@ function stepsOf({ access, references }: Declaration, all: readonly Declaration[
       const { table, columns, kinds } = target
       const fields = ['id', ...Object.keys(kinds), 'createdAt', 'updatedAt', ...(target.access ? ['createdBy'] : [])]
       const read = storedRowReader({ table, fields, columns, codecs: codecsOf(target) })
-      // The conditions of a rule take one step; longer paths exist only where a collection takes its rules from
-      // another.
+      // The conditions of a rule follow one relation; longer paths exist only where a collection takes its rules from
+      // another collection.
       return { name, field, read, below: access && 'of' in access ? stepsOf(target, all) : [] }
     })
 }

@@ -13,7 +13,7 @@ export function isZone(zone: unknown): zone is string {
   }
 }
 
-/** Returns a function for the current day in a time zone, such as `2026-03-01`. */
+/** Returns a function that returns the current day in a time zone, such as `2026-03-01`. */
 export function todayIn({ zone = defaultZone, now }: { zone?: string | undefined; now: () => number }): () => string {
   if (zone === defaultZone) return () => new Date(now()).toISOString().slice(0, 10)
   const parts = { year: 'numeric', month: '2-digit', day: '2-digit' } as const

@@ -40,7 +40,7 @@ export async function counted(tx: Queryable, run: (context: { next: Next }) => P
     return value.finally(() => pending.delete(value))
   }
   const result = run({ next: tracked }).then((value) => ({ value }))
-  // The caller still receives a rejection; this only keeps an early one from being reported as unhandled.
+  // The caller still receives a rejection; this only keeps an early rejection from being reported as unhandled.
   result.catch(() => {})
   try {
     for (;;) {

@@ -27,9 +27,9 @@ interface Created extends Unsettable {
 export interface Creator {
   /** Returns the caller as it is passed to the functions; undefined if there are no functions. */
   callerOf: ((caller: Caller) => Promise<RuleCaller<never>>) | undefined
-  /** Runs before the transaction. */
+  /** Completes a body before the transaction. */
   created: (body: Body, caller: RuleCaller<never> | undefined) => Body
-  /** Runs in the transaction, instead of `created`, if a function awaits `next()`. */
+  /** Completes a body in the transaction, instead of `created`, if a function awaits `next()`. */
   createdIn: ((tx: Queryable, body: Body, caller: RuleCaller<never> | undefined) => Promise<Body>) | undefined
 }
 

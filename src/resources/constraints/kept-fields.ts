@@ -74,7 +74,7 @@ export function keptFields(declaration: Declaration, caller: Caller, id: RowId):
   const hidden = hides && !hides.unless(caller, id) ? hides.fields : []
   const foreign = writers?.kept(caller, id) ?? []
   const kept = [...hidden, ...foreign, ...writeOnly, ...immutable, ...Object.keys(set), ...Object.keys(defaults)]
-  // A view may also hide sums and counts, which no write has.
+  // A view may also hide sums and counts, which a write never contains.
   return view ? kept.filter((field) => Object.hasOwn(kinds, field)) : kept
 }
 

@@ -12,7 +12,7 @@ import type { DeclaredLock } from './locked.ts'
 export interface LockCheck {
   /**
    * Locks a row in the database until the end of the transaction. Throws RESOURCE_LOCKED if the row's stored state
-   * refuses changes. Returns false if no row meets the precondition, so that 404, 403 and 412 take precedence.
+   * allows no changes. Returns false if no row meets the precondition, so that 404, 403 and 412 take precedence.
    */
   one: (tx: Queryable, id: RowId, precondition: RowPrecondition, purpose: 'change' | 'remove') => Promise<boolean>
   /** Returns true if at least one of these rows is locked. */
@@ -76,7 +76,7 @@ function othersLocker(locked: DeclaredLock, engine: Database['engine'], idType: 
   }
 }
 
-/** Returns the steps that the condition of a lock takes. */
+/** Returns the relations that the condition of a lock follows. */
 const stepsOf = ({ condition, fields, relations }: DeclaredLock): RelationStep[] =>
   condition === undefined ? [] : stepsIn(conditionTest(condition, { fields, relations, today: () => '2000-01-01' }))
 

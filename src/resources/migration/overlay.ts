@@ -101,7 +101,7 @@ function valueCheck(
   }
 }
 
-/** Returns what is wrong with the type of a stored value; undefined if the codec can decode it. */
+/** Returns the error in the type of a stored value; undefined if the codec can decode it. */
 function wrongForm(kind: ColumnKind, stored: unknown): string | undefined {
   switch (kind) {
     case 'boolean':

@@ -39,7 +39,10 @@ export function readComparisons(query: Readonly<Record<string, unknown>>, gramma
 /** A comparison such as `status:paid` or `total[from]:10`; a value in double quotes may contain commas. */
 const alternative = /([A-Za-z0-9.]+)(?:\[([a-z]+)\])?:(?:"((?:[^"]|"")*)"(?=,|$)|([^,]*))(?:,(?=.)|$)/suy
 
-/** Splits `or` at its commas, up to one alternative more than allowed; `rest` begins with the first malformed one. */
+/**
+ * Splits `or` at its commas, up to one alternative more than allowed; `rest` begins with the first malformed
+ * alternative.
+ */
 function splitAlternatives(text: string) {
   const found: { name: string; operator: string | undefined; value: string }[] = []
   let rest = text

@@ -59,7 +59,7 @@ const referring = ({ all, doomed }: Removal, parent: Removable, ids: readonly Ro
       return { side, field, rows: () => ({ table: declaration.table, column, ids, idType, except: except() }) }
     })
 
-/** Finds the rows to delete together with the row. Throws RESOURCE_IN_USE if there are too many. */
+/** Finds and locks the rows to delete together with the row. Throws RESOURCE_IN_USE if there are too many. */
 export async function findDoomed(removal: Removal): Promise<void> {
   const { tx, engine, own, id, doomed } = removal
   const found: [Removable, RowId[]][] = [[own, [id]]]
@@ -120,8 +120,8 @@ function usersOf(name: string, { all, readable }: Users): string {
 }
 
 /**
- * Finds the rows that remain but lose references, with the fields to clear. Throws RESOURCE_IN_USE if there are too
- * many.
+ * Finds and locks the rows that remain but lose references, and returns them with the fields to clear. Throws
+ * RESOURCE_IN_USE if there are too many.
  */
 export async function findReleased(removal: Removal): Promise<Map<Removable, Map<RowId, string[]>>> {
   const { tx, engine, doomed } = removal

@@ -13,7 +13,7 @@ export interface RefDetails<C extends Collection | 'self' = Collection | 'self'>
   onDelete: OnDelete
 }
 
-/** The schema of a field that contains the id of a row in another collection, or in the same one (`self`). */
+/** The schema of a field that contains the id of a row in another collection, or in the same collection (`self`). */
 export type TRef<C extends Collection | 'self'> = (IdsOf<C> extends 'uuid' ? TString : TInteger) & {
   '~reference': RefDetails<C>
 }

@@ -95,8 +95,8 @@ async function removeDoomed({ tx, all, own, id, doomed }: Removal, { caller, now
 }
 
 /**
- * Returns a deleted row with the deleted rows of its own collection that it referred to, which access rules can look
- * at.
+ * Returns a deleted row with the deleted rows of its own collection that it referred to, because access rules can
+ * inspect them.
  */
 function withParents({ declaration }: Removable, row: Deleted['row'], removed: ReadonlyMap<RowId, Deleted>) {
   const { path, references } = declaration

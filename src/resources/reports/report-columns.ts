@@ -22,7 +22,7 @@ export interface GroupedColumn {
   role: 'group' | 'count' | Aggregate
 }
 
-/** A column, or the reason why the field cannot be one. */
+/** A column, or the reason why the field cannot be a column. */
 type Read = { column: GroupedColumn } | { error: string }
 
 /** Counts the rows of a group. */

@@ -32,7 +32,7 @@ export function viewParts(
         record(tx, { ...about, fields: fields.map((field) => ownOf(field) ?? field), values: toOwn(values) }),
     }),
   }
-  // A row may refer to rows of its own table, among them itself.
+  // A row may refer to rows of its own table, including itself.
   const settling =
     (settle: Settle): Settle =>
     async (...by) =>

@@ -17,7 +17,8 @@ export interface LogQuery extends PageQuery {
 
 /**
  * Returns one page of a webhook's deliveries with their attempts, newest first by default. There is no index of
- * successful deliveries: if only a few match, the query scans all of the webhook's deliveries.
+ * successful deliveries: if only a few deliveries were successful, a query for them scans all of the webhook's
+ * deliveries.
  */
 export async function deliveryLog(db: Database, webhookId: string, query: LogQuery, requester: ScanRequester) {
   const { status, event, sort = '-createdAt' } = query

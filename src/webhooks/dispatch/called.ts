@@ -50,7 +50,7 @@ export async function webhooksToCall(
 
 /**
  * Returns the ids of deliveries that were created for an earlier address and have events that the webhook's current
- * scopes do not cover. These deliveries end without a call, like those already settled (`settle.ts`).
+ * scopes do not cover. These deliveries end without a call, like deliveries that are already settled (`settle.ts`).
  */
 async function uncoveredOf(
   tx: Queryable,

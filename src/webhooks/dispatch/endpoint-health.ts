@@ -128,8 +128,8 @@ async function notifyFailing(tx: Queryable, options: HealthOptions, webhook: Web
 }
 
 /**
- * Ends failing periods that began after this transaction read the webhooks: the queue, now locked, has failures that
- * were not there before. Skips webhooks locked by another transaction, because the next failure checks the queue again.
+ * Ends the failing periods of webhooks that were healthy when this transaction read them, but whose endpoint queue, now
+ * locked, has failures. Skips webhooks locked by another transaction, because the next failure checks the queue again.
  */
 async function endFailingPeriods(
   tx: Queryable,

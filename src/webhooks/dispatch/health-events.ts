@@ -9,7 +9,7 @@ export interface HealthEvent {
   kind: 'webhook.failing' | 'webhook.disabled'
   /** When the failing webhook first failed, the first delivery was dropped, or the webhook was disabled. ISO 8601. */
   since: string
-  /** A short text for the owner; never contains a secret, nor the address, which may contain one. */
+  /** A short text for the owner; never contains a secret or the address, which may contain one. */
   reason: string
 }
 

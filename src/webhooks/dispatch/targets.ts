@@ -109,7 +109,7 @@ const sameUrl = (one: string, other: string): boolean =>
   one === other || URL.parse(one)?.href === URL.parse(other)?.href
 
 /**
- * Returns the ids of events whose callback URL already has a delivery. This takes a query, because a unique constraint
+ * Returns the ids of events whose callback URL already has a delivery. A query is needed, because a unique constraint
  * ignores nulls.
  */
 async function alreadyDelivered(tx: Queryable, { engine }: Database, events: readonly Event[]): Promise<Set<string>> {
