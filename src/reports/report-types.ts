@@ -87,7 +87,7 @@ export function columnsOf({ columns, typed }: ServedReport, { fields }: ReportQu
   return fields.flatMap((name) => columns.filter((column) => column.name === name))
 }
 
-/** Returns a report's rows as a long read. */
+/** Returns the `LongRead` of a report's rows. */
 export function readOf(db: Database, kind: ServedReport, query: ReportQuery, viewer: ReportRequester): LongRead {
   const groups = kind.typed && groupsOf(db, kind.typed)
   if (groups === undefined) return longRead(db, queryOf(db, kind, query, viewer))

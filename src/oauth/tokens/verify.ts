@@ -116,10 +116,10 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
 /**
  * Returns a function that finds a token's current scopes: the scopes that were granted to the token and that its client
  * still has. The result is undefined if the client, token, grant or user was revoked or deleted, or if the signing key
- * was withdrawn.
+ * was withdrawn. For federated tokens, only the key is checked.
  *
- * This service records the user tokens it issues (`storeIssuedToken`) and rejects any without a record, so that losing a
- * record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation record is
+ * This service records the user tokens it issues (`storeIssuedToken`) and rejects those without a record, so that losing
+ * a record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation record is
  * kept until after the token expires (`sweepExpired`).
  */
 export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
@@ -145,7 +145,7 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
 
 /**
  * Selects a token's record by state: `ended` matches a token that was revoked, individually or with its grant; `standing`
- * matches one that is still valid.
+ * matches a token that was not revoked.
  */
 function recordOf({ read }: Database, state: 'ended' | 'standing') {
   const grant = read.selectFrom('authRecords as grant').select('grant.id').where('grant.kind', '=', 'Grant')

@@ -33,7 +33,7 @@ export interface UserParts {
   frame: Frame
 }
 
-/** Creates these components. Call once per process, because all logins share one limit on concurrent password hashes. */
+/** Creates the parts. Call once per process, because all logins share one limit on concurrent password hashes. */
 export function createUserParts(options: UserPartsOptions): UserParts {
   const { db, sealer, issuer, now, random, branding, smtp, limits, audit, cost = defaultCost } = options
   const hasher = passwords(random, cost)

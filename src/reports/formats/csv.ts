@@ -20,7 +20,7 @@ export const csv: ReportFormat = {
   },
 }
 
-/** Yields the same file, either from CSV records written by the database or from rows. */
+/** Yields the same file as `render`, from CSV records written by the database or from rows. */
 export async function* csvFile(
   columns: readonly ReportColumn[],
   blocks: AsyncIterable<CsvBlock | unknown[][]>,

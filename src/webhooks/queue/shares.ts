@@ -64,9 +64,9 @@ export const withoutShare = (slots: Slots, rank: Rank): string[] =>
   [...slots.held.keys()].filter((owner) => !mayTake(slots, owner, rank))
 
 /**
- * Distributes slots by max-min fairness: the next free slot always goes to the owner with the fewest, until every owner
- * has as many as it can use or occupies as many slots as are free. Returns the number of slots that each owner gets, and
- * the slots left.
+ * Distributes slots by max-min fairness: the next free slot always goes to the owner with the fewest slots, until every
+ * owner has as many as it can use or occupies as many slots as are free. Returns the number of slots that each owner
+ * gets, and the slots left.
  */
 export function share(slots: Slots, rank: Rank, wanted: ReadonlyMap<string, number>) {
   const granted = new Map<string, number>()
