@@ -118,9 +118,9 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
  * still has. The result is undefined if the client, token, grant or user was revoked or deleted, or if the signing key
  * was withdrawn. For federated tokens, only the key is checked.
  *
- * This service records the user tokens it issues (`storeIssuedToken`) and rejects those without a record, so that losing
- * a record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation record is
- * kept until after the token expires (`sweepExpired`).
+ * This service records the user tokens it issues (`storeIssuedToken`) and rejects those without a record, so that
+ * losing a record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation
+ * record is kept until after the token expires (`sweepExpired`).
  */
 export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 'keys' | 'trusted'>) {
   const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)

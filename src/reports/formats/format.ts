@@ -5,7 +5,7 @@ import type { CellType } from '../../storage/engine.ts'
 export interface ReportColumn {
   name: string
   type: CellType
-  /** The decimal's format, for a `decimal` column that sorts by an integer without the decimal point. */
+  /** The decimal's format. If set, the report sorts this column as an integer without the decimal point. */
   decimal?: DecimalForm
 }
 
