@@ -105,8 +105,8 @@ export interface ResourceOptions<
    */
   table?: string
   /**
-   * The columns of fields whose column has another name than the field, such as `{ title: 'book_title' }`; with access
-   * rules, also the column of `createdBy`.
+   * The column names of fields whose column is not named after the field, such as `{ title: 'book_title' }`; with
+   * access rules, also the column name of `createdBy`.
    */
   columns?: { readonly [F in FieldOf<B> | 'createdBy']?: string }
   /** How existing rows follow a change of the body: renamed fields, values of new fields, values of another type. */
