@@ -3,15 +3,7 @@ import { sql } from 'kysely'
 import type { Database, Queryable } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
 import { limitExpression } from '../storage/rows/page-query.ts'
-import {
-  type JobStore,
-  type Lease,
-  leaseSeconds,
-  maxCounted,
-  type QueueName,
-  queues,
-  type WaitingJobs,
-} from './queue.ts'
+import { type JobStore, type Lease, leaseSeconds, type QueueName, queues } from './queue.ts'
 
 /**
  * Opens the queue in the embedded database: one table, a lease per claimed job, and the row's `fence` as the fencing token.
@@ -46,7 +38,6 @@ export function embeddedStore(db: Database, now: () => number): JobStore {
       wakeSoon(lease.queue)
     },
     nextDue: (queue) => nextDue(db, queue),
-    backlog: (queue) => backlog(db, queue, now()),
     close: async () => void wakes.removeAllListeners(),
   }
 }
@@ -146,14 +137,4 @@ async function nextDue(db: Database, queue: QueueName): Promise<number | null> {
     .executeTakeFirst()
   const dues = [waiting?.at, leased?.at].filter((at) => at != null).map((at) => Date.parse(at))
   return dues.length > 0 ? Math.min(...dues) : null
-}
-
-async function backlog(db: Database, queue: QueueName, nowMs: number): Promise<WaitingJobs> {
-  const { rows } = await sql<{ waiting: number; due: string | null }>`
-    select (select count(*) from (select 1 from jobs where queue = ${queue} and lease_until is null limit ${maxCounted})) as waiting,
-      (select min(run_at) from jobs where queue = ${queue} and lease_until is null) as due
-  `.execute(db.reserved.read)
-  const { waiting = 0, due = null } = rows[0] ?? {}
-  const dueMs = due === null ? null : Date.parse(due)
-  return { waiting, dueSinceMs: dueMs !== null && dueMs <= nowMs ? dueMs : null }
 }

@@ -10,6 +10,7 @@ import {
   type Run,
   type StartJobSpan,
 } from './queue.ts'
+import { waitingJobs } from './waiting-jobs.ts'
 import { oneByOne, startLoop, together } from './worker-loop.ts'
 
 export interface OpenQueueOptions {
@@ -26,17 +27,17 @@ export interface OpenQueueOptions {
 /** Opens the queue for the database's engine. */
 export async function openQueue({ db, ...options }: OpenQueueOptions): Promise<MeasuredQueue> {
   const { now, onError } = options
-  if (db.engine.name === 'sqlite') return makeQueue({ ...options, store: embeddedStore(db, now) })
+  if (db.engine.name === 'sqlite') return makeQueue({ ...options, db, store: embeddedStore(db, now) })
   // Loaded on demand, so that an embedded service does not load the pg-boss client.
   const { bossStore } = await import('./pg-boss.ts')
   const store = await bossStore(db.url, onError)
-  return makeQueue({ ...options, store })
+  return makeQueue({ ...options, db, store })
 }
 
-type QueueOptions = Omit<OpenQueueOptions, 'db'> & { store: JobStore }
+type QueueOptions = OpenQueueOptions & { store: JobStore }
 
 /** Builds the queue on top of an engine's store. */
-function makeQueue({ store, now, random, onError, onRun = () => {}, startSpan }: QueueOptions): MeasuredQueue {
+function makeQueue({ db, store, now, random, onError, onRun = () => {}, startSpan }: QueueOptions): MeasuredQueue {
   const loops = new Map<QueueName, ReturnType<typeof startLoop>>()
   store.onWake((queue) => loops.get(queue)?.wake())
   return {
@@ -50,7 +51,11 @@ function makeQueue({ store, now, random, onError, onRun = () => {}, startSpan }:
     backlog: async () => {
       const backlogs: Backlog[] = []
       for (const queue of Object.keys(queues) as QueueName[]) {
-        backlogs.push({ queue, running: loops.get(queue)?.running() ?? 0, ...(await store.backlog(queue)) })
+        backlogs.push({
+          queue,
+          running: loops.get(queue)?.running() ?? 0,
+          ...(await waitingJobs(db.reserved, queue, now())),
+        })
       }
       return backlogs
     },

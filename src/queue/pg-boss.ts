@@ -2,16 +2,7 @@ import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
 import { fromKysely, PgBoss } from 'pg-boss'
 import type { Queryable } from '../storage/database.ts'
-import {
-  type JobStore,
-  type Lease,
-  leaseSeconds,
-  maxCounted,
-  type QueueName,
-  type QueuePosition,
-  queues,
-  type WaitingJobs,
-} from './queue.ts'
+import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosition, queues } from './queue.ts'
 
 const channel = 'plinth_queue'
 const superviseSeconds = 5
@@ -32,7 +23,6 @@ export async function bossStore(url: string, onError: (error: unknown) => void):
     // Polling finds delayed and retried jobs; NOTIFY announces new jobs.
     idlePollMs: 1_000,
     nextDue: async () => null,
-    backlog: (queue) => backlog(boss, queue),
     onWake: (wake) => void wakes.on('wake', wake),
     add: (tx, queue, payload, runAt, position) => add(boss, tx, queue, payload, runAt, position),
     claim: async (queue, limit) => {
@@ -129,14 +119,4 @@ async function release(boss: PgBoss, lease: Lease, delayMs: number): Promise<voi
   if (failed && delayMs > 0) {
     await boss.update(lease.queue, undefined, { id: lease.id, startAfter: new Date(Date.now() + delayMs) })
   }
-}
-
-/** Reads at most `maxCounted` waiting jobs, from the index that pg-boss claims jobs from. */
-async function backlog(boss: PgBoss, queue: QueueName): Promise<WaitingJobs> {
-  const statement = `
-    select count(*)::int as waiting, (extract(epoch from min(start_after) filter (where start_after <= now())) * 1000)::float8 as due
-    from (select start_after from pgboss.job where name = $1 and state < 'active' and not blocked limit ${maxCounted}) as jobs`
-  const { rows } = await boss.getDb().executeSql(statement, [queue])
-  const [{ waiting, due }] = rows as [{ waiting: number; due: number | null }]
-  return { waiting, dueSinceMs: due }
 }

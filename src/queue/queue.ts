@@ -40,8 +40,6 @@ export interface JobStore {
   release: (lease: Lease, delayMs: number) => Promise<void>
   /** Returns when the next job in the queue can be claimed, in epoch ms; null if unknown or never. */
   nextDue: (queue: QueueName) => Promise<number | null>
-  /** Returns the number of waiting jobs, at most `maxCounted`, and when the oldest of them was due, in epoch ms. */
-  backlog: (queue: QueueName) => Promise<WaitingJobs>
   /** Registers a callback to run when a job in a queue may be due. */
   onWake: (wake: (queue: QueueName) => void) => void
   /** Maximum time between two polls of an idle queue, in ms, in case a wake-up is missed. */
