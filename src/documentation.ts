@@ -85,7 +85,7 @@ function tags(collections: Definition['collections']): Record<string, string> {
     reports: 'Files generated from the data in the background: request one, poll or get notified, then download it',
     webhooks: 'URLs to call when an event occurs, and the outcome of each delivery',
     limits: 'Rate limits and quotas of the caller, and their use',
-    administration: 'Clients, API keys, invitations, the audit log and API versions, for administrators',
+    administration: 'Clients, API keys, invitations, the audit log, API versions and health checks, for administrators',
     oauth: 'The authorization server: OAuth 2.0 and OpenID Connect',
     events: 'The requests that webhooks receive',
     meta: 'Information about the service itself',

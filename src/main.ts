@@ -72,6 +72,18 @@ program
   .description('Restore a backup into an empty data folder or database')
   .action(async (file, options) => (await import('./cli/backup.ts')).restore(configuration(), file, options))
 program
+  .command('doctor')
+  .argument('[definition]', definitionHelp)
+  .option('--deep', 'also verify the whole database and audit log, which takes long')
+  .option('--strict', 'exit with code 1 if a check warns')
+  .option('--json', 'print the result as JSON, like GET /api/health')
+  .description('Check the settings, files, keys and data, also while the service runs; exit code 1 if a check fails')
+  .action(async (file, options) => {
+    const config = configuration()
+    const { doctor } = await import('./cli/doctor.ts')
+    await doctor(config, (await definition(config, file)).definition, options)
+  })
+program
   .command('demo')
   .description('Run the main flow: a token, a report, a signed webhook, a download')
   .action(async () => (await import('./cli/demo/demo.ts')).demo(version))

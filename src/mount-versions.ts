@@ -5,6 +5,8 @@ import { userRows } from './catalog/user-rows.ts'
 import { users } from './catalog/users.ts'
 import type { Definition } from './definition/service.ts'
 import { eventsIn, servedVersions } from './event-shapes.ts'
+import type { ReadHealth } from './health/reader.ts'
+import { healthReport } from './health/route.ts'
 import type { Caller } from './http/policies/authenticate.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
 import { rejectUnknownParameters } from './http/strict-handling.ts'
@@ -42,6 +44,7 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid'> &
   Omit<WebhooksOptions, 'events' | 'versions' | 'access'> &
   Omit<AdminOptions, 'scopes'> & {
     later: Later
+    readHealth: ReadHealth
     /** All versions with their lifecycle status. */
     lives: readonly VersionStatus[]
     limiter?: Limiter
@@ -90,6 +93,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
           await at.register(routes, { ...options, scopes: definition.scopes, prefix })
         }
         await at.register(auditRoutes, { db: options.db, prefix })
+        await at.register(healthReport, { readHealth: options.readHealth, prefix })
         await at.register(versionList, { lives: options.lives, calls, prefix })
         await at.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
       })

@@ -4,6 +4,7 @@ import { limitRules } from './config/rate-limits.ts'
 import { resultsUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { eventShapes } from './event-shapes.ts'
+import { healthReader } from './health/reader.ts'
 import type { Log } from './logging/entries.ts'
 import { logCounters, logWebhooks, logWork } from './logging/notices.ts'
 import type { Metrics } from './metrics/metrics.ts'
@@ -69,8 +70,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     definition,
     lives,
     shapes: eventShapes(definition, lives),
-    policy,
-    results,
+    ...{ policy, results },
     queue: await openQueue({
       ...{ db, now, random: Math.random, onError: onJobFailed, onRun: metrics.onRun, startSpan: tracing?.startJobSpan },
     }),
@@ -83,6 +83,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...config.reports,
     ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
     ...{ version, now, monotonic, clock, revocations },
+    readHealth: healthReader({ ...opening, config, definition, results, now: wall, onError: onErrorOf('health') }),
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }

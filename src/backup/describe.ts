@@ -46,7 +46,8 @@ export function summaryOf(backup: Manifest & { sizeBytes: number; isEncrypted: b
 
 type Summary = ReturnType<typeof summaryOf>
 
-const count = (n: number, one: string, many = `${one}s`) => `${number.format(n)} ${n === 1 ? one : many}`
+/** Formats a number with its noun, such as `1 row`. */
+export const count = (n: number, one: string, many = `${one}s`) => `${number.format(n)} ${n === 1 ? one : many}`
 
 /** Returns the description as lines of text for people. */
 export function summaryLines(summary: Summary, nowMs: number): string[] {
@@ -72,7 +73,8 @@ const durations: [name: string, ms: number][] = [
   ['second', 1_000],
 ]
 
-function ageText(ms: number): string {
+/** Formats a duration in its largest unit, such as `3 days`. */
+export function ageText(ms: number): string {
   const [name, unitMs] = durations.find(([, unit]) => ms >= unit) ?? ['second', 1_000]
   return count(Math.max(0, Math.floor(ms / unitMs)), name)
 }

@@ -4,9 +4,15 @@ import { type Config, secretsOf } from './config.ts'
 
 /** In production, throws if Node.js runs without a safeguard that the service relies on. */
 export function refuseUnsafeProcess({ production }: Config): void {
-  const { NODE_OPTIONS = '', NODE_TLS_REJECT_UNAUTHORIZED } = process.env
+  const reasons = unsafeOptions(process)
+  if (production && reasons.length > 0) throw new ConfigError(`${reasons.join('\n')}\nRefused in production`)
+}
+
+/** Returns a description of each option that removes a safeguard of Node.js. */
+export function unsafeOptions({ env, execArgv }: Pick<NodeJS.Process, 'env' | 'execArgv'>): string[] {
+  const { NODE_OPTIONS = '', NODE_TLS_REJECT_UNAUTHORIZED } = env
   // Node.js accepts underscores instead of hyphens in option names.
-  const options = [...process.execArgv, ...NODE_OPTIONS.split(/\s+/)].map((option) => option.replaceAll('_', '-'))
+  const options = [...execArgv, ...NODE_OPTIONS.split(/\s+/)].map((option) => option.replaceAll('_', '-'))
   const rules: [unsafe: boolean, reason: string][] = [
     [
       NODE_TLS_REJECT_UNAUTHORIZED === '0',
@@ -15,8 +21,7 @@ export function refuseUnsafeProcess({ production }: Config): void {
     [inspectorUrl() !== undefined, 'node --inspect lets anyone who can reach its port run code'],
     [options.includes('--insecure-http-parser'), 'node --insecure-http-parser allows request smuggling'],
   ]
-  const reasons = rules.filter(([unsafe]) => unsafe).map(([, reason]) => reason)
-  if (production && reasons.length > 0) throw new ConfigError(`${reasons.join('\n')}\nRefused in production`)
+  return rules.filter(([unsafe]) => unsafe).map(([, reason]) => reason)
 }
 
 /** Returns the names of the secrets that are short or easy to guess. */

@@ -48,6 +48,11 @@ export interface DatabaseMeasures {
 /** Called after each write transaction with the number of its units of work and its duration. */
 export type OnCommit = (units: number, seconds: number) => void
 
+/** A database in which nothing is written. */
+export interface ReadOnlyDatabase extends Pick<Database, 'engine' | 'read' | 'url'> {
+  close: () => Promise<void>
+}
+
 export interface Database {
   engine: Engine
   read: Queryable

@@ -1,4 +1,4 @@
-import type { Database, OnCommit } from './database.ts'
+import type { Database, OnCommit, ReadOnlyDatabase } from './database.ts'
 import type { SetTimer } from './scans/scan.ts'
 import type { Snapshot } from './snapshots/snapshot.ts'
 import { sqlitePath } from './sqlite/path.ts'
@@ -31,6 +31,16 @@ export async function openDatabase(url: string, options: OpenOptions = {}): Prom
   // Imported on demand, so that a service loads only one engine's client.
   if (path !== null) return (await import('./sqlite/open.ts')).openSqlite(url, path, { ...options, setTimer })
   return (await import('./postgres/driver.ts')).openPostgres(url, { poolSize, isHasty, setTimer, onCommit })
+}
+
+/**
+ * Opens an existing database for reading, with one connection; creates and changes nothing. Statements have no time
+ * limit if `isPatient` is set. Throws if the database cannot be opened.
+ */
+export async function openReadOnly(url: string, { isPatient = false } = {}): Promise<ReadOnlyDatabase> {
+  const path = sqlitePath(url)
+  if (path !== null) return (await import('./sqlite/open.ts')).openSqliteReadOnly(url, path)
+  return (await import('./postgres/driver.ts')).openPostgresReadOnly(url, isPatient)
 }
 
 /** Opens a snapshot of a database for reports; accepts the same URLs as `openDatabase`. */

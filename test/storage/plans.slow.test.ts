@@ -29,6 +29,8 @@ const bounded: [text: RegExp, reason: string][] = [
     'the events of those deliveries that one replay looks at, by their key: of so few, PostgreSQL reads them all instead',
   ],
   [/\(select count\(\*\) from \(select 1 from /, 'the metrics: each count stops at 10,000 entries of an index'],
+  [/from pragma_/, 'facts about the file or a table, not rows'],
+  [/from "schema_changes" where "finished_at" is null/, 'the changes of the schema, which only operators make'],
   [/from "version_calls"/, 'limited, and sorted by its index but for callers of the same instant'],
 ]
 

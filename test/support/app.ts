@@ -8,8 +8,10 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse as Response
 import { buildApp } from '../../src/app.ts'
 import { type Audit, openAudit } from '../../src/audit/buffer.ts'
 import { builtIn } from '../../src/catalog/service.ts'
+import { readConfig } from '../../src/config/config.ts'
 import type { Definition } from '../../src/definition/service.ts'
 import { storedDefinition } from '../../src/definition/stored.ts'
+import { healthReader } from '../../src/health/reader.ts'
 import type { Verification } from '../../src/http/policies/authenticate.ts'
 import { openMetrics } from '../../src/metrics/metrics.ts'
 import { reportKinds } from '../../src/mount-versions.ts'
@@ -96,6 +98,10 @@ export async function testApp(
     random: randomBytes,
     taskSeconds: 2_592_000,
     later,
+    readHealth: healthReader({
+      ...{ config: readConfig({ DATABASE_URL: db.url }), definition, dataDir: folder, db, sealer: seal, results },
+      ...{ now, monotonic: now, later: patient, onError },
+    }),
     verify,
     now,
     baseUrl: 'https://plinth.test',

@@ -25,11 +25,11 @@ const maxAttempts = 3
 const maxRuns = 100
 
 /** Returns the most recent run; undefined if there was none. */
-export const lastRun = (db: Database): Promise<Run | undefined> =>
+export const lastRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
   db.read.selectFrom('backups').selectAll().orderBy('scheduledFor', 'desc').limit(1).executeTakeFirst()
 
 /** Returns the most recent run that completed; undefined if there was none. */
-export const lastCompletedRun = (db: Database): Promise<Run | undefined> =>
+export const lastCompletedRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
   db.read
     .selectFrom('backups')
     .selectAll()

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { constants, mkdirSync } from 'node:fs'
-import { type FileHandle, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { access, type FileHandle, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { blocks } from './blocks.ts'
 import { checkKey, isKey, type ResultStore, type ResultWriter } from './store.ts'
@@ -33,6 +33,7 @@ export function folderResults(folder: string): ResultStore {
       await rm(temporaryOf(key), { force: true })
     },
     sweepTemporary: (before = Number.POSITIVE_INFINITY) => sweep(folder, before),
+    probe: () => access(folder, constants.W_OK | constants.X_OK),
     space: async () => {
       const { bavail, blocks: total, bsize } = await statfs(folder)
       return { freeBytes: bavail * bsize, totalBytes: total * bsize }

@@ -3,6 +3,7 @@ import {
   AbortMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
+  HeadBucketCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
 } from '@aws-sdk/client-s3'
@@ -42,6 +43,10 @@ export function s3Results(url: URL, limits: S3Limits = s3Limits): ResultStore {
       await abort((upload) => upload.Key === Key)
     },
     sweepTemporary: (before = Number.POSITIVE_INFINITY) => abort(({ startedMs }) => startedMs < before),
+    probe: async () => {
+      const head = new HeadBucketCommand({ Bucket: url.hostname })
+      await within(silentMs, (options) => clients.requests.send(head, options))
+    },
     space: async () => null,
   }
 }

@@ -48,6 +48,8 @@ export interface ResultStore {
   abandon: (key: string) => Promise<void>
   /** Removes unfinished results last written before this instant (epoch ms; default: all); returns the number removed. */
   sweepTemporary: (before?: number) => Promise<number>
+  /** Rejects if results cannot be stored: the folder is not writable, or the bucket does not respond. */
+  probe: () => Promise<void>
   /** Returns the free space and the size of the file system; null for a store without a limit. */
   space: () => Promise<{ freeBytes: number; totalBytes: number } | null>
 }

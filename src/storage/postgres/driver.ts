@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
-import type { Database, OnCommit, PoolMeasures } from '../database.ts'
+import type { Database, OnCommit, PoolMeasures, ReadOnlyDatabase } from '../database.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
@@ -22,6 +22,9 @@ const hasty = {
   query_timeout: 700,
   options: '-c synchronous_commit=off',
 }
+
+/** Longer than the statement timeout, so that a responsive server can report that timeout first. */
+const readLimitMs = 6_000
 
 export interface PostgresOptions {
   /** Maximum number of connections, in addition to those reserved for admission checks and those for scans. */
@@ -72,6 +75,19 @@ export async function openPostgres(
     },
   }
   return { ...shared, ...accessTo(main, names, onCommit), reserved, ping, close }
+}
+
+/** Opens one connection for reading; rejects if the server cannot be reached. `isPatient` removes the time limit. */
+export async function openPostgresReadOnly(url: string, isPatient: boolean): Promise<ReadOnlyDatabase> {
+  const limits = isPatient ? { ...patient, statement_timeout: 0 } : { ...patient, query_timeout: readLimitMs }
+  const pool = openPool({ connectionString: url, max: 1, ...limits }, new Map())
+  try {
+    await pool.query('select 1')
+  } catch (error) {
+    await pool.end()
+    throw error
+  }
+  return { engine: postgres, url, read: accessTo(pool, new Map(), () => {}).read, close: () => pool.end() }
 }
 
 const measuresOf = ([pool, { options, totalCount, idleCount, waitingCount }]: [string, pg.Pool]): PoolMeasures => ({

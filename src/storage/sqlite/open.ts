@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { CamelCasePlugin, Kysely } from 'kysely'
-import type { Database, OnCommit, Queryable } from '../database.ts'
+import type { Database, OnCommit, Queryable, ReadOnlyDatabase } from '../database.ts'
 import { createPrivateFile } from '../files/atomic-file.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { scanThreads } from '../scans/scan-threads.ts'
@@ -22,7 +23,8 @@ import { sqlite } from './engine.ts'
 import { groupCommit } from './group-commit.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
 
-const camelCase = () => [new CamelCasePlugin()]
+const kysely = (handle: SqliteHandle) =>
+  new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: [new CamelCasePlugin()] })
 
 export interface SqliteOptions {
   setTimer: SetTimer
@@ -43,7 +45,6 @@ export function openSqlite(url: string, path: string, options: SqliteOptions): D
   // Group commit waits for other processes asynchronously; a busy timeout would block the event loop.
   writer.db.exec('pragma busy_timeout = 0')
   const reader = openSqliteFile(path, { readOnly: true })
-  const kysely = (handle: SqliteHandle) => new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: camelCase() })
   const tx = kysely(writer)
   const reads = sharedReads(reader)
   const threads = scanThreads(path, setTimer)
@@ -77,6 +78,16 @@ export function openSqlite(url: string, path: string, options: SqliteOptions): D
     },
   }
   return database
+}
+
+/**
+ * Opens an existing SQLite file for reading. Without a `-wal` file no process has the database open. It is then opened
+ * as a file that does not change, because SQLite would create the files of the write-ahead log otherwise.
+ */
+export function openSqliteReadOnly(url: string, path: string): ReadOnlyDatabase {
+  const location = existsSync(`${path}-wal`) ? path : `${pathToFileURL(path)}?immutable=1`
+  const handle = openSqliteFile(location, { readOnly: true })
+  return { engine: sqlite, url, read: kysely(handle), close: async () => handle.db.close() }
 }
 
 const preparer =

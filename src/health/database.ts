@@ -1,0 +1,92 @@
+import { sql } from 'kysely'
+import { ageText, count } from '../backup/describe.ts'
+import { migrationNames } from '../storage/migrate.ts'
+import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
+
+const warnClockMs = 5_000
+const failClockMs = 30_000
+
+const listed = (names: readonly string[]) =>
+  names.length > 3 ? `${names.slice(0, 3).join(', ')}, …` : names.join(', ')
+
+/** The id of the check whose success the checks of stored rows require. */
+export const migrationsCheckId = 'database.migrations'
+
+/** The checks of any database, also without tables. */
+export const databaseChecks: readonly Check<DatabaseContext>[] = [
+  {
+    id: migrationsCheckId,
+    area: 'database',
+    title: 'Migrations',
+    rule: 'Warns if migrations are pending; fails if a newer release migrated the database. Checks of stored rows are made only if none is pending',
+    run: async ({ db: { read, engine } }) => {
+      const { rows: columns } = await engine.columnsOf('migrations').execute(read)
+      const { rows } =
+        columns.length === 0
+          ? { rows: [] }
+          : await sql<{ name: string }>`select name from migrations order by name`.execute(read)
+      const applied = rows.map(({ name }) => name)
+      const newer = applied.filter((name) => !migrationNames.includes(name))
+      if (newer.length > 0) {
+        const cure = 'Install that release again, or restore a backup that this release made'
+        return fail(`A newer release migrated the database: ${listed(newer)}`, cure)
+      }
+      const pending = migrationNames.filter((name) => !applied.includes(name))
+      if (pending.length === 0) return pass(`All ${applied.length} are applied`)
+      return warn(`${pending.length} are pending: ${listed(pending)}`, 'Run `plinth migrate`, or start the service')
+    },
+  },
+  {
+    id: 'database.clock',
+    area: 'database',
+    title: 'Clock',
+    rule: 'Warns if this clock and the clock of the PostgreSQL server differ by more than 5 seconds, fails above 30',
+    run: async ({ db: { read, engine }, now, monotonic }) => {
+      if (engine.name === 'sqlite') return null
+      const startedMs = monotonic()
+      const row = await read.selectNoFrom(engine.now.as('now')).executeTakeFirstOrThrow()
+      // The server reads its clock at an unknown moment of the round trip, so its duration is not counted as a difference.
+      const tripMs = monotonic() - startedMs
+      const aheadMs = now() - row.now
+      const differsMs = Math.max(0, aheadMs > 0 ? aheadMs - tripMs : -aheadMs)
+      const detail = `This clock is ${(differsMs / 1_000).toFixed(1)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the server's`
+      if (differsMs <= warnClockMs) return pass(detail)
+      const cure = 'Run NTP, such as chrony or systemd-timesyncd, on this machine and on the database server'
+      return (differsMs > failClockMs ? fail : warn)(detail, cure)
+    },
+  },
+]
+
+/** The checks of tables that the definition and `plinth migrate` change. */
+export const tableChecks: readonly Check<DatabaseContext>[] = [
+  {
+    id: 'database.tables',
+    area: 'database',
+    title: 'Tables',
+    rule: 'Warns if a declared resource has no table yet',
+    run: async ({ db: { read, engine }, definition: { tables } }) => {
+      const missing: string[] = []
+      for (const { name } of tables) {
+        if ((await engine.columnsOf(name).execute(read)).rows.length === 0) missing.push(name)
+      }
+      if (missing.length === 0) return pass(`${count(tables.length, 'table')} of ${count(tables.length, 'resource')}`)
+      return warn(
+        `No table for ${listed(missing)}`,
+        'Run `plinth migrate --plan` to see the changes, and `plinth migrate` to make them',
+      )
+    },
+  },
+  {
+    id: 'database.changes',
+    area: 'database',
+    title: 'Interrupted migrations',
+    rule: 'Warns if `plinth migrate` was interrupted while it changed rows',
+    run: async ({ db: { read }, now }) => {
+      const unfinished = read.selectFrom('schemaChanges').selectAll().where('finishedAt', 'is', null)
+      const first = await unfinished.orderBy('startedAt').limit(1).executeTakeFirst()
+      if (first === undefined) return pass('None')
+      const age = ageText(now() - Date.parse(first.startedAt))
+      return warn(`${first.tableName}: ${first.change}, started ${age} ago`, 'Run `plinth migrate` again; it resumes')
+    },
+  },
+]

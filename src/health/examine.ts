@@ -1,0 +1,184 @@
+import { existsSync } from 'node:fs'
+import { databaseUrlOf } from '../config/storage.ts'
+import { sqlitePath } from '../storage/sqlite/path.ts'
+import {
+  type Area,
+  areas,
+  type Check,
+  type DatabaseContext,
+  type Finding,
+  fail,
+  type HealthContext,
+  pass,
+  type Status,
+  warn,
+  worst,
+} from './check.ts'
+import { databaseChecks, migrationsCheckId, tableChecks } from './database.ts'
+import { fileChecks } from './files.ts'
+import { keyChecks } from './keys.ts'
+import { postgresChecks } from './postgres.ts'
+import { runtimeChecks } from './runtime.ts'
+import { settingsChecks } from './settings.ts'
+import { sqliteChecks } from './sqlite.ts'
+import { tlsChecks } from './tls.ts'
+import { workChecks } from './work.ts'
+
+/** The outcome of one check. */
+export interface CheckResult extends Finding {
+  id: string
+  area: Area
+  title: string
+}
+
+/** The outcome of all checks that apply; `status` is the worst of them. */
+export interface HealthReport {
+  status: Status
+  checkedAt: string
+  checks: CheckResult[]
+}
+
+export interface ExamineOptions extends HealthContext, Pick<DatabaseContext, 'sealer'> {
+  /** Opens the database; rejects if it does not respond. */
+  openDatabase: () => Promise<DatabaseContext['db'] & { close: () => Promise<void> }>
+  /** The time limit of each check, in ms; default: 5 seconds. */
+  limitMs?: number
+  /** Runs a callback after `ms`; returns a function that cancels it. */
+  later: (ms: number, run: () => void) => () => void
+}
+
+const defaultLimitMs = 5_000
+const closeLimitMs = 1_000
+
+const machineChecks: readonly Check<HealthContext>[] = [
+  ...runtimeChecks,
+  ...settingsChecks,
+  ...fileChecks,
+  ...tlsChecks,
+]
+const reachable = {
+  id: 'database.reachable',
+  area: 'database',
+  title: 'Connection',
+  rule: 'Fails if the database cannot be opened or does not respond; all other checks of the database are then left out. Warns if the SQLite file does not exist yet',
+} as const
+const emptyChecks = [...databaseChecks, ...postgresChecks, ...sqliteChecks]
+const storedChecks = [...keyChecks, ...tableChecks, ...workChecks]
+
+type Described = Pick<Check<never>, 'id' | 'area' | 'title' | 'rule' | 'deep'>
+const byArea = (one: { area: Area }, other: { area: Area }) => areas.indexOf(one.area) - areas.indexOf(other.area)
+
+/** All checks in the order in which they are listed. */
+export const allChecks: readonly Described[] = [...machineChecks, reachable, ...emptyChecks, ...storedChecks].toSorted(
+  byArea,
+)
+
+/** The error of a check that exceeded its time limit. */
+class TimedOut extends Error {
+  override name = 'TimedOut'
+}
+
+type Limits = Pick<ExamineOptions, 'limitMs' | 'later'>
+
+function limited<T>(work: Promise<T>, { limitMs = defaultLimitMs, later }: Limits): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const cancel = later(limitMs, () => reject(new TimedOut(`No response within ${limitMs / 1_000} seconds`)))
+  return Promise.race([work, late]).finally(cancel)
+}
+
+interface Made {
+  result: CheckResult | null
+  isLate: boolean
+}
+
+/** Makes one check. Never rejects: an error is a failure of the check. */
+async function made<Context extends HealthContext>(
+  check: Check<Context>,
+  context: Context,
+  limits: Limits,
+): Promise<Made> {
+  const { id, area, title, deep } = check
+  if (deep === 'only' && !context.isDeep) return { result: null, isLate: false }
+  try {
+    const work = (async () => check.run(context))()
+    const finding = await (deep && context.isDeep ? work : limited(work, limits))
+    return { result: finding && { id, area, title, ...finding }, isLate: false }
+  } catch (error) {
+    const cure = 'Correct the cause, and run `plinth doctor` again'
+    const finding = fail(`The check failed: ${messageOf(error)}`, cure)
+    return { result: { id, area, title, ...finding }, isLate: error instanceof TimedOut }
+  }
+}
+
+/** Returns the message of an error, or those of its causes: a refused connection has one error for each address. */
+function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ')
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** Returns the database's file, or its server and name without credentials. */
+function placeOf(url: string): string {
+  const path = sqlitePath(url)
+  if (path !== null) return path
+  const { hostname, port, pathname } = new URL(url)
+  return `${hostname || 'localhost'}:${port || 5_432}${pathname}`
+}
+
+/**
+ * Makes the checks of the database one after another, so that they use one connection. After a check that exceeded its
+ * time limit, no further check is made.
+ */
+async function examineDatabase(options: ExamineOptions): Promise<CheckResult[]> {
+  const { config, openDatabase, ...context } = options
+  const url = databaseUrlOf(config.storage)
+  const place = placeOf(url)
+  const found = (finding: Finding): CheckResult => {
+    const { id, area, title } = reachable
+    return { id, area, title, ...finding }
+  }
+  const path = sqlitePath(url)
+  if (path !== null && !existsSync(path)) {
+    return [found(warn(`${place} does not exist`, 'The first `plinth serve` or `plinth migrate` creates it'))]
+  }
+  const opening = openDatabase()
+  let db: Awaited<typeof opening>
+  try {
+    db = await limited(opening, options)
+  } catch (error) {
+    // A connection that is established too late is closed.
+    opening.then(({ close }) => close()).catch(() => {})
+    const cure =
+      path === null ? 'Start the server, or correct DATABASE_URL' : `Make ${path} readable, or restore a backup`
+    return [found(fail(`${place}: ${messageOf(error)}`, cure))]
+  }
+  const results = await all({ ...context, config, db }, options)
+  // A server that has stopped responding cannot close the connection. The check that it delayed has reported that.
+  await limited(db.close(), { ...options, limitMs: closeLimitMs }).catch(() => {})
+  return [found(pass(`${db.engine.name === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, ${place}`)), ...results]
+}
+
+async function all(context: DatabaseContext, limits: Limits): Promise<CheckResult[]> {
+  const results: CheckResult[] = []
+  let isCurrent = false
+  for (const check of [...emptyChecks, ...storedChecks]) {
+    if (storedChecks.includes(check) && !isCurrent) continue
+    const { result, isLate } = await made(check, context, limits)
+    if (result !== null) results.push(result)
+    if (isLate) break
+    if (check.id === migrationsCheckId) isCurrent = result?.status === 'pass'
+  }
+  return results
+}
+
+/** Makes all checks that apply. Never rejects. */
+export async function examine(options: ExamineOptions): Promise<HealthReport> {
+  const ofMachine = Promise.all(machineChecks.map((check) => made(check, options, options)))
+  const ofDatabase = await examineDatabase(options)
+  const results = (await ofMachine).flatMap(({ result }) => (result === null ? [] : [result]))
+  const checks = [...results, ...ofDatabase].toSorted(byArea)
+  return {
+    status: worst(checks.map(({ status }) => status)),
+    checkedAt: new Date(options.now()).toISOString(),
+    checks: checks.map((check) => ({ ...check, detail: check.detail.replaceAll(/\s+/g, ' ') })),
+  }
+}

@@ -1,0 +1,149 @@
+import { type RawBuilder, sql } from 'kysely'
+import { count } from '../backup/describe.ts'
+import { errorField } from '../storage/engine.ts'
+import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
+
+const dayMs = 86_400_000
+const minVersion = 13
+/** The end of support of each major version. */
+const ends: Readonly<Record<number, string>> = {
+  ...{ 13: '2025-11-13', 14: '2026-11-12', 15: '2027-11-11', 16: '2028-11-09', 17: '2029-11-08', 18: '2030-11-14' },
+}
+
+/** The largest number of connections of a node that has all roles. */
+const connectionsPerNode = 29
+const maxUsedShare = 0.8
+
+const insufficientPrivilege = '42501'
+
+/** Reads one row; null on SQLite. */
+async function rowOf<Row>({ db: { read, engine } }: DatabaseContext, query: RawBuilder<Row>): Promise<Row | null> {
+  if (engine.name !== 'postgres') return null
+  return (await query.execute(read)).rows[0] ?? null
+}
+
+/** Checks all B-tree indexes in the schema. Returns null if the extension amcheck is not installed. */
+async function damagedIndexes({
+  db: { read },
+}: DatabaseContext): Promise<{ checked: number; damaged: string[] } | null> {
+  const extension = await sql`select 1 from pg_extension where extname = 'amcheck'`.execute(read)
+  if (extension.rows.length === 0) return null
+  const { rows } = await sql<{ id: number; name: string }>`
+    select c.oid::int8 as id, c.relname as name from pg_index i
+    join pg_class c on c.oid = i.indexrelid
+    join pg_am a on a.oid = c.relam
+    where a.amname = 'btree' and i.indisvalid and c.relpersistence = 'p'
+      and c.relnamespace = current_schema()::regnamespace
+    order by c.relname`.execute(read)
+  const damaged: string[] = []
+  for (const { id, name } of rows) {
+    try {
+      await sql`select bt_index_check(${id}::oid)`.execute(read)
+    } catch (error) {
+      if (!String(errorField(error, 'code')).startsWith('XX')) throw error
+      damaged.push(`${name} (${(error as Error).message})`)
+    }
+  }
+  return { checked: rows.length, damaged }
+}
+
+/** The checks of a PostgreSQL server; on SQLite they do not apply. */
+export const postgresChecks: readonly Check<DatabaseContext>[] = [
+  {
+    id: 'database.version',
+    area: 'database',
+    title: 'PostgreSQL release',
+    rule: 'Fails below 13; warns if the release has no support any more',
+    run: async (context) => {
+      const found = await rowOf(
+        context,
+        sql<{ number: number; text: string }>`
+          select current_setting('server_version_num')::int as number, current_setting('server_version') as text`,
+      )
+      if (found === null) return null
+      const major = Math.floor(found.number / 10_000)
+      if (major < minVersion) return fail(found.text, `Upgrade to PostgreSQL ${minVersion} or newer`)
+      const end = ends[major]
+      if (end === undefined || context.now() < Date.parse(end) + dayMs) return pass(found.text)
+      return warn(`${found.text}; support ended on ${end}`, 'Upgrade to a supported release of PostgreSQL')
+    },
+  },
+  {
+    id: 'database.durability',
+    area: 'database',
+    title: 'Durability',
+    rule: 'PostgreSQL: fails if `fsync` or `full_page_writes` is off; warns if `synchronous_commit` is off',
+    run: async (context) => {
+      const found = await rowOf(
+        context,
+        sql<{ fsync: string; pages: string; commit: string }>`
+          select current_setting('fsync') as fsync, current_setting('full_page_writes') as pages,
+            current_setting('synchronous_commit') as commit`,
+      )
+      if (found === null) return null
+      const off = [...(found.fsync === 'off' ? ['fsync'] : []), ...(found.pages === 'off' ? ['full_page_writes'] : [])]
+      const set = (name: string) => `Run \`alter system set ${name} = on\` and \`select pg_reload_conf()\``
+      const [first] = off
+      if (first !== undefined) return fail(`${off.join(' and ')} off: a crash can destroy the database`, set(first))
+      if (found.commit !== 'off')
+        return pass(`fsync and full_page_writes are on, synchronous_commit is ${found.commit}`)
+      return warn('synchronous_commit is off: a crash can lose acknowledged writes', set('synchronous_commit'))
+    },
+  },
+  {
+    id: 'database.encoding',
+    area: 'database',
+    title: 'Encoding',
+    rule: 'PostgreSQL: fails if the encoding of the database is not UTF8',
+    run: async (context) => {
+      const found = await rowOf(context, sql<{ name: string }>`select current_setting('server_encoding') as name`)
+      if (found === null) return null
+      if (found.name === 'UTF8') return pass(found.name)
+      return fail(found.name, "Create a database with `encoding 'UTF8'`, and move the data there")
+    },
+  },
+  {
+    id: 'database.connections',
+    area: 'database',
+    title: 'Connections',
+    rule: 'PostgreSQL: warns if more than 80 % of `max_connections` are in use, or if the nodes can open more than that',
+    run: async (context) => {
+      const found = await rowOf(
+        context,
+        sql<{ used: number; nodes: number; max: number }>`
+          select count(*)::int as used,
+            (count(*) filter (where datname = current_database() and application_name ~ '^plinth .+ [0-9]+$'))::int as nodes,
+            current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as max
+          from pg_stat_activity where backend_type = 'client backend'`,
+      )
+      if (found === null) return null
+      const { used, nodes, max } = found
+      const needed = Math.max(1, nodes) * connectionsPerNode
+      const detail = `${used} of ${max} in use; ${count(nodes, 'node')} can open ${nodes * connectionsPerNode}`
+      if (used <= max * maxUsedShare && needed <= max) return pass(detail)
+      return warn(detail, `Raise max_connections to ${Math.max(needed, used * 2)} or more`)
+    },
+  },
+  {
+    id: 'database.indexes',
+    area: 'database',
+    title: 'Index integrity',
+    rule: 'PostgreSQL, `--deep`: fails if `amcheck` finds a damaged index; warns if the extension is not installed',
+    deep: 'only',
+    run: async (context) => {
+      if (context.db.engine.name !== 'postgres') return null
+      try {
+        const found = await damagedIndexes(context)
+        if (found === null) return warn('Not checked: amcheck is not installed', 'Run `create extension amcheck`')
+        if (found.damaged.length === 0) return pass(`${count(found.checked, 'index', 'indexes')} without damage`)
+        return fail(found.damaged.join('; '), 'Run `reindex index …`, and check the disk and the log of the server')
+      } catch (error) {
+        if (errorField(error, 'code') !== insufficientPrivilege) throw error
+        return warn(
+          'Not checked: this role may not call bt_index_check',
+          'Run `grant execute on function bt_index_check(regclass) to …` as a superuser',
+        )
+      }
+    },
+  },
+]

@@ -1,0 +1,400 @@
+import { closeSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { sql } from 'kysely'
+import pg from 'pg'
+import { appendAudit, theService } from '../../src/audit/chain.ts'
+import { builtIn } from '../../src/catalog/service.ts'
+import type { ExamineOptions } from '../../src/health/examine.ts'
+import { cookieKeysContext, cookieKeysName, createKey } from '../../src/oauth/keys/stored-keys.ts'
+import { openQueue } from '../../src/queue/open.ts'
+import type { Database } from '../../src/storage/database.ts'
+import { sealer } from '../../src/storage/encryption.ts'
+import { iso } from '../../src/storage/ids.ts'
+import { migrationNames } from '../../src/storage/migrate.ts'
+import { openDatabase } from '../../src/storage/open.ts'
+import { forEachEngine, onPostgres, onSqlite, type Place } from '../support/engines.ts'
+import { patient } from '../support/timers.ts'
+import { type Environment, examined, expectCheck, production, seal } from './support.ts'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+
+forEachEngine((engine) => {
+  describe('the checks of the database (S-22)', () => {
+    let place: Place
+    let db: Database
+    const nowMs = Date.now()
+    before(async () => {
+      place = await engine.migratedPlace()
+      db = await openDatabase(place.url, { setTimer: patient })
+    })
+    after(async () => {
+      await db.close()
+      await place.remove()
+    })
+    const check = (changes: Partial<ExamineOptions> = {}, env: Environment = {}) =>
+      examined({ DATABASE_URL: place.url, ...env }, changes)
+    const laterBy = (ms: number) => ({ now: () => Date.now() + ms })
+    const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
+
+    it('database.migrations warns about pending ones, and then makes no check of stored rows', async (t) => {
+      const empty = await engine.place()
+      t.after(empty.remove)
+      // SQLite has no file before the first start.
+      if (engine.name === 'sqlite') new DatabaseSync(empty.url.replace('file:', '')).exec('create table other (id)')
+      const report = await check({}, { DATABASE_URL: empty.url })
+      expectCheck(report, 'database.migrations', 'warn', /are pending: 0001-resources, .* → Run `plinth migrate`/)
+      expectCheck(report, 'keys.signing', null)
+      expectCheck(report, 'queue.jobs', null)
+    })
+
+    it('database.migrations fails if a newer release migrated the database', async () => {
+      expectCheck(await check(), 'database.migrations', 'pass', new RegExp(`^All ${migrationNames.length}`))
+      await run(`insert into migrations (name) values ('9999-future')`)
+      expectCheck(await check(), 'database.migrations', 'fail', /9999-future → Install that release/)
+      await run(`delete from migrations where name = '9999-future'`)
+    })
+
+    it('database.tables warns about a resource without a table', async () => {
+      expectCheck(await check(), 'database.tables', 'pass', /^3 tables/)
+      const [table] = builtIn.tables
+      const definition = { ...builtIn, tables: [...builtIn.tables, { ...table, name: 'invoices' }] } as typeof builtIn
+      expectCheck(await check({ definition }), 'database.tables', 'warn', /No table for invoices/)
+    })
+
+    it('database.changes warns about an interrupted migration of rows', async () => {
+      expectCheck(await check(), 'database.changes', 'pass')
+      const row = { version: '1', digest: 'x', tableName: 'books', change: 'fill books.genre', columnName: 'genre' }
+      const progress = { rows: 5, position: 0, lastId: 5, lastUuid: null, startedAt: iso(nowMs), finishedAt: null }
+      await db.write((tx) =>
+        tx
+          .insertInto('schemaChanges')
+          .values({ ...row, ...progress })
+          .execute(),
+      )
+      expectCheck(await check(laterBy(2 * hourMs)), 'database.changes', 'warn', /books: fill .*started 2 hours ago/)
+      await run('delete from schema_changes')
+    })
+
+    it('keys.master-fits fails if the key is not the one that encrypted the secrets', async () => {
+      expectCheck(await check(), 'keys.master-fits', 'pass', /no secrets yet/)
+      const value = seal.seal('["x"]', cookieKeysContext)
+      await db.write((tx) => tx.insertInto('settings').values({ name: cookieKeysName, value }).execute())
+      expectCheck(await check(), 'keys.master-fits', 'pass', /decrypts them/)
+      const other = sealer(Buffer.alloc(32, 2), (size) => Buffer.alloc(size))
+      expectCheck(await check({ sealer: other }), 'keys.master-fits', 'fail', /not the key that encrypted/)
+      expectCheck(await check({ sealer: null }), 'keys.master-fits', null)
+    })
+
+    it('keys.signing warns if the key is too old, and names its successor', async () => {
+      expectCheck(await check(), 'keys.signing', 'pass', /first start creates it/)
+      const key = await createKey(seal, iso(nowMs), iso(nowMs))
+      const next = { ...key, kid: 'next', activeFrom: iso(nowMs + 90 * dayMs) }
+      await db.write((tx) => tx.insertInto('signingKeys').values([key, next]).execute())
+      expectCheck(
+        await check(laterBy(89 * dayMs)),
+        'keys.signing',
+        'pass',
+        /^Has signed for 89 days, kid \S+; its successor signs from 20/,
+      )
+      expectCheck(await check(laterBy(91 * dayMs)), 'keys.signing', 'pass', /^Has signed for 1 day, kid next/)
+      expectCheck(await check(laterBy(184 * dayMs)), 'keys.signing', 'warn', /signed for 94 days, .*plinth keys rotate/)
+    })
+
+    it('keys.passwords fails for a low cost, and warns about stored hashes with --deep', async () => {
+      const hash = (memory: number) => `$argon2id$v=19$m=${memory},t=1,p=1$c2FsdA$dGFn`
+      for (const [id, memory] of [47_104, 47_103].entries()) {
+        await run(`insert into users (name, name_key, email, email_key, created_at, updated_at, revision, shares_second)
+          values ('a', 'a', 'a${id}', 'a${id}', '', '', 1, 0)`)
+        await run(`insert into accounts (user_id, role, password_hash, created_at)
+          values ((select max(id) from users), 'user', '${hash(memory)}', '')`)
+      }
+      expectCheck(await check(), 'keys.passwords', 'pass', /^argon2id with 64 MiB, 3 passes/)
+      expectCheck(await check({ isDeep: true }), 'keys.passwords', 'warn', /^1 stored hash cost/)
+      await run(`delete from accounts where password_hash like '%m=47103%'`)
+      expectCheck(await check({ isDeep: true }), 'keys.passwords', 'pass', /every stored hash/)
+    })
+
+    it('queue.jobs warns about jobs that have been due for 5 minutes, and fails after an hour', async () => {
+      expectCheck(await check(), 'queue.jobs', 'pass')
+      const queue = await openQueue({ db, now: Date.now, random: Math.random, onError: () => {} })
+      await db.write((tx) => queue.enqueue(tx, 'report.generate', {}))
+      await db.write((tx) => queue.enqueue(tx, 'webhook.settle', {}, { delayMs: dayMs }))
+      await queue.stop(0)
+      expectCheck(
+        await check(),
+        'queue.jobs',
+        'pass',
+        /report\.generate: 1 job, due for 0 seconds; webhook\.settle: 1 job/,
+      )
+      expectCheck(await check(laterBy(6 * minuteMs)), 'queue.jobs', 'warn', /due for 6 minutes/)
+      expectCheck(await check(laterBy(61 * minuteMs)), 'queue.jobs', 'fail', /due for 1 hour; .*role worker/)
+    })
+
+    it('webhooks.endpoints warns about failing and disabled webhooks', async () => {
+      expectCheck(await check(), 'webhooks.endpoints', 'pass', /^0 active, 0 failing, 0 disabled/)
+      const at = iso(nowMs)
+      const row = {
+        ownerClient: 'c',
+        ownerSubject: 's',
+        event: '*',
+        callbackUrl: 'https://a.example',
+        description: null,
+      }
+      const more = {
+        headers: null,
+        payloadStyle: 'plain',
+        version: null,
+        scopes: null,
+        failingTold: null,
+        secretSealed: '',
+      }
+      const times = { createdAt: at, updatedAt: at, previousSecretSealed: null, previousSecretExpiresAt: null }
+      const states = [
+        { id: 'a', status: 'active', statusReason: null, failingSince: null },
+        { id: 'b', status: 'active', statusReason: null, failingSince: at },
+        { id: 'c', status: 'disabled', statusReason: 'gone', failingSince: null },
+      ]
+      const rows = states.map((state) => ({
+        ...row,
+        event: state.id,
+        ...more,
+        ...times,
+        revision: 1,
+        sharesSecond: 0,
+        ...state,
+      }))
+      await db.write((tx) =>
+        tx
+          .insertInto('webhooks')
+          .values(rows as never)
+          .execute(),
+      )
+      expectCheck(await check(), 'webhooks.endpoints', 'warn', /^1 active, 1 failing, 1 disabled/)
+    })
+
+    it('webhooks.deliveries warns about due deliveries and many deliveries, and fails after an hour', async () => {
+      expectCheck(await check(), 'webhooks.deliveries', 'pass', /^0 deliveries/)
+      const deliveries = Array.from({ length: 81 }, (_, at) => ({
+        ...{
+          id: `dlv_${at}`,
+          eventId: `evt_${at}`,
+          webhookId: 'a',
+          url: 'https://a.example',
+          body: '{}',
+          status: 'pending' as const,
+        },
+        ...{ attempts: 0, nextAttemptAt: null, createdAt: iso(nowMs), completedAt: null },
+      }))
+      await db.write((tx) => tx.insertInto('deliveries').values(deliveries).execute())
+      expectCheck(await check(), 'webhooks.deliveries', 'pass', /^81 deliveries/)
+      const few = { PLINTH_WEBHOOK_MAX_WAITING: '100' }
+      expectCheck(await check({}, few), 'webhooks.deliveries', 'warn', /dropped above 100/)
+      await db.write((tx) =>
+        tx
+          .insertInto('deliveryOwners')
+          .values({ owner: 'c', rank: 0, dueAt: iso(nowMs) })
+          .execute(),
+      )
+      expectCheck(await check(laterBy(6 * minuteMs)), 'webhooks.deliveries', 'warn', /due for 6 minutes/)
+      expectCheck(await check(laterBy(61 * minuteMs)), 'webhooks.deliveries', 'fail', /due for 1 hour/)
+    })
+
+    it('audit.chain fails for an altered entry; only --deep verifies those before the newest 1,000', async () => {
+      const entries = Array.from({ length: 1_002 }, () => ({
+        ...theService,
+        event: 'key.created' as const,
+        at: iso(nowMs),
+      }))
+      await db.write((tx) => appendAudit(tx, seal, entries))
+      expectCheck(await check(), 'audit.chain', 'pass', /^1,000 entries of 1002/)
+      expectCheck(await check({ isDeep: true }), 'audit.chain', 'pass', /^1,002 entries/)
+      const triggers = { sqlite: 'audit_entries_no_update', postgres: 'audit_entries_append_only on audit_entries' }
+      await run(`drop trigger ${triggers[engine.name]}`)
+      await run(`update audit_entries set target = 'x' where sequence = 2`)
+      expectCheck(await check(), 'audit.chain', 'pass')
+      expectCheck(await check({ isDeep: true }), 'audit.chain', 'fail', /^Entry 2 was altered/)
+      await run(`update audit_entries set target = 'x' where sequence = 3`)
+      expectCheck(await check(), 'audit.chain', 'fail', /^Entry 4 was altered|^Entry 3 was altered/)
+      expectCheck(await check({ sealer: null }), 'audit.chain', null)
+    })
+
+    describe('backups', () => {
+      const env = { PLINTH_BACKUP: '0 3 * * *' }
+      const at = (text: string) => ({ now: () => Date.parse(text) })
+      const store = (day: string, status: 'completed' | 'failed', error: string | null = null) => {
+        const scheduledFor = `${day}T03:00:00.000Z`
+        const held = { node: 'n', attempts: 1, startedAt: scheduledFor, leaseUntil: scheduledFor }
+        const row = { scheduledFor, status, ...held, finishedAt: scheduledFor, name: day, sizeBytes: 1, error }
+        return db.write((tx) => tx.insertInto('backups').values(row).execute())
+      }
+      afterEach(() => run('delete from backups'))
+
+      it('backups.schedule warns in production if none are configured', async () => {
+        expectCheck(await check(), 'backups.schedule', 'pass')
+        expectCheck(await check({}, production), 'backups.schedule', 'warn', /Set PLINTH_BACKUP/)
+      })
+
+      it('backups.schedule warns after one failure, and fails after two missed backups', async () => {
+        expectCheck(await check({}, env), 'backups.schedule', 'pass', /none was due/)
+        await store('2026-03-01', 'completed')
+        expectCheck(
+          await check(at('2026-03-01T09:00:00Z'), env),
+          'backups.schedule',
+          'pass',
+          /^2026-03-01, 6 hours ago/,
+        )
+        await store('2026-03-02', 'failed', 'The disk is full')
+        const failed = await check(at('2026-03-02T09:00:00Z'), env)
+        expectCheck(failed, 'backups.schedule', 'warn', /^The disk is full; the last complete one is from 2026-03-01/)
+        expectCheck(await check(at('2026-03-03T09:00:00Z'), env), 'backups.schedule', 'fail', /^The disk is full/)
+      })
+
+      it('backups.encryption warns if there is no passphrase', async () => {
+        expectCheck(await check(), 'backups.encryption', null)
+        expectCheck(await check({}, env), 'backups.encryption', 'warn', /in plain form/)
+        expectCheck(await check({}, { ...env, PLINTH_BACKUP_PASSPHRASE: 'x' }), 'backups.encryption', 'pass')
+      })
+    })
+  })
+})
+
+onSqlite((engine) => {
+  describe('the checks of a SQLite file', () => {
+    let place: Place
+    let path: string
+    before(async () => {
+      place = await engine.migratedPlace()
+      path = place.url.replace('file:', '')
+    })
+    after(() => place.remove())
+    const check = (changes: Partial<ExamineOptions> = {}) => examined({ DATABASE_URL: place.url }, changes)
+    /** Changes bytes of the file. */
+    const overwrite = (bytes: Buffer, position: number) => {
+      const file = openSync(path, 'r+')
+      writeSync(file, bytes, 0, bytes.length, position)
+      closeSync(file)
+    }
+
+    it('database.reachable warns if the file does not exist, and fails if it is not a database', async (t) => {
+      expectCheck(await check(), 'database.reachable', 'pass', /^SQLite, \//)
+      const other = await engine.place()
+      t.after(other.remove)
+      expectCheck(await examined({ DATABASE_URL: other.url }), 'database.reachable', 'warn', /does not exist/)
+      writeFileSync(other.url.replace('file:', ''), 'x'.repeat(4_096))
+      const report = await examined({ DATABASE_URL: other.url })
+      expectCheck(report, 'database.reachable', 'fail', /file is not a database/)
+    })
+
+    it('database.integrity fails for rows without their references and for damaged pages, only with --deep', async () => {
+      expectCheck(await check(), 'database.integrity', null)
+      expectCheck(await check({ isDeep: true }), 'database.integrity', 'pass')
+      const db = new DatabaseSync(path, { enableForeignKeyConstraints: false })
+      db.exec(`insert into accounts (user_id, role, created_at) values (99, 'user', '')`)
+      db.close()
+      expectCheck(await check({ isDeep: true }), 'database.integrity', 'fail', /1 row or more of accounts/)
+      overwrite(Buffer.alloc(2_048, 7), 40 * 2_048)
+      expectCheck(await check({ isDeep: true }), 'database.integrity', 'fail', /plinth restore/)
+    })
+
+    it('database.journal warns about a large log, and fails without a log', async () => {
+      expectCheck(await check(), 'database.journal', 'pass')
+      writeFileSync(`${path}-wal`, '')
+      truncateSync(`${path}-wal`, 257 * 1024 ** 2)
+      expectCheck(await check(), 'database.journal', 'warn', /has 269\.5 MB/)
+      rmSync(`${path}-wal`)
+      rmSync(`${path}-shm`, { force: true })
+      overwrite(Buffer.from([1, 1]), 18)
+      expectCheck(await check(), 'database.journal', 'fail', /rollback journal/)
+    })
+
+    it('database.free-pages warns if most of the file is unused', async () => {
+      expectCheck(await check(), 'database.free-pages', 'pass')
+      const pages = 300_000
+      const number = (value: number) => {
+        const bytes = Buffer.alloc(4)
+        bytes.writeUInt32BE(value)
+        return bytes
+      }
+      truncateSync(path, pages * 2_048)
+      overwrite(number(pages), 28)
+      overwrite(number(0.9 * pages), 36)
+      expectCheck(await check(), 'database.free-pages', 'warn', /^553\.0 MB of 614\.4 MB .*vacuum/)
+    })
+  })
+})
+
+onPostgres((engine) => {
+  describe('the checks of a PostgreSQL server', () => {
+    let place: Place
+    let client: pg.Client
+    before(async () => {
+      place = await engine.migratedPlace()
+      client = new pg.Client(place.url)
+      await client.connect()
+    })
+    after(async () => {
+      await client.end()
+      await place.remove()
+    })
+    const check = (changes: Partial<ExamineOptions> = {}) => examined({ DATABASE_URL: place.url }, changes)
+    const name = () => new URL(place.url).pathname.slice(1)
+
+    it('database.clock warns above 5 seconds, and fails above 30', async () => {
+      expectCheck(await check(), 'database.clock', 'pass')
+      expectCheck(await check({ now: () => Date.now() + 15_000 }), 'database.clock', 'warn', /ahead of the server's/)
+      expectCheck(await check({ now: () => Date.now() - 60_000 }), 'database.clock', 'fail', /60\.\d s behind/)
+    })
+
+    it('database.version warns after the end of support', async () => {
+      expectCheck(await check({ now: () => Date.parse('2024-01-01') }), 'database.version', 'pass')
+      const { rows } = await client.query(`select current_setting('server_version_num')::int / 10000 <= 18 as known`)
+      const old = await check({ now: () => Date.parse('2040-01-01') })
+      expectCheck(old, 'database.version', rows[0].known ? 'warn' : 'pass', /^\d/)
+    })
+
+    it('database.durability warns if commits are not synchronous', async () => {
+      expectCheck(await check(), 'database.durability', 'pass')
+      await client.query(`alter database ${name()} set synchronous_commit = off`)
+      expectCheck(
+        await check(),
+        'database.durability',
+        'warn',
+        /lose acknowledged writes → .*alter system set synchronous_commit = on/,
+      )
+    })
+
+    it('database.encoding fails for another encoding than UTF8', async () => {
+      expectCheck(await check(), 'database.encoding', 'pass', /^UTF8/)
+      const other = `${name()}_ascii`
+      await client.query(`create database ${other} template template0 encoding 'SQL_ASCII' locale 'C'`)
+      try {
+        const DATABASE_URL = Object.assign(new URL(place.url), { pathname: `/${other}` }).href
+        expectCheck(await examined({ DATABASE_URL }), 'database.encoding', 'fail', /^SQL_ASCII/)
+      } finally {
+        await client.query(`drop database ${other} with (force)`)
+      }
+    })
+
+    it('database.connections warns if the nodes can open more connections than the server has', async (t) => {
+      expectCheck(await check(), 'database.connections', 'pass', /; 0 nodes can open 0/)
+      const { rows } = await client.query(`select current_setting('max_connections')::int as max`)
+      const nodes = Math.ceil(rows[0].max / 29)
+      for (let node = 1; node <= nodes; node++) {
+        const held = new pg.Client({ connectionString: place.url, application_name: `plinth host ${node}` })
+        await held.connect()
+        t.after(() => held.end())
+      }
+      expectCheck(await check(), 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 29}`))
+    })
+
+    it('database.indexes warns without amcheck, and passes with it, only with --deep', async () => {
+      expectCheck(await check(), 'database.indexes', null)
+      expectCheck(await check({ isDeep: true }), 'database.indexes', 'warn', /create extension amcheck/)
+      await client.query('create extension amcheck')
+      expectCheck(await check({ isDeep: true }), 'database.indexes', 'pass', /^\d+ indexes without damage/)
+    })
+  })
+})
