@@ -6,11 +6,12 @@ import { operator } from '../src/audit/chain.ts'
 import { builtIn } from '../src/catalog/service.ts'
 import { readConfig } from '../src/config/config.ts'
 import { createClient } from '../src/oauth/clients/clients.ts'
+import { openSealer } from '../src/storage/data-keys/open.ts'
 import type { Database } from '../src/storage/database.ts'
-import { type Sealer, sealer } from '../src/storage/encryption.ts'
+import type { Sealer } from '../src/storage/encryption.ts'
 import { migrate } from '../src/storage/migrate.ts'
 import { openDatabase } from '../src/storage/open.ts'
-import { masterKey } from '../src/stores.ts'
+import { masterKey, sealedColumns } from '../src/stores.ts'
 import { insert, newRegistration } from '../src/webhooks/registrations.ts'
 import { addAudit } from './fill/audit.ts'
 import { addBooks, addDeliveries, addTasks, addUsers } from './fill/tables.ts'
@@ -98,10 +99,17 @@ function whole(name: string, value: string): number {
 async function run(options: Options): Promise<void> {
   mkdirSync(options.dataDir, { recursive: true, mode: 0o700 })
   const config = readConfig({ PLINTH_MASTER_KEY: process.env.PLINTH_MASTER_KEY })
-  const seals = sealer(masterKey(config, options.dataDir), randomBytes)
+  const key = masterKey(config, options.dataDir)
   const db = await openDatabase(options.database)
   try {
     await migrate(db, { tables: builtIn.tables })
+    const random = (size: number) => randomBytes(size)
+    const { sealer: seals } = await openSealer(db, {
+      masterKey: () => key,
+      columns: sealedColumns,
+      now: Date.now,
+      random,
+    })
     await refuseFilled(db, options)
     const target = await openTarget(db)
     await fill(options, db, seals, target).finally(target.close)

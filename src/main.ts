@@ -113,8 +113,8 @@ const groups: [name: string, summary: string, load: () => Promise<Command>][] = 
   ],
   [
     'keys',
-    'Manage API keys, and rotate the signing keys of tokens',
-    async () => (await import('./cli/keys.ts')).keysCommand(configuration),
+    'Manage API keys, and rotate signing keys and the master key',
+    async () => (await import('./cli/keys/command.ts')).keysCommand(configuration),
   ],
   [
     'audit',

@@ -2,6 +2,7 @@ import type { Config } from './config/config.ts'
 import { databaseUrlOf } from './config/storage.ts'
 import type { Definition } from './definition/service.ts'
 import { storedDefinition } from './definition/stored.ts'
+import { watchKeys } from './storage/data-keys/open.ts'
 import type { OnCommit } from './storage/database.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
 import { dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
@@ -11,7 +12,8 @@ import { takeOver } from './worker.ts'
  * Opens the stores of a serving process, and adapts the definition to the stored column names. Holds a lock until
  * `close`: on a SQLite file, an exclusive lock; on PostgreSQL, a lock that all serving processes share. Throws
  * `DatabaseInUse` if the lock is not available. No other process can hold claims in a locked SQLite file, so claims
- * left by an earlier process are released at once. If the function rejects, nothing is left open.
+ * left by an earlier process are released at once. Loads the data keys again every few seconds. If the function rejects,
+ * nothing is left open.
  */
 export async function openServedStores(
   config: Config,
@@ -32,7 +34,12 @@ export async function openServedStores(
     try {
       if (unlock !== null) await takeOver(stores.db, now)
       const definition = await storedDefinition(stores.db.read, declared)
-      return { ...stores, definition, close: () => stores.db.close().finally(leave) }
+      const stopWatching = watchKeys(stores.reloadKeys, notices.onError)
+      const close = () =>
+        stopWatching()
+          .then(() => stores.db.close())
+          .finally(leave)
+      return { ...stores, definition, close }
     } catch (error) {
       await stores.db.close()
       throw error

@@ -3,20 +3,29 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Config } from './config/config.ts'
 import { databaseUrlOf, resultsUrlOf } from './config/storage.ts'
+import { sealedResponses } from './idempotency/store.ts'
+import { sealedKeys } from './oauth/keys/stored-keys.ts'
 import { keepPrivate } from './private-files.ts'
 import { resultsFolder } from './reports/files/open.ts'
+import { type KeyNotices, openSealer, type StoredSealer } from './storage/data-keys/open.ts'
+import type { SealedColumn } from './storage/data-keys/sealed-columns.ts'
 import type { Database } from './storage/database.ts'
-import { type Sealer, sealer } from './storage/encryption.ts'
 import { writeFileAtomically } from './storage/files/atomic-file.ts'
 import { type MigrateOptions, migrate } from './storage/migrate.ts'
 import { type OpenOptions, openDatabase } from './storage/open.ts'
 import type { ResourceTable } from './storage/resource-tables/resource-columns.ts'
 import { sqlitePath } from './storage/sqlite/path.ts'
+import { sealedSecrets } from './webhooks/secrets.ts'
+
+/** Every column with encrypted texts. */
+export const sealedColumns: readonly SealedColumn[] = [...sealedKeys, ...sealedSecrets, sealedResponses]
 
 /** The open database with the migrated schema, the encryption for its secrets, and the data folder. */
 export interface Stores {
   db: Database
-  sealer: Sealer
+  sealer: StoredSealer['sealer']
+  /** Loads the data keys again, after another process has rotated the master key. */
+  reloadKeys: StoredSealer['reload']
   dataDir: string
   /** The changes made by the migration: the names of migrations, followed by statements for the definition's tables. */
   migrations: readonly string[]
@@ -29,6 +38,8 @@ export interface Stores {
 export interface StoreNotices extends Pick<MigrateOptions, 'onMigrated'>, Pick<OpenOptions, 'onError' | 'onCommit'> {
   /** Called with the path of a new master key. */
   onKeyCreated?: (path: string) => void
+  onKeysChanged?: KeyNotices['onChanged']
+  onMasterKeyReplaced?: KeyNotices['onReplaced']
 }
 
 /**
@@ -46,15 +57,23 @@ export async function openStoresIn(
   config: Config,
   dataDir: string,
   { tables, version }: { tables: readonly ResourceTable[]; version?: string | undefined },
-  { onKeyCreated, onMigrated, onError = () => {}, onCommit }: StoreNotices = {},
+  notices: StoreNotices = {},
 ): Promise<Stores> {
-  const encryption = sealer(masterKey(config, dataDir, onKeyCreated), randomBytes)
+  const { onKeyCreated, onMigrated, onError = () => {}, onCommit, onKeysChanged, onMasterKeyReplaced } = notices
+  const key = masterKey(config, dataDir, onKeyCreated)
   const db = await openDatabase(databaseUrlOf(config.storage), { onError, ...(onCommit && { onCommit }) })
-  const migrations = await migrate(db, { tables, version, onMigrated }).catch(async (error) => {
+  try {
+    const migrations = await migrate(db, { tables, version, onMigrated })
+    const { sealer, reload } = await openSealer(db, {
+      masterKey: () => existingMasterKey(config.storage.masterKey, dataDir) ?? key,
+      ...{ columns: sealedColumns, now: Date.now, random: (size) => randomBytes(size) },
+      ...{ onChanged: onKeysChanged, onReplaced: onMasterKeyReplaced, onError },
+    })
+    return { db, dataDir, sealer, reloadKeys: reload, migrations }
+  } catch (error) {
     await db.close()
     throw error
-  })
-  return { db, dataDir, sealer: encryption, migrations }
+  }
 }
 
 /**
@@ -103,10 +122,14 @@ export function masterKey(
 
 /** Returns the configured key (PLINTH_MASTER_KEY), or the key in `folder`; undefined if there is none yet. */
 export function existingMasterKey(given: string | null, folder: string): Buffer | undefined {
-  if (given !== null) return Buffer.from(given, given.length === keyBytes * 2 ? 'hex' : 'base64')
+  if (given !== null) return masterKeyBytes(given)
   const path = join(folder, masterKeyFile)
   if (!existsSync(path)) return undefined
   const key = Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')
   if (key.length !== keyBytes) throw new Error(`${path} does not hold a key of ${keyBytes} bytes`)
   return key
 }
+
+/** Parses a master key, which is hex or base64. */
+export const masterKeyBytes = (text: string): Buffer =>
+  Buffer.from(text, text.length === keyBytes * 2 ? 'hex' : 'base64')

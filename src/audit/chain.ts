@@ -62,6 +62,7 @@ export const auditEvents = [
   'key.revoked',
   'signing_key.published',
   'signing_key.retired',
+  'master_key.rotated',
   'webhook.created',
   'webhook.updated',
   'webhook.secret_rotated',
@@ -130,8 +131,8 @@ const rowOf = (entry: TimedEntry, sequence: number): Unchained => ({
 })
 
 /**
- * Computes an entry's hash; `previous` is the hash of the preceding entry. Hashes are keyed with the master key, so that
- * write access to the database alone is not enough to forge a chain.
+ * Computes an entry's hash; `previous` is the hash of the preceding entry. Hashes are keyed, with a key that the master key
+ * encrypts, so that write access to the database alone is not enough to forge a chain.
  */
 export function chainHash(sealer: Digest, row: Unchained, previous: string): string {
   const { sequence, at, event, clientId, subject, target, address, requestId, details } = row

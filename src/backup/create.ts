@@ -4,12 +4,14 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { openResults } from '../reports/files/open.ts'
 import type { ResultWriter } from '../reports/files/store.ts'
+import { fingerprintOf } from '../storage/encryption.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
+import { masterKeyFile } from '../stores.ts'
 import { archiveFormat, type Entry, type Head, headName, type Manifest, manifestName } from './archive/manifest.ts'
 import { type ArchiveWriter, archiveWriter } from './archive/write.ts'
 import type { CopyOptions, DatabaseCopy } from './database/copy.ts'
 import { BackupRefused } from './errors.ts'
-import { existingKeyFiles, keyFingerprint, type Place } from './place.ts'
+import { existingKeyFiles, masterKeyOf, type Place } from './place.ts'
 import { addResults, type Counted } from './results.ts'
 
 /** The progress of a backup or a restore; `totalBytes` is null if the total is not known. */
@@ -46,9 +48,11 @@ export async function createBackup(options: CreateOptions, writer: ResultWriter)
     folder = await stagingFolder(place.dataDir, options.now())
     const report: CopyOptions['onProgress'] = (doneBytes, totalBytes) =>
       onProgress({ step: 'database', doneBytes, totalBytes })
+    const keyBefore = masterKeyOf(place)
     const copy = await copyDatabase(options, { folder, signal, onProgress: report })
+    const masterKey = keyOf(copy, [keyBefore, masterKeyOf(place)])
     archive = archiveWriter({ write: writer.write, passphrase, random, signal, mtime: new Date(copy.takenAt) })
-    const manifest = await fill(options, copy, folder, archive)
+    const manifest = await fill(options, { copy, masterKey }, folder, archive)
     const { sizeBytes } = await writer.finish()
     return { ...manifest, sizeBytes, isEncrypted: passphrase !== null }
   } catch (error) {
@@ -90,13 +94,36 @@ async function copyDatabase({ place, now }: CreateOptions, options: CopyOptions)
   return (await import('./database/postgres.ts')).copyPostgres(place.databaseUrl, options)
 }
 
+/** A copy of the database, and the master key that opens it; undefined if there is no key yet. */
+interface Copied {
+  copy: DatabaseCopy
+  masterKey: Buffer | undefined
+}
+
+/**
+ * Returns the master key that opens the copy. It may have been replaced while the copy was made. Throws `BackupRefused`
+ * if none of the keys opens the copy.
+ */
+function keyOf({ masterKeys }: DatabaseCopy, keys: readonly (Buffer | undefined)[]): Buffer | undefined {
+  const existing = keys.filter((key) => key !== undefined)
+  if (masterKeys.length === 0 || existing.length === 0) return existing.at(-1)
+  const found = existing.find((key) => masterKeys.includes(fingerprintOf(key)))
+  if (found === undefined) {
+    throw new BackupRefused(
+      `The master key of this process does not open the database, whose master key has the fingerprint ${masterKeys}: ` +
+        'set PLINTH_MASTER_KEY to that key',
+    )
+  }
+  return found
+}
+
 async function fill(
   options: CreateOptions,
-  copy: DatabaseCopy,
+  { copy, masterKey }: Copied,
   folder: string,
   archive: ArchiveWriter,
 ): Promise<Manifest> {
-  const head = headOf(options, copy)
+  const head = headOf(options, { copy, masterKey })
   const { size } = await stat(copy.file)
   const totalBytes = copy.results.reduce((sum, { sizeBytes }) => sum + sizeBytes, size)
   const counted = counter((doneBytes) => options.onProgress({ step: 'archive', doneBytes, totalBytes }))
@@ -108,7 +135,9 @@ async function fill(
   const results = await addResults(archive, { open, folder, expected: copy.results, counted })
   entries.push(...results.entries)
   for (const { name, path } of options.withKeys ? existingKeyFiles(options.place) : []) {
-    entries.push(await addBytes(archive, `keys/${name}`, readFileSync(path)))
+    const isMasterKey = name === masterKeyFile && masterKey !== undefined
+    const bytes = isMasterKey ? Buffer.from(masterKey.toString('base64')) : readFileSync(path)
+    entries.push(await addBytes(archive, `keys/${name}`, bytes))
   }
   const { missingResults, damagedResults } = results
   const manifest: Manifest = { ...head, tables: copy.tables, entries, missingResults, damagedResults }
@@ -117,9 +146,9 @@ async function fill(
   return manifest
 }
 
-function headOf({ place, version, withKeys }: CreateOptions, copy: DatabaseCopy): Head {
+function headOf({ place, version, withKeys }: CreateOptions, { copy, masterKey }: Copied): Head {
   const { engine, takenAt, migrations, resources, postgres } = copy
-  const fingerprint = keyFingerprint(place)
+  const fingerprint = masterKey === undefined ? null : fingerprintOf(masterKey)
   const isIncluded = withKeys && place.masterKey === null
   return {
     ...{ format: archiveFormat, plinth: version, engine, takenAt: new Date(takenAt).toISOString() },

@@ -1,9 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { databaseUrlOf, resultsUrlOf } from '../config/storage.ts'
-import { sealer } from '../storage/encryption.ts'
+import { fingerprintOf } from '../storage/encryption.ts'
 import { existingMasterKey, masterKeyFile } from '../stores.ts'
 
 /**
@@ -24,13 +23,13 @@ export const placeOf = ({ storage }: Config, dataDir: string): Place => ({
   ...{ dataDir, masterKey: storage.masterKey },
 })
 
-/**
- * Returns a short digest that distinguishes master keys without revealing anything about them; null if there is no key
- * yet.
- */
-export function keyFingerprint({ masterKey, dataDir }: Place): string | null {
-  const key = existingMasterKey(masterKey, dataDir)
-  return key === undefined ? null : sealer(key, randomBytes).digest('fingerprint', 'backup').slice(0, 16)
+/** Returns the master key; undefined if there is none yet. */
+export const masterKeyOf = ({ masterKey, dataDir }: Place): Buffer | undefined => existingMasterKey(masterKey, dataDir)
+
+/** Returns the fingerprint of the master key; null if there is none yet. */
+export function keyFingerprint(place: Place): string | null {
+  const key = masterKeyOf(place)
+  return key === undefined ? null : fingerprintOf(key)
 }
 
 const certificateFiles = ['authority.crt', 'authority.key', 'server.pem']

@@ -4,10 +4,10 @@ import type { Config } from '../config/config.ts'
 import { databaseUrlOf } from '../config/storage.ts'
 import type { Definition } from '../definition/service.ts'
 import { areas, type Status } from '../health/check.ts'
-import { type CheckResult, examine, type HealthReport } from '../health/examine.ts'
+import { type CheckResult, type ExamineOptions, examine, type HealthReport } from '../health/examine.ts'
 import { type Output, type Style, terminalOf } from '../logging/terminal.ts'
 import { openResults } from '../reports/files/open.ts'
-import { type Sealer, sealer } from '../storage/encryption.ts'
+import { readSealer } from '../storage/data-keys/open.ts'
 import { openReadOnly } from '../storage/open.ts'
 import { existingMasterKey } from '../stores.ts'
 
@@ -31,8 +31,9 @@ export async function doctor(config: Config, definition: Definition, options: Do
   const dataDir = resolve(config.storage.dataDir)
   const url = databaseUrlOf(config.storage)
   const report = await examine({
-    ...{ config, definition, dataDir, runtime: process, isDeep: deep, sealer: sealerOf(config, dataDir) },
+    ...{ config, definition, dataDir, runtime: process, isDeep: deep },
     ...{ now: Date.now, monotonic: () => performance.now(), later, openResults },
+    readSealer: sealerOf(config, dataDir),
     openDatabase: () => openReadOnly(url, { isPatient: deep }),
   })
   const isFailure = report.status === 'fail' || (strict && report.status === 'warn')
@@ -42,13 +43,18 @@ export async function doctor(config: Config, definition: Definition, options: Do
   process.stdout.write(text, () => process.exit())
 }
 
-/** Returns null without a usable master key, which a check reports. */
-function sealerOf({ storage }: Config, dataDir: string): Sealer | null {
-  try {
-    const key = existingMasterKey(storage.masterKey, dataDir)
-    return key === undefined ? null : sealer(key, randomBytes)
-  } catch {
-    return null
+/** Returns a function that opens the keys in the database, or returns null without a usable master key. */
+function sealerOf({ storage }: Config, dataDir: string): ExamineOptions['readSealer'] {
+  const masterKey = () => {
+    try {
+      return existingMasterKey(storage.masterKey, dataDir)
+    } catch {
+      return undefined
+    }
+  }
+  return async (read) => {
+    const key = masterKey()
+    return key === undefined ? null : readSealer(read, key, (size) => randomBytes(size))
   }
 }
 

@@ -31,6 +31,12 @@ export const storageSettings = {
       text('', '32 bytes as hex or base64; created on the first run', keyForm, '32 bytes as 64 hex digits or base64'),
     ),
   ),
+  newMasterKey: named(
+    'PLINTH_NEW_MASTER_KEY',
+    optional(
+      text('', 'The key to which plinth keys rotate-master rotates', keyForm, '32 bytes as 64 hex digits or base64'),
+    ),
+  ),
 }
 
 type Storage = SettingValues<typeof storageSettings>

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts'
 import type { Definition } from '../definition/service.ts'
 import type { ResultStore } from '../reports/files/store.ts'
-import type { ReadOnlyDatabase } from '../storage/database.ts'
+import type { Queryable, ReadOnlyDatabase } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 
 /** From best to worst. */
@@ -40,8 +40,11 @@ export type Runtime = Pick<NodeJS.Process, 'versions' | 'env' | 'execArgv' | 'ge
 /** What the checks of the database may read in addition. */
 export interface DatabaseContext extends HealthContext {
   db: Pick<ReadOnlyDatabase, 'read' | 'engine' | 'url'>
-  /** Null if there is no usable master key; other checks report that. */
-  sealer: Sealer | null
+  /**
+   * Opens the keys in the database. Returns null if there is no usable master key, which other checks report; rejects with
+   * `Unsealable` if the database has a different master key.
+   */
+  readSealer: (read: Queryable) => Promise<Sealer | null>
 }
 
 /** A check. */

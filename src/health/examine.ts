@@ -38,7 +38,7 @@ export interface HealthReport {
   checks: CheckResult[]
 }
 
-export interface ExamineOptions extends HealthContext, Pick<DatabaseContext, 'sealer'> {
+export interface ExamineOptions extends HealthContext, Pick<DatabaseContext, 'readSealer'> {
   /** Opens the database; rejects if it does not respond. */
   openDatabase: () => Promise<DatabaseContext['db'] & { close: () => Promise<void> }>
   /** The time limit of each check, in ms; default: 5 seconds. */

@@ -44,12 +44,13 @@ export const keyChecks: readonly Check<DatabaseContext>[] = [
     area: 'keys',
     title: 'Encrypted secrets',
     rule: 'Fails if the key cannot decrypt the secrets in the database',
-    run: async ({ db, sealer }) => {
-      if (sealer === null) return null
+    run: async ({ db, readSealer }) => {
       const stored = db.read.selectFrom('settings').select('value').where('name', '=', cookieKeysName)
       const sealed = (await stored.executeTakeFirst())?.value
-      if (sealed === undefined) return pass('The database contains no secrets yet')
       try {
+        const sealer = await readSealer(db.read)
+        if (sealer === null) return null
+        if (sealed === undefined) return pass('The database contains no secrets yet')
         sealer.open(sealed, cookieKeysContext)
         return pass('The master key decrypts them')
       } catch (error) {
@@ -59,6 +60,23 @@ export const keyChecks: readonly Check<DatabaseContext>[] = [
           'Restore the master key of this database, in master.key or PLINTH_MASTER_KEY',
         )
       }
+    },
+  },
+  {
+    id: 'keys.master-rotation',
+    area: 'keys',
+    title: 'Master key rotation',
+    rule: 'Warns while two master keys are valid, because a rotation is not complete',
+    run: async ({ db }) => {
+      const keys = await db.read
+        .selectFrom('dataKeys')
+        .select('fingerprint')
+        .distinct()
+        .orderBy('fingerprint')
+        .execute()
+      if (keys.length < 2) return pass('No rotation is in progress')
+      const detail = `Two master keys are valid: ${keys.map(({ fingerprint }) => fingerprint).join(' and ')}`
+      return warn(detail, 'Complete the rotation with `plinth keys rotate-master`')
     },
   },
   {

@@ -1,12 +1,14 @@
 import { cachedRead } from '../metrics/cached-read.ts'
 import type { ResultStore } from '../reports/files/store.ts'
 import type { Database } from '../storage/database.ts'
+import type { Sealer } from '../storage/encryption.ts'
 import { type ExamineOptions, examine, type HealthReport } from './examine.ts'
 
 /** The options of a running service, whose open database is used. */
 export interface HealthReaderOptions
-  extends Omit<ExamineOptions, 'openDatabase' | 'openResults' | 'isDeep' | 'runtime'> {
+  extends Omit<ExamineOptions, 'openDatabase' | 'openResults' | 'readSealer' | 'isDeep' | 'runtime'> {
   db: Pick<Database, 'reserved'>
+  sealer: Sealer
   results: Pick<ResultStore, 'probe'>
   /** Receives an error of the examination itself. */
   onError: (error: unknown) => void
@@ -24,13 +26,14 @@ const limitMs = 20_000
  * its report is reused for ten seconds.
  */
 export function healthReader(options: HealthReaderOptions): ReadHealth {
-  const { db, results, monotonic, later, onError } = options
+  const { db, sealer, results, monotonic, later, onError } = options
+  const readSealer = async () => sealer
   const openResults = async () => results
   const openDatabase = async () => {
     await db.reserved.ping()
     // The service closes its database itself.
     return { ...db.reserved, close: async () => {} }
   }
-  const read = () => examine({ ...options, runtime: process, isDeep: false, openResults, openDatabase })
+  const read = () => examine({ ...options, runtime: process, isDeep: false, openResults, readSealer, openDatabase })
   return cachedRead({ read, freshMs, limitMs, monotonic, later, onError })
 }

@@ -1,3 +1,4 @@
+import type { SealedColumn } from '../storage/data-keys/sealed-columns.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import { inSteps, maxSwept } from '../storage/sweep.ts'
@@ -24,6 +25,12 @@ export interface ReplayStore {
 
 const retentionMs = 24 * 3_600_000
 const associatedData = (id: string) => `answers:${id}`
+
+/** The column with the encrypted responses. */
+export const sealedResponses: SealedColumn = {
+  ...{ table: 'answers', column: 'sealed', key: ['id'] },
+  locationOf: associatedData,
+}
 
 /**
  * Accesses the table of stored responses. Responses are encrypted, because some contain a secret that is returned only once;

@@ -35,6 +35,10 @@ export const entries = {
     ['published', 'activeFrom', 'retired'],
     'The schedule published a new key, which signs from `activeFrom` on, or removed keys; `plinth keys rotate` is in the audit log',
   ),
+  'data keys changed': info(
+    ['ids', 'sealId'],
+    '`plinth keys rotate-master` has changed the keys that encrypt secrets; new secrets are encrypted with `sealId`',
+  ),
   'webhook key created': info(['kid'], 'First start: the key for `v1a` signatures'),
   'certificate created': info(['authority'], 'Startup created or renewed the certificate of the local authority'),
   'expired rows removed': info(['what', 'count', 'ms'], 'A sweep removed something; each runs once a minute'),
@@ -46,6 +50,10 @@ export const entries = {
   'connections refused': warn(
     ['network', 'bound', 'refused'],
     'Connections above a limit were reset; at most one line in ten seconds',
+  ),
+  'master key replaced': warn(
+    [],
+    'The database no longer accepts the master key of this process, which continues with the keys it has loaded; restart it with the new master key',
   ),
   'webhook call failed': warn(
     [

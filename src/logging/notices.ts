@@ -3,6 +3,7 @@ import { traceIdOf } from '../http/headers/trace-context.ts'
 import type { Rotated } from '../oauth/keys/rotation.ts'
 import { type Lease, traceOf } from '../queue/queue.ts'
 import type { CounterNotice } from '../rate-limits/open.ts'
+import type { LoadedKeys } from '../storage/data-keys/open.ts'
 import type { Migrated } from '../storage/migrate.ts'
 import type { Swept } from '../storage/sweep.ts'
 import type { Disabled } from '../webhooks/dispatch/endpoint-health.ts'
@@ -25,6 +26,8 @@ const secretsIn = (config: Config, { AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN }:
 export const logStores = (log: Log) => ({
   onMigrated: (migration: Migrated) => log.info(migration, 'migration applied'),
   onKeyCreated: (file: string) => log.info({ file }, 'master key created'),
+  onKeysChanged: (keys: LoadedKeys) => log.info(keys, 'data keys changed'),
+  onMasterKeyReplaced: () => log.warn({}, 'master key replaced'),
   onError: (err: unknown) => log.error({ what: 'database', err }, 'background work failed'),
 })
 

@@ -31,6 +31,7 @@ import { backups } from './migrations/0027-backups.ts'
 import { adoptedTables } from './migrations/0028-adopted-tables.ts'
 import { traces } from './migrations/0029-traces.ts'
 import { uuids } from './migrations/0030-uuids.ts'
+import { dataKeys } from './migrations/0032-data-keys.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import { refuseOtherIds } from './resource-tables/mismatch.ts'
@@ -71,6 +72,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0028-adopted-tables', adoptedTables],
   ['0029-traces', traces],
   ['0030-uuids', uuids],
+  ['0032-data-keys', dataKeys],
 ]
 
 /** The names of all migrations that this release knows. */

@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { calculateJwkThumbprint } from 'jose'
+import type { SealedColumn } from '../storage/data-keys/sealed-columns.ts'
 import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import type { RandomBytes } from '../storage/ids.ts'
@@ -40,6 +41,22 @@ export const headersAad = (webhookId: string): string => `webhooks:${webhookId}:
 /** Returns the AAD for an account's secret. */
 export const accountAad = ({ ownerClient, ownerSubject }: Owner): string =>
   `account_secrets:${JSON.stringify([ownerClient, ownerSubject])}`
+
+const ofWebhooks = { table: 'webhooks', key: ['id'] }
+const ofAccounts = {
+  ...{ table: 'account_secrets', key: ['owner_client', 'owner_subject'] },
+  locationOf: (ownerClient = '', ownerSubject = '') => accountAad({ ownerClient, ownerSubject }),
+}
+
+/** The columns with encrypted secrets, headers and the Ed25519 key. */
+export const sealedSecrets: readonly SealedColumn[] = [
+  { ...ofWebhooks, column: 'secret_sealed', locationOf: secretAad },
+  { ...ofWebhooks, column: 'previous_secret_sealed', locationOf: secretAad },
+  { ...ofWebhooks, column: 'headers', locationOf: headersAad },
+  { ...ofAccounts, column: 'secret_sealed' },
+  { ...ofAccounts, column: 'previous_secret_sealed' },
+  { ...{ table: 'settings', column: 'value', key: ['name'], only: [keyName] }, locationOf: () => keyAad },
+]
 
 /**
  * Reads the Ed25519 key; on the first run, creates it exactly once, even if several processes start together, and passes

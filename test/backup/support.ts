@@ -41,7 +41,11 @@ export interface Answer {
 }
 
 export interface Serving extends Service {
-  call: (method: string, path: string, options?: { token?: string; body?: unknown }) => Promise<Answer>
+  call: (
+    method: string,
+    path: string,
+    options?: { token?: string; body?: unknown; headers?: Record<string, string> },
+  ) => Promise<Answer>
   token: () => Promise<string>
 }
 
@@ -57,13 +61,14 @@ export async function serve(config: Config): Promise<Serving> {
   }
   return {
     ...service,
-    call: (method, path, { token, body } = {}) =>
+    call: (method, path, { token, body, headers } = {}) =>
       send(
         method,
         path,
         {
           ...(token && { authorization: `Bearer ${token}` }),
           ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
         },
         body === undefined ? undefined : JSON.stringify(body),
       ),

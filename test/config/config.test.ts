@@ -242,6 +242,12 @@ const rows: Record<string, Row> = {
     valid: [hex, base64, base64.replace('=', '')].map((text) => [text, text]),
     invalid: ['short', hex.slice(2), `${hex}00`].map((text) => [text, /32 bytes as 64 hex digits or base64$/]),
   },
+  PLINTH_NEW_MASTER_KEY: {
+    key: 'storage.newMasterKey',
+    development: null,
+    valid: [hex, base64, base64.replace('=', '')].map((text) => [text, text]),
+    invalid: ['short', hex.slice(2), `${hex}00`].map((text) => [text, /32 bytes as 64 hex digits or base64$/]),
+  },
   PLINTH_BACKUP: {
     key: 'backup.schedule',
     development: null,

@@ -84,8 +84,22 @@ forEachEngine((engine) => {
       await db.write((tx) => tx.insertInto('settings').values({ name: cookieKeysName, value }).execute())
       expectCheck(await check(), 'keys.master-fits', 'pass', /decrypts them/)
       const other = sealer(Buffer.alloc(32, 2), (size) => Buffer.alloc(size))
-      expectCheck(await check({ sealer: other }), 'keys.master-fits', 'fail', /not the key that encrypted/)
-      expectCheck(await check({ sealer: null }), 'keys.master-fits', null)
+      expectCheck(
+        await check({ readSealer: async () => other }),
+        'keys.master-fits',
+        'fail',
+        /not the key that encrypted/,
+      )
+      expectCheck(await check({ readSealer: async () => null }), 'keys.master-fits', null)
+    })
+
+    it('keys.master-rotation warns while two master keys are valid', async () => {
+      expectCheck(await check(), 'keys.master-rotation', 'pass', /^No rotation is in progress/)
+      const key = { id: 1, purpose: 'seal', wrapped: '', createdAt: iso(nowMs), activatedAt: null } as const
+      const rows = [1, 2].map((generation) => ({ ...key, generation, fingerprint: `key-${generation}` }))
+      await db.write((tx) => tx.insertInto('dataKeys').values(rows).execute())
+      expectCheck(await check(), 'keys.master-rotation', 'warn', /key-1 and key-2 .*`plinth keys rotate-master`$/)
+      await run('delete from data_keys')
     })
 
     it('keys.signing warns if the key is too old, and names its successor', async () => {
@@ -218,7 +232,7 @@ forEachEngine((engine) => {
       expectCheck(await check({ isDeep: true }), 'audit.chain', 'fail', /^Entry 2 was altered/)
       await run(`update audit_entries set target = 'x' where sequence = 3`)
       expectCheck(await check(), 'audit.chain', 'fail', /^Entry 4 was altered|^Entry 3 was altered/)
-      expectCheck(await check({ sealer: null }), 'audit.chain', null)
+      expectCheck(await check({ readSealer: async () => null }), 'audit.chain', null)
     })
 
     describe('backups', () => {

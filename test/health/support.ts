@@ -29,7 +29,13 @@ export async function examined(env: Environment, changes: Partial<ExamineOptions
   try {
     return await examine({
       ...{ config, definition: builtIn, dataDir: config.storage.dataDir, runtime: process, isDeep: false },
-      ...{ now: Date.now, monotonic: () => performance.now(), later: patient, sealer: seal, openResults },
+      ...{
+        now: Date.now,
+        monotonic: () => performance.now(),
+        later: patient,
+        readSealer: async () => seal,
+        openResults,
+      },
       openDatabase: () => openReadOnly(config.storage.databaseUrl ?? join(config.storage.dataDir, 'plinth.db')),
       ...changes,
     })

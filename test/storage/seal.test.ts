@@ -14,21 +14,32 @@ describe('sealed text', () => {
   it('hides the original, and differs each time', () => {
     const [first, second] = [seal('hunter2', 'a:1'), seal('hunter2', 'a:1')]
     assert.notEqual(first, second)
-    assert.match(first, /^v1\.[\w-]+$/)
-    assert.equal(Buffer.from(first.slice(3), 'base64url').includes('hunter2'), false)
+    assert.match(first, /^v2\.1\.[\w-]+$/)
+    assert.equal(Buffer.from(first.slice(5), 'base64url').includes('hunter2'), false)
   })
 
   it('is rejected at another location, with another key, or if altered or truncated', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.throws(() => open(sealed, 'a:2'))
     assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))
-    const bytes = Buffer.from(sealed.slice(3), 'base64url')
+    const bytes = Buffer.from(sealed.slice(5), 'base64url')
     for (let at = 0; at < bytes.length; at++) {
       const altered = Buffer.from(bytes)
       altered[at] = (altered[at] as number) ^ 1
-      assert.throws(() => open(`v1.${altered.toString('base64url')}`, 'a:1'), Error, `byte ${at}`)
-      assert.throws(() => open(`v1.${bytes.subarray(0, at).toString('base64url')}`, 'a:1'), Error, `${at} bytes`)
+      for (const start of ['v1.', 'v2.1.']) {
+        assert.throws(() => open(`${start}${altered.toString('base64url')}`, 'a:1'), Error, `byte ${at}`)
+        assert.throws(() => open(`${start}${bytes.subarray(0, at).toString('base64url')}`, 'a:1'), Error, `${at} bytes`)
+      }
     }
+  })
+
+  it('decrypts text of releases without data keys, which has the format v1', () => {
+    assert.equal(open(seal('hunter2', 'a:1').replace('v2.1.', 'v1.'), 'a:1'), 'hunter2')
+  })
+
+  it('names the data key that is not loaded', () => {
+    const sealed = seal('hunter2', 'a:1').replace('v2.1.', 'v2.7.')
+    assert.throws(() => open(sealed, 'a:1'), { name: 'UnknownDataKey', message: /^a:1 cannot be .* data key 7$/ })
   })
 })
 

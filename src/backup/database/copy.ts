@@ -13,6 +13,8 @@ export interface DatabaseCopy {
   /** The copy contains every row that was acknowledged before this instant (epoch ms). */
   takenAt: number
   migrations: string[]
+  /** The fingerprints of the master keys that open the copy; none if a release without data keys made the database. */
+  masterKeys: string[]
   /** The tables of declared resources. */
   resources: string[]
   /** The number of rows by table. */
@@ -45,7 +47,9 @@ export async function readContents(read: ReadRows, tables: readonly [name: strin
   const results = await read(`
     select result_key, size_bytes, sha256 from tasks where status = 'completed' and result_key is not null
       and expires_at > '${new Date(takenAt).toISOString()}' order by result_key`)
+  const hasDataKeys = tables.some(([name]) => name === 'data_keys')
   return {
+    masterKeys: hasDataKeys ? await column('select distinct fingerprint from data_keys', 'fingerprint') : [],
     migrations: await column('select name from migrations order by name', 'name'),
     resources: await column('select name from resource_tables order by name', 'name'),
     tables: counts,

@@ -1,6 +1,7 @@
 import { generateKeyPair } from 'node:crypto'
 import { promisify } from 'node:util'
 import { calculateJwkThumbprint, type JWK } from 'jose'
+import type { SealedColumn } from '../../storage/data-keys/sealed-columns.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 
@@ -17,6 +18,15 @@ export interface StoredKey {
 export const cookieKeysName = 'cookie_keys'
 export const cookieKeysContext = `settings:${cookieKeysName}`
 export const keyContext = (kid: string) => `signing_keys:${kid}`
+
+/** The columns with the encrypted signing and cookie keys. */
+export const sealedKeys: readonly SealedColumn[] = [
+  { table: 'signing_keys', column: 'private_sealed', key: ['kid'], locationOf: keyContext },
+  {
+    ...{ table: 'settings', column: 'value', key: ['name'], only: [cookieKeysName] },
+    locationOf: () => cookieKeysContext,
+  },
+]
 
 /**
  * Creates an RSA 2048 key for RS256, which every client can verify. Takes about 100 ms, but does not block the main

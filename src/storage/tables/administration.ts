@@ -47,11 +47,27 @@ export interface SigningKeysTable {
   activeFrom: string
 }
 
+/** A data key, encrypted under one master key. During a rotation of the master key, each data key has two rows. */
+export interface DataKeysTable {
+  id: number
+  /** The number of the master key: 1 for the first, and incremented by each rotation. */
+  generation: number
+  /** `seal` keys encrypt secrets; the `digest` key computes keyed digests. */
+  purpose: 'seal' | 'digest'
+  /** Identifies the master key. */
+  fingerprint: string
+  wrapped: string
+  createdAt: string
+  /** When the key became the one that encrypts new secrets; null if it has not yet. */
+  activatedAt: string | null
+}
+
 /** Small values shared by all nodes, such as the encrypted cookie keys. */
 export interface SettingsTable {
   name: string
   value: string
 }
 
+export type DataKeyRow = Selectable<DataKeysTable>
 export type ApiKey = Selectable<ApiKeysTable>
 export type AuditRow = Selectable<AuditEntriesTable>

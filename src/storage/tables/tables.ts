@@ -167,6 +167,7 @@ export interface Tables extends AuthTables {
   limitWindows: LimitWindowsTable
   quotaUses: QuotaUsesTable
   settings: administration.SettingsTable
+  dataKeys: administration.DataKeysTable
   resourceTables: ResourceTablesTable
   schemaChanges: SchemaChangesTable
   answers: AnswersTable

@@ -1,21 +1,22 @@
 import { randomBytes } from 'node:crypto'
 import { Command, InvalidArgumentError } from 'commander'
-import { operator } from '../audit/chain.ts'
-import type { Config } from '../config/config.ts'
-import { Problem } from '../http/problems/problem.ts'
-import { type ApiKeyStore, createApiKey, listApiKeys, revokeApiKey } from '../oauth/api-keys/api-keys.ts'
-import { rotateOnRequest } from '../oauth/keys/rotation.ts'
-import { signingKeys } from '../oauth/keys/signing-keys.ts'
-import type { ApiKey } from '../storage/tables/administration.ts'
-import type { Stores } from '../stores.ts'
-import { print, printJson, withStores } from './print.ts'
+import { operator } from '../../audit/chain.ts'
+import type { Config } from '../../config/config.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import { type ApiKeyStore, createApiKey, listApiKeys, revokeApiKey } from '../../oauth/api-keys/api-keys.ts'
+import { rotateOnRequest } from '../../oauth/keys/rotation.ts'
+import { signingKeys } from '../../oauth/keys/signing-keys.ts'
+import type { ApiKey } from '../../storage/tables/administration.ts'
+import type { Stores } from '../../stores.ts'
+import { print, printJson, withStores } from '../print.ts'
 
-const about = `Manage API keys, and rotate the signing keys of tokens
+const about = `Manage API keys, and rotate signing keys and the master key
 
 An API key (create, list, revoke) determines whose limits a request counts against. It grants no access: requests still need
-an access token. Signing keys (rotate) sign access tokens and ID tokens.`
+an access token. Signing keys (rotate) sign access tokens and ID tokens; cookie keys are rotated with them.
+The master key (rotate-master) encrypts the keys and secrets in the database.`
 
-/** Creates `plinth keys …`, which manages API keys, like /api/keys, and rotates signing keys. */
+/** Creates `plinth keys …`, which manages API keys, like /api/keys, and rotates signing keys and the master key. */
 export function keysCommand(configuration: () => Config): Command {
   const using = withStores(configuration)
   const keys = new Command('keys').description(about)
@@ -43,6 +44,14 @@ export function keysCommand(configuration: () => Config): Command {
     .option('--now', 'sign with it at once: clients that cache the JWKS reject its tokens until they fetch it again')
     .option('--discard', 'also reject every token signed so far, for a leaked key; implies --now')
     .action((options) => using((stores) => rotate(stores, options)))
+  keys
+    .command('rotate-master')
+    .description(
+      'Replace the master key, and encrypt every secret again, also while services run; continues if interrupted',
+    )
+    .option('--offline', 'do not wait for running processes; refused while a process serves the database')
+    .option('--start-over', 'rotate to another key, if the new key of an unfinished rotation is lost')
+    .action(async (options) => (await import('./rotate-master.ts')).rotateMaster(configuration(), options))
   return keys
 }
 

@@ -1,0 +1,165 @@
+import { sql } from 'kysely'
+import type { Database, Queryable } from '../database.ts'
+import {
+  type DataKeys,
+  derivedKeys,
+  fingerprintOf,
+  firstSealId,
+  keyObject,
+  type Sealer,
+  sealer,
+  sealerWith,
+} from '../encryption.ts'
+import { iso, type RandomBytes } from '../ids.ts'
+import type { DataKeyRow } from '../tables/administration.ts'
+import { refuseOtherKey, type SealedColumn } from './sealed-columns.ts'
+import { activeKey, type DataKey, newKey, storedKeys, unwrapped, wrapped } from './stored.ts'
+
+const digestId = 2
+
+/** The ids of the data keys that a process has loaded, and the id of the key that encrypts new secrets. */
+export interface LoadedKeys {
+  ids: number[]
+  sealId: number
+}
+
+export interface KeyNotices {
+  /** Called after the data keys in the database have changed. */
+  onChanged?: ((keys: LoadedKeys) => void) | undefined
+  /** Called once when the database no longer accepts the master key. The loaded data keys stay in use. */
+  onReplaced?: (() => void) | undefined
+  onError?: ((error: unknown) => void) | undefined
+}
+
+export interface SealerOptions extends KeyNotices {
+  /** Returns the master key; called again when the database no longer accepts it. */
+  masterKey: () => Uint8Array
+  /** The columns with encrypted texts, by which the first start of this release recognizes a wrong master key. */
+  columns: readonly SealedColumn[]
+  now: () => number
+  random: RandomBytes
+}
+
+/** A sealer whose keys are in the database. */
+export interface StoredSealer {
+  sealer: Sealer
+  /** Loads the data keys again. Without it, keys from a later rotation are loaded after the first failed `open`. */
+  reload: () => Promise<void>
+}
+
+/**
+ * Opens the data keys in the database; creates them on the first run. Throws `Unsealable` if the database has a different
+ * master key.
+ */
+export async function openSealer(db: Database, options: SealerOptions): Promise<StoredSealer> {
+  const { masterKey, random, onChanged = () => {}, onReplaced = () => {}, onError = () => {} } = options
+  let own = masterKey()
+  let rows = await ensureKeys(db, own, options)
+  let keys = usable(unwrapped(rows, own))
+  let reloading: Promise<void> | undefined
+  const load = async () => {
+    const found = await storedKeys(db.read)
+    if (JSON.stringify(found) === JSON.stringify(rows)) return
+    rows = found
+    if (!isAccepted(found, own)) own = masterKey()
+    if (!isAccepted(found, own)) return onReplaced()
+    keys = usable(unwrapped(found, own))
+    onChanged({ ids: [...keys.sealKeys.keys()], sealId: keys.sealId })
+  }
+  const reload = () => {
+    reloading ??= load().finally(() => {
+      reloading = undefined
+    })
+    return reloading
+  }
+  const onUnknown = () => void reload().catch(onError)
+  return { sealer: sealerWith(() => keys, random, onUnknown), reload }
+}
+
+/**
+ * Opens the data keys in the database, and changes nothing. Throws `Unsealable` if the database has a different master
+ * key.
+ */
+export async function readSealer(read: Queryable, masterKey: Uint8Array, random: RandomBytes): Promise<Sealer> {
+  const rows = await storedKeys(read)
+  if (rows.length === 0) return sealer(masterKey, random)
+  const keys = usable(unwrapped(rows, masterKey))
+  return sealerWith(() => keys, random)
+}
+
+const isAccepted = (rows: readonly DataKeyRow[], masterKey: Uint8Array): boolean => {
+  const fingerprint = fingerprintOf(masterKey)
+  return rows.some((row) => row.fingerprint === fingerprint)
+}
+
+function usable(keys: readonly DataKey[]): DataKeys {
+  const ofPurpose = (wanted: DataKey['purpose']) => keys.filter(({ purpose }) => purpose === wanted)
+  const [digest] = ofPurpose('digest')
+  if (digest === undefined) throw new Error('The table data_keys has no digest key: restore it from a backup')
+  return {
+    sealId: activeKey(keys).id,
+    sealKeys: new Map(ofPurpose('seal').map(({ id, bytes }) => [id, keyObject(bytes)])),
+    digestKey: keyObject(digest.bytes),
+  }
+}
+
+/** Returns the stored keys; stores the first keys if there are none. If several processes do this, one succeeds. */
+async function ensureKeys(db: Database, masterKey: Uint8Array, options: SealerOptions): Promise<DataKeyRow[]> {
+  const found = await storedKeys(db.read)
+  if (found.length > 0) return found
+  const first = await firstKeys(db, masterKey, options)
+  const rows = wrapped(first, masterKey, 1, options.random)
+  await db.write((tx) =>
+    tx
+      .insertInto('dataKeys')
+      .values(rows)
+      .onConflict((conflict) => conflict.doNothing())
+      .execute(),
+  )
+  return storedKeys(db.read)
+}
+
+/**
+ * Returns the first keys: random keys for a new database, and for any other the keys that earlier releases derived from
+ * the master key.
+ */
+async function firstKeys(
+  db: Database,
+  masterKey: Uint8Array,
+  { columns, now, random }: SealerOptions,
+): Promise<DataKey[]> {
+  const createdAt = iso(now())
+  const about = { createdAt, activatedAt: createdAt }
+  const keys = [
+    newKey(random, { id: firstSealId, purpose: 'seal', ...about }),
+    newKey(random, { id: digestId, purpose: 'digest', ...about }),
+  ]
+  if (await isNew(db)) return keys
+  await refuseOtherKey(db.read, sealer(masterKey, random), columns)
+  const derived = derivedKeys(masterKey)
+  return keys.map((key) => ({ ...key, bytes: derived[key.purpose] }))
+}
+
+/** Returns true if the database has neither encrypted texts nor keyed digests. */
+async function isNew({ read }: Database): Promise<boolean> {
+  const { rows } = await sql<{ used: boolean | number }>`
+    select exists (select 1 from signing_keys) or exists (select 1 from clients) or exists (select 1 from audit_entries)
+      or exists (select 1 from webhooks) as used`.execute(read)
+  return !rows[0]?.used
+}
+
+const reloadEveryMs = 5_000
+/** How long a rotation waits until all running processes have loaded a change to the data keys. */
+export const keysLoadedWithinMs = 3 * reloadEveryMs
+
+/** Loads the data keys again every five seconds. Returns a function that stops this. */
+export function watchKeys(reload: StoredSealer['reload'], onError: (error: unknown) => void): () => Promise<void> {
+  let last: Promise<void> | undefined
+  const timer = setInterval(() => {
+    last = reload().catch(onError)
+  }, reloadEveryMs)
+  return async () => {
+    clearInterval(timer)
+    await last
+  }
+}

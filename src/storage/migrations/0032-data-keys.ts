@@ -1,0 +1,19 @@
+import type { Kysely } from 'kysely'
+
+/**
+ * Adds the keys that encrypt secrets. Each key has one row for each valid master key; during a rotation of the master
+ * key, two are valid.
+ */
+export async function dataKeys({ schema }: Kysely<unknown>): Promise<void> {
+  await schema
+    .createTable('data_keys')
+    .addColumn('id', 'integer', (c) => c.notNull())
+    .addColumn('generation', 'integer', (c) => c.notNull())
+    .addColumn('purpose', 'text', (c) => c.notNull())
+    .addColumn('fingerprint', 'text', (c) => c.notNull())
+    .addColumn('wrapped', 'text', (c) => c.notNull())
+    .addColumn('created_at', 'text', (c) => c.notNull())
+    .addColumn('activated_at', 'text')
+    .addPrimaryKeyConstraint('data_keys_key', ['id', 'generation'])
+    .execute()
+}
