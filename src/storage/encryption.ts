@@ -5,7 +5,10 @@ import { createCipheriv, createDecipheriv, createHmac, createSecretKey, hkdfSync
  * bound to its location, which is passed as additional authenticated data (AAD).
  */
 export interface Sealer {
-  /** Returns `v2.`, the id of the data key, `.`, and the encrypted text in base64url. */
+  /**
+   * Returns `v2.`, the id of the data key, `.`, and the encrypted text in base64url; for the first data key only `v1.` and
+   * the text, because nodes of earlier releases that still run during an upgrade read no other format.
+   */
   seal: (plain: string, location: string) => string
   /**
    * Throws `Unsealable` if the text was altered, moved to a different location, or encrypted under a different key;
@@ -64,7 +67,8 @@ export function sealerWith(
   return {
     seal: (plain, location) => {
       const { sealId, sealKeys } = keys()
-      return `v2.${sealId}.${encrypt(sealKeys.get(sealId) as KeyObject, plain, location, random)}`
+      const format = sealId === firstSealId ? 'v1.' : `v2.${sealId}.`
+      return `${format}${encrypt(sealKeys.get(sealId) as KeyObject, plain, location, random)}`
     },
     open: (sealed, location) => {
       const { id, body } = partsOf(sealed)

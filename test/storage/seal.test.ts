@@ -14,7 +14,7 @@ describe('sealed text', () => {
   it('hides the original, and differs each time', () => {
     const [first, second] = [seal('hunter2', 'a:1'), seal('hunter2', 'a:1')]
     assert.notEqual(first, second)
-    assert.match(first, /^v2\.1\.[\w-]+$/)
+    assert.match(first, /^v1\.[\w-]+$/)
     assert.equal(Buffer.from(first.slice(5), 'base64url').includes('hunter2'), false)
   })
 
@@ -22,7 +22,7 @@ describe('sealed text', () => {
     const sealed = seal('hunter2', 'a:1')
     assert.throws(() => open(sealed, 'a:2'))
     assert.throws(() => sealer(Buffer.alloc(32, 8), randomBytes).open(sealed, 'a:1'))
-    const bytes = Buffer.from(sealed.slice(5), 'base64url')
+    const bytes = Buffer.from(sealed.slice('v1.'.length), 'base64url')
     for (let at = 0; at < bytes.length; at++) {
       const altered = Buffer.from(bytes)
       altered[at] = (altered[at] as number) ^ 1
@@ -33,12 +33,14 @@ describe('sealed text', () => {
     }
   })
 
-  it('decrypts text of releases without data keys, which has the format v1', () => {
-    assert.equal(open(seal('hunter2', 'a:1').replace('v2.1.', 'v1.'), 'a:1'), 'hunter2')
+  it('writes the format v1 with the first data key, which earlier releases can decrypt, and reads v2 too', () => {
+    const sealed = seal('hunter2', 'a:1')
+    assert.match(sealed, /^v1\.[\w-]+$/)
+    assert.equal(open(sealed.replace('v1.', 'v2.1.'), 'a:1'), 'hunter2')
   })
 
   it('names the data key that is not loaded', () => {
-    const sealed = seal('hunter2', 'a:1').replace('v2.1.', 'v2.7.')
+    const sealed = seal('hunter2', 'a:1').replace('v1.', 'v2.7.')
     assert.throws(() => open(sealed, 'a:1'), { name: 'UnknownDataKey', message: /^a:1 cannot be .* data key 7$/ })
   })
 })
