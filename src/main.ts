@@ -107,6 +107,11 @@ const groups: [name: string, summary: string, load: () => Promise<Command>][] = 
     async () => (await import('./cli/versions.ts')).versionsCommand(configuration, served),
   ],
   [
+    'nodes',
+    'List the processes that serve the database',
+    async () => (await import('./cli/nodes.ts')).nodesCommand(configuration),
+  ],
+  [
     'users',
     'Invite users, set their passwords, fields and roles, and list them',
     async () => (await import('./cli/users.ts')).usersCommand(configuration, served),

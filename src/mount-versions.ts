@@ -10,6 +10,7 @@ import { healthReport } from './health/route.ts'
 import type { Caller } from './http/policies/authenticate.ts'
 import { checkTarget } from './http/ssrf-guard.ts'
 import { rejectUnknownParameters } from './http/strict-handling.ts'
+import { nodeRoutes } from './nodes/routes.ts'
 import { apiKeyRoutes } from './oauth/api-keys/routes.ts'
 import { type AdminOptions, clientRoutes } from './oauth/clients/routes.ts'
 import { accountGuard, extendedAccountGuard } from './oauth/users/account-guard.ts'
@@ -48,6 +49,8 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid'> &
     /** All versions with their lifecycle status. */
     lives: readonly VersionStatus[]
     limiter?: Limiter
+    /** The id of this process among the nodes. */
+    nodeId?: string
     /** The maximum number of open event streams and waiting requests together, per account and process. */
     maxWaiters?: number
     /** The maximum number of concurrent report downloads, per account and process. */
@@ -94,6 +97,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         }
         await at.register(auditRoutes, { db: options.db, prefix })
         await at.register(healthReport, { readHealth: options.readHealth, prefix })
+        await at.register(nodeRoutes, { ...options, prefix })
         await at.register(versionList, { lives: options.lives, calls, prefix })
         await at.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
       })

@@ -10,15 +10,18 @@ import { logCounters, logWebhooks, logWork } from './logging/notices.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { reportKinds } from './mount-versions.ts'
 import { nodeClock } from './node-clock.ts'
+import { nodeFacts } from './nodes/node.ts'
+import { registerNode } from './nodes/nodes.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
 import { openResults } from './reports/files/open.ts'
 import { inThread, reporting } from './reports/generate/worker-thread.ts'
 import { rowAccess } from './row-access.ts'
+import type { SharedClock } from './storage/clock.ts'
 import { pooledRandom } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
-import type { Stores } from './stores.ts'
+import { existingMasterKey, type Stores } from './stores.ts'
 import type { Tracing } from './tracing/open.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
 import type { VersionStatus } from './versioning/version-of-path.ts'
@@ -82,11 +85,25 @@ export async function openParts(config: Config, definition: Definition, opening:
     webhookKeys: keys,
     ...config.reports,
     ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
-    ...{ version, now, monotonic, clock, revocations },
+    ...{ version, now, monotonic, clock, revocations, nodeId: await addNode(config, definition, opening, clock) },
     readHealth: healthReader({ ...opening, config, definition, results, now: wall, onError: onErrorOf('health') }),
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }
+}
+
+/** Adds this process to the nodes until it closes; returns its id. */
+async function addNode(config: Config, definition: Definition, opening: Opening, clock: SharedClock): Promise<string> {
+  const { db, dataDir, version, log, onClose } = opening
+  const masterKey = existingMasterKey(config.storage.masterKey, dataDir) ?? Buffer.alloc(0)
+  const { id, leave } = await registerNode({
+    ...{ db: db.reserved, clock, random: randomBytes },
+    facts: nodeFacts({ config, definition, masterKey, version }),
+    onDiffering: (differences) => log.warn({ differences }, 'nodes differ'),
+    onError: (err) => log.error({ what: 'nodes', err }, 'background work failed'),
+  })
+  onClose(leave)
+  return id
 }
 
 /** Starts exporting traces if a collector is configured; only then is the SDK of OpenTelemetry loaded. */

@@ -5,7 +5,7 @@ import { storedDefinition } from './definition/stored.ts'
 import { watchKeys } from './storage/data-keys/open.ts'
 import type { OnCommit } from './storage/database.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
-import { dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
+import { checkAddress, dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
 import { takeOver } from './worker.ts'
 
 /**
@@ -22,6 +22,7 @@ export async function openServedStores(
 ) {
   const dataDir = dataFolder(config)
   const url = databaseUrlOf(config.storage)
+  await checkAddress(config)
   const unlock = lockSqlite(url, now)
   const leave = unlock ?? (await (await import('./storage/postgres/nodes.ts')).joinNodes(url, notices.onError))
   try {

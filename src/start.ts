@@ -11,6 +11,8 @@ import type { Log } from './logging/entries.ts'
 import type { Logs } from './logging/logs.ts'
 import { logAudit, logAuthorization, logStores, openServiceLogs, statementsIn } from './logging/notices.ts'
 import { type Metrics, openMetrics } from './metrics/metrics.ts'
+import { nodeFacts } from './nodes/node.ts'
+import { checkBeforeMigration } from './nodes/nodes.ts'
 import { type OnClose, openParts } from './parts.ts'
 import { checkReports } from './reports/generate/check.ts'
 import { openServedStores } from './served-stores.ts'
@@ -76,7 +78,7 @@ async function start(settings: Config, declared: Definition, version: string, on
   onClose(logs.flush)
   const { log } = logs
   const metrics = openMetrics({ version, versions: lives, monotonic, ofProcess: true })
-  const { definition, ...stores } = await openData(config, declared, { log, metrics, onClose })
+  const { definition, ...stores } = await openData(config, declared, { version, log, metrics, onClose })
   const clocks = { wall, monotonic, later }
   const parts = await openParts(config, definition, { ...stores, ...clocks, lives, version, log, metrics, onClose })
   const { revocations, now } = parts
@@ -131,11 +133,13 @@ function watchComponents(metrics: Metrics, { results, log, ...watched }: Watched
 async function openData(
   config: Config,
   declared: Definition,
-  { log, metrics, onClose }: { log: Log; metrics: Metrics; onClose: OnClose },
+  { version, log, metrics, onClose }: { version: string; log: Log; metrics: Metrics; onClose: OnClose },
 ) {
   const notices = logStores(log)
   const { close, definition, ...stores } = await openServedStores(config, declared, {
     ...{ now: wall, ...notices, onCommit: metrics.onCommit },
+    beforeMigration: (db, masterKey) =>
+      checkBeforeMigration(db, () => nodeFacts({ config, definition: declared, masterKey, version })),
   })
   onClose(close)
   for (const statement of statementsIn(stores.migrations)) log.info({ statement }, 'resource table changed')

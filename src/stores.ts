@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Config } from './config/config.ts'
-import { databaseUrlOf, resultsUrlOf } from './config/storage.ts'
+import { databaseUrlOf, poolerUrlOf, resultsUrlOf } from './config/storage.ts'
 import { sealedResponses } from './idempotency/store.ts'
 import { sealedKeys } from './oauth/keys/stored-keys.ts'
 import { keepPrivate } from './private-files.ts'
@@ -36,6 +36,8 @@ export interface Stores {
  * background work.
  */
 export interface StoreNotices extends Pick<MigrateOptions, 'onMigrated'>, Pick<OpenOptions, 'onError' | 'onCommit'> {
+  /** Called with the open database and the master key before the migration; if it rejects, nothing is migrated. */
+  beforeMigration?: (db: Database, masterKey: Buffer) => Promise<void>
   /** Called with the path of a new master key. */
   onKeyCreated?: (path: string) => void
   onKeysChanged?: KeyNotices['onChanged']
@@ -47,7 +49,17 @@ export interface StoreNotices extends Pick<MigrateOptions, 'onMigrated'>, Pick<O
  * rejects, nothing is left open.
  */
 export async function openStores(config: Config, tables: readonly ResourceTable[] = []): Promise<Stores> {
+  await checkAddress(config)
   return openStoresIn(config, dataFolder(config), { tables })
+}
+
+/**
+ * Throws `ConfigError` if only a connection pooler is configured, and not the server behind it. Call it before locks are
+ * taken, because a lock would stay with the connection of the pooler.
+ */
+export async function checkAddress({ storage: { databaseUrl, directUrl } }: Config): Promise<void> {
+  if (databaseUrl === null || directUrl !== null || sqlitePath(databaseUrl) !== null) return
+  await (await import('./storage/postgres/pooler.ts')).refusePooler(databaseUrl)
 }
 
 /**
@@ -59,10 +71,13 @@ export async function openStoresIn(
   { tables, version }: { tables: readonly ResourceTable[]; version?: string | undefined },
   notices: StoreNotices = {},
 ): Promise<Stores> {
-  const { onKeyCreated, onMigrated, onError = () => {}, onCommit, onKeysChanged, onMasterKeyReplaced } = notices
+  const { beforeMigration, onKeyCreated, onMigrated, onKeysChanged, onMasterKeyReplaced } = notices
+  const { onError = () => {}, onCommit } = notices
   const key = masterKey(config, dataDir, onKeyCreated)
-  const db = await openDatabase(databaseUrlOf(config.storage), { onError, ...(onCommit && { onCommit }) })
+  const poolerUrl = poolerUrlOf(config.storage)
+  const db = await openDatabase(databaseUrlOf(config.storage), { poolerUrl, onError, ...(onCommit && { onCommit }) })
   try {
+    await beforeMigration?.(db, key)
     const migrations = await migrate(db, { tables, version, onMigrated })
     const { sealer, reload } = await openSealer(db, {
       masterKey: () => existingMasterKey(config.storage.masterKey, dataDir) ?? key,

@@ -1,4 +1,5 @@
 import { deleteExpiredResponses } from './idempotency/store.ts'
+import { expireNodes } from './nodes/nodes.ts'
 import { sweepExpired } from './oauth/tokens/auth-records.ts'
 import { sweepInvitations } from './oauth/users/invitations.ts'
 import { sweepLoginTries } from './oauth/users/login-throttle.ts'
@@ -144,6 +145,7 @@ function startSweeps(options: WorkerOptions): () => void {
     'stored responses': () => deleteExpiredResponses(db, now),
     'rate-limit windows': () => expireLimitWindows(db, now),
     'quota usage': () => expireQuotaUses(db, now),
+    'lost nodes': () => expireNodes(db, now),
   }))
 }
 

@@ -44,6 +44,17 @@ export function settingsTable(config: Config, env: Readonly<Record<string, strin
     .join('')
 }
 
+/** Formats rows as lines with aligned columns. */
+export function aligned(rows: readonly string[][]): string[] {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+}
+
 /** Reads one line: from a terminal, with a prompt and without echo, or from a pipe. */
 export async function readSecret(prompt: string): Promise<string> {
   const { stdin, stderr } = process

@@ -4,7 +4,7 @@ import type { Definition } from '../definition/service.ts'
 import { versionLives } from '../version-lifecycle.ts'
 import { readVersionCalls } from '../versioning/call-counts.ts'
 import { versionViews } from '../versioning/routes.ts'
-import { print, printJson, withStores } from './print.ts'
+import { aligned, print, printJson, withStores } from './print.ts'
 
 type View = ReturnType<typeof versionViews>[number]
 
@@ -47,15 +47,4 @@ function callersOf({ version, status, clients }: View): string[] {
     `Clients that have called ${version} since its deprecation, most recent first:`,
     ...aligned([['client', 'calls', 'last call'], ...rows]),
   ]
-}
-
-/** Formats rows as lines with aligned columns. */
-function aligned(rows: readonly string[][]): string[] {
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? []
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  )
 }

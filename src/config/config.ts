@@ -10,7 +10,7 @@ import { rateLimitSettings } from './rate-limits.ts'
 import { reportSettings } from './reports.ts'
 import { serviceSettings } from './service.ts'
 import { choice, Expected, type Named, named, type Profile, type SettingValues } from './setting.ts'
-import { storageSettings } from './storage.ts'
+import { storageErrors, storageSettings } from './storage.ts'
 import { tracingSettings } from './tracing.ts'
 import { userSettings } from './users.ts'
 import { versionSettings } from './versions.ts'
@@ -125,7 +125,7 @@ function contradictions(config: Settings & Profile): string[] {
       `PLINTH_METRICS_PORT=${metrics.port} is not valid: expected another port than PLINTH_PORT and PLINTH_HTTP_PORT`,
     )
   }
-  return [...errors, ...transportErrors(config)]
+  return [...errors, ...storageErrors(config.storage), ...transportErrors(config)]
 }
 
 /** Allows plain HTTP only behind a proxy that terminates TLS or, in development, for clients on this machine. */

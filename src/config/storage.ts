@@ -19,6 +19,16 @@ export const storageSettings = {
       ),
     ),
   ),
+  directUrl: named(
+    'PLINTH_DATABASE_DIRECT_URL',
+    optional(
+      url(
+        'The PostgreSQL server itself, if DATABASE_URL leads to a connection pooler',
+        /^postgres(ql)?:\/\/.+/,
+        'postgres://…',
+      ),
+    ),
+  ),
   resultsUrl: named(
     'PLINTH_RESULTS_URL',
     optional(
@@ -41,10 +51,20 @@ export const storageSettings = {
 
 type Storage = SettingValues<typeof storageSettings>
 
-/** Returns the URL of the database: a SQLite file or a PostgreSQL server. */
-export const databaseUrlOf = ({ databaseUrl, dataDir }: Storage): string =>
-  databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
+/** Returns the URL of the database: a SQLite file or a PostgreSQL server, never a connection pooler if both are known. */
+export const databaseUrlOf = ({ databaseUrl, directUrl, dataDir }: Storage): string =>
+  directUrl ?? databaseUrl ?? `file:${join(resolve(dataDir), 'plinth.db')}`
+
+/** Returns the URL of the connection pooler in front of the server; null if there is none. */
+export const poolerUrlOf = ({ databaseUrl, directUrl }: Storage): string | null =>
+  directUrl === null || directUrl === databaseUrl ? null : databaseUrl
 
 /** Returns the URL (`file:` or `s3:`) under which report files are stored. */
 export const resultsUrlOf = ({ resultsUrl, dataDir }: Storage): string =>
   resultsUrl ?? `file:${join(resolve(dataDir), 'results')}`
+
+/** Returns an error if the settings name a pooler that cannot be one of the server. */
+export const storageErrors = ({ databaseUrl, directUrl }: Storage): string[] =>
+  directUrl !== null && databaseUrl?.startsWith('file:')
+    ? ['PLINTH_DATABASE_DIRECT_URL is not valid with DATABASE_URL=file:…: expected a pooler of the same server']
+    : []

@@ -72,6 +72,10 @@ export const entries = {
     ['aheadMs', 'ready'],
     'The clock differs from that of the database by more than 5 seconds; above 30 the node is not ready',
   ),
+  'nodes differ': warn(
+    ['differences'],
+    'Startup: another node has other settings or another definition, which is allowed during a [rolling upgrade](scaling.md#rolling-upgrades)',
+  ),
   'rate-limit store unavailable': warn(['store', 'err'], 'Until it responds, this process counts by itself'),
   'quotas not saved': warn(['err'], 'Quota usage in Redis could not be written to the database'),
   'backups not encrypted': warn(

@@ -36,6 +36,8 @@ export interface ClockOptions {
 export interface SharedClock {
   /** Milliseconds since the epoch: this machine's clock, corrected by the last measurement. Costs one subtraction. */
   now: () => number
+  /** How far this machine's clock is ahead of the database's clock, in ms; negative if it is behind. */
+  aheadMs: () => number
   /** False while this machine's clock is more than 30 s off. */
   isUsable: () => boolean
   /** Compares the clocks. Rejects, and leaves the correction unchanged, if the database does not respond. */
@@ -74,7 +76,12 @@ export function sharedClock({ db, wall, monotonic, onDrift, onMoved }: ClockOpti
     aheadMs = Math.min(Math.max(aheadMs, min), max)
     notify(aheadMs)
   }
-  return { now: () => wall() - aheadMs, isUsable: () => driftOf(aheadMs) !== 'unusable', measure }
+  return {
+    now: () => wall() - aheadMs,
+    aheadMs: () => aheadMs,
+    isUsable: () => driftOf(aheadMs) !== 'unusable',
+    measure,
+  }
 }
 
 function driftOf(aheadMs: number): Drift {

@@ -2,7 +2,8 @@
 export type RandomBytes = (size: number) => Buffer
 
 /** Creates an opaque, unguessable id: a type prefix such as `tsk_` and 128 random bits. */
-export const newId = (prefix: 'tsk' | 'whk' | 'cli' | 'key', random: RandomBytes): string => `${prefix}_${bits(random)}`
+export const newId = (prefix: 'tsk' | 'whk' | 'cli' | 'key' | 'nod', random: RandomBytes): string =>
+  `${prefix}_${bits(random)}`
 
 const bits = (random: RandomBytes): string => random(16).toString('base64url')
 

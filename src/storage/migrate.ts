@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { ConfigError } from '../startup-errors.ts'
 import type { Database, Queryable } from './database.ts'
 import type { Engine } from './engine.ts'
 import { resources } from './migrations/0001-resources.ts'
@@ -31,6 +32,7 @@ import { backups } from './migrations/0027-backups.ts'
 import { adoptedTables } from './migrations/0028-adopted-tables.ts'
 import { traces } from './migrations/0029-traces.ts'
 import { uuids } from './migrations/0030-uuids.ts'
+import { nodes } from './migrations/0031-nodes.ts'
 import { dataKeys } from './migrations/0032-data-keys.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
@@ -72,6 +74,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0028-adopted-tables', adoptedTables],
   ['0029-traces', traces],
   ['0030-uuids', uuids],
+  ['0031-nodes', nodes],
   ['0032-data-keys', dataKeys],
 ]
 
@@ -147,7 +150,12 @@ async function runDue(tx: Queryable, engine: Engine): Promise<Migrated[]> {
   const done = new Set(rows.map((row) => row.name))
   const known = new Set(migrations.map(([name]) => name))
   const newer = [...done].filter((name) => !known.has(name))
-  if (newer.length > 0) throw new Error(`The database was made by a newer release (it has ${newer.join(', ')})`)
+  if (newer.length > 0) {
+    throw new ConfigError(
+      `The database was made by a newer release: its schema is ${newer.sort().at(-1)}, and this release knows ` +
+        `${migrationNames.at(-1)} at most. Start the newer release, or restore a backup made before the upgrade`,
+    )
+  }
   const due = migrations.filter(([name]) => !done.has(name))
   const ran: Migrated[] = []
   for (const [name, run] of due) {

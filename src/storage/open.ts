@@ -9,6 +9,8 @@ export interface OpenOptions {
   poolSize?: number
   /** For counters: statements time out after 0.5 s, and a server crash may lose the last second of writes. */
   isHasty?: boolean
+  /** The connection pooler in front of the PostgreSQL server, for statements that need no session. */
+  poolerUrl?: string | null
   /** Timers that enforce the time limit of scans; default: real timers. */
   setTimer?: SetTimer
   onCommit?: OnCommit
@@ -26,11 +28,11 @@ const realTimer: SetTimer = (ms, run) => {
 
 /** Opens a `postgres://…` URL, or a SQLite file given as a `file:` URL or a path. Throws if it cannot be opened. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
-  const { poolSize = 10, isHasty = false, setTimer = realTimer, onCommit = () => {} } = options
+  const { poolSize = 10, isHasty = false, poolerUrl = null, setTimer = realTimer, onCommit = () => {} } = options
   const path = sqlitePath(url)
   // Imported on demand, so that a service loads only one engine's client.
   if (path !== null) return (await import('./sqlite/open.ts')).openSqlite(url, path, { ...options, setTimer })
-  return (await import('./postgres/driver.ts')).openPostgres(url, { poolSize, isHasty, setTimer, onCommit })
+  return (await import('./postgres/driver.ts')).openPostgres(url, { poolSize, isHasty, poolerUrl, setTimer, onCommit })
 }
 
 /**

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { backupsUrlOf } from '../../src/config/backup.ts'
 import { baseUrlOf, describeSettings, readConfig } from '../../src/config/config.ts'
 import { guessableSecrets } from '../../src/config/production-checks.ts'
-import { databaseUrlOf, resultsUrlOf } from '../../src/config/storage.ts'
+import { databaseUrlOf, poolerUrlOf, resultsUrlOf } from '../../src/config/storage.ts'
 import { ConfigError } from '../../src/startup-errors.ts'
 
 type Environment = Record<string, string>
@@ -171,6 +171,15 @@ const rows: Record<string, Row> = {
     invalid: ['mysql://db.example/plinth', '/x/y.db', 'file:', 'postgres://[::1/x', 'postgres://db:99999/x'].map(
       (text) => [text, /postgres:\/\/… or file:…$/],
     ),
+  },
+  PLINTH_DATABASE_DIRECT_URL: {
+    key: 'storage.directUrl',
+    development: null,
+    valid: [['postgres://db.example/plinth', 'postgres://db.example/plinth']],
+    invalid: [
+      ['file:/x/y.db', /postgres:\/\/…$/],
+      ['mysql://db.example/plinth', /postgres:\/\/…$/],
+    ],
   },
   PLINTH_RESULTS_URL: {
     key: 'storage.resultsUrl',
@@ -552,6 +561,22 @@ describe('values derived from the settings', () => {
   it('the database URL is a file in the data folder unless another URL is given', () => {
     assert.equal(databaseUrlOf(readConfig({ PLINTH_DATA_DIR: '/x' }).storage), 'file:/x/plinth.db')
     assert.equal(databaseUrlOf(readConfig({ DATABASE_URL: 'postgres://db/x' }).storage), 'postgres://db/x')
+  })
+
+  it('DATABASE_URL is a pooler if PLINTH_DATABASE_DIRECT_URL is another URL', () => {
+    const urlsOf = (env: Environment) => {
+      const { storage } = readConfig(env)
+      return [poolerUrlOf(storage), databaseUrlOf(storage)]
+    }
+    const [pooler, server] = ['postgres://pooler/x', 'postgres://db/x']
+    assert.deepEqual(urlsOf({ DATABASE_URL: pooler, PLINTH_DATABASE_DIRECT_URL: server }), [pooler, server])
+    assert.deepEqual(urlsOf({ DATABASE_URL: server, PLINTH_DATABASE_DIRECT_URL: server }), [null, server])
+    assert.deepEqual(urlsOf({ PLINTH_DATABASE_DIRECT_URL: server }), [null, server])
+    assert.deepEqual(urlsOf({ DATABASE_URL: server }), [null, server])
+    assert.match(
+      message({ DATABASE_URL: 'file:/x.db', PLINTH_DATABASE_DIRECT_URL: server }),
+      /^PLINTH_DATABASE_DIRECT_URL is not valid with DATABASE_URL=file:…: expected a pooler of the same server$/,
+    )
   })
 
   it('the results folder is in the data folder unless another one is given', () => {

@@ -101,7 +101,9 @@ onPostgres((engine) => {
         ),
       )
       const place = await engine.place()
-      const shared = { DATABASE_URL: place.url, PLINTH_MASTER_KEY: 'ab'.repeat(32) }
+      const shared = {
+        ...{ DATABASE_URL: place.url, PLINTH_MASTER_KEY: 'ab'.repeat(32), PLINTH_BASE_URL: 'https://localhost' },
+      }
       const old = await realService({ ...shared, PLINTH_DEFINITION: earlier })
       const current = await realService({ ...shared, PLINTH_DEFINITION: renamed })
       const db = await openDatabase(place.url)

@@ -25,7 +25,11 @@ onPostgres((engine) => {
     }, async () => {
       const place = await engine.place()
       const db = await seedProducts(place.url, rows)
-      const shared = { DATABASE_URL: place.url, PLINTH_MASTER_KEY: 'ab'.repeat(32) }
+      const shared = {
+        DATABASE_URL: place.url,
+        PLINTH_MASTER_KEY: 'ab'.repeat(32),
+        PLINTH_BASE_URL: 'https://localhost',
+      }
       const first = await realService(shared)
       const results = join(first.dataDir, 'results')
       const second = await realService({ ...shared, PLINTH_RESULTS_URL: `file:${results}` })

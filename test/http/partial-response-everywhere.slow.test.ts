@@ -32,6 +32,7 @@ forEachEngine((engine) => {
       const webhook = (await make('/api/webhooks', hook)).id
       const delivery = (await make(`/api/webhooks/${webhook}/test`)).id
       await db.write((tx) => tx.insertInto('attempts').values(attemptOf(delivery)).execute())
+      await db.write((tx) => tx.insertInto('nodes').values(node).execute())
       ids = {
         ...{ taskId, webhook, deliveryId: delivery },
         ...{ client: (await make('/api/clients', machine)).id, key: (await make('/api/keys', { name: 'Batch' })).id },
@@ -46,6 +47,12 @@ forEachEngine((engine) => {
       ...{ deliveryId, attempt: 1, startedAt: '2026-03-01T12:00:00.000Z', durationMs: 3 },
       ...{ statusCode: 500, error: 'status 500', responseStart: 'no' },
     })
+
+    const node = {
+      ...{ id: 'nod_a', hostname: 'node-a', pid: 1, version: '1.0.0', roles: 'api', schemaVersion: '0031-nodes' },
+      ...{ settings: '{"PLINTH_BASE_URL":"https://plinth.test"}', resources: '{}', definition: 'a', clockAheadMs: 0 },
+      ...{ startedAt: '2026-03-01T12:00:00.000Z', heartbeatAt: '2026-03-01T12:00:00.000Z' },
+    }
 
     const narrowed = () =>
       documented

@@ -148,6 +148,7 @@ export const matrix: Record<string, Row> = {
   'GET /api/audit': admins(200),
   'GET /api/health': admins(200),
   'GET /api/versions': admins(200),
+  'GET /api/nodes': admins(200),
   'GET /api/usage': { ...all(200), scopeless: 200 },
 
   'GET /.well-known/openid-configuration': everybody(200),

@@ -172,6 +172,8 @@ onSqlite((engine) => {
       [403, '/api/health', () => ({})],
       [200, '/api/versions', () => admin],
       [403, '/api/versions', () => ({})],
+      [200, '/api/nodes', () => admin],
+      [403, '/api/nodes', () => ({})],
       [400, '/api/audit', () => ({ url: '/api/audit?from=x', scopes: 'audit:read' })],
       [200, '/api/webhooks', () => ({})],
       [201, '/api/webhooks', () => post('/api/webhooks', { ...hook, event: '*', description: 'All' })],

@@ -144,7 +144,8 @@ forEachEngine((engine) => {
         }
       }
       for (const by of [admin, plain]) await walk('/api/webhooks?limit=3', by)
-      for (const url of ['/api/clients?limit=3', '/api/keys?limit=3', '/api/versions', '/api/usage']) await walk(url)
+      for (const url of ['/api/clients?limit=3', '/api/keys?limit=3', '/api/versions', '/api/nodes', '/api/usage'])
+        await walk(url)
       const replays = [{}, { event: 'user.deleted' }, { status: 'failed' }, { status: 'delivered' }]
       for (const body of [...replays, { event: 'report.completed', status: 'failed' }]) {
         await make(`/api/webhooks/${webhookId}/replay`, { since: '2020-01-01T00:00:00Z', ...body })

@@ -58,10 +58,16 @@ export async function copyPostgres(url: string, { folder, signal, onProgress }: 
     const snapshot = String((await read('select pg_export_snapshot() as id'))[0]?.id)
     const tables = await tablesIn(read, schema)
     if (!tables.some(([name]) => name === 'migrations')) throw new BackupRefused('The database has no tables of Plinth')
-    const contents = await readContents(read, tables, takenAt)
+    // The processes that serve this database do not serve a restored one.
+    const contents = await readContents(
+      read,
+      tables.filter(([name]) => name !== 'nodes'),
+      takenAt,
+    )
     const args = [
       ...['--format=custom', '--compress=0', `--snapshot=${snapshot}`, '--no-owner', '--no-privileges'],
       ...['--lock-wait-timeout=60s', `--file=${file}`, `--schema=${quoted(schema)}`],
+      `--exclude-table-data=${quoted(schema)}.nodes`,
       ...(hasQueue ? [`--schema=${queueSchema}`] : []),
       ...(hasExtension ? [`--extension=${textExtension}`] : []),
     ]

@@ -7,6 +7,8 @@ import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { TextIndex } from '../text-index/text-index.ts'
 import { postgres } from './engine.ts'
+import { checkPooler } from './pooler.ts'
+import { useNames, withoutNul } from './statements.ts'
 
 const int8 = 20
 const types: pg.CustomTypesConfig = {
@@ -25,11 +27,16 @@ const hasty = {
 
 /** Longer than the statement timeout, so that a responsive server can report that timeout first. */
 const readLimitMs = 6_000
+const sessionTimeouts = { lock_timeout: 2_000, idle_in_transaction_session_timeout: 10_000 }
+/** A pooler accepts no settings of a session, so the role must have the timeouts: see `checkPooler`. */
+const ofPooler = { connectionTimeoutMillis: patient.connectionTimeoutMillis }
 
 export interface PostgresOptions {
   /** Maximum number of connections, in addition to those reserved for admission checks and those for scans. */
   poolSize: number
   isHasty: boolean
+  /** The pooler in front of the server, such as PgBouncer in transaction mode; null if there is none. */
+  poolerUrl: string | null
   setTimer: SetTimer
   onCommit: OnCommit
 }
@@ -47,15 +54,21 @@ const scanOptions = '-c max_parallel_workers_per_gather=0'
 /** Opens the connection pools; rejects if the server cannot be reached. */
 export async function openPostgres(
   url: string,
-  { poolSize, isHasty, setTimer, onCommit }: PostgresOptions,
+  { poolSize, isHasty, poolerUrl, setTimer, onCommit }: PostgresOptions,
 ): Promise<Database> {
   const names = new Map<string, string>()
-  const timeouts = isHasty ? hasty : patient
-  const pool = (max: number, more?: pg.PoolConfig) =>
-    openPool({ connectionString: url, max, ...timeouts, ...more }, names)
+  const ofServer = { connectionString: url, ...(isHasty ? hasty : patient), ...sessionTimeouts }
+  const pool = (max: number) =>
+    openPool(poolerUrl === null ? { ...ofServer, max } : { ...ofPooler, connectionString: poolerUrl, max }, names)
   const [main, reservedPool] = [pool(poolSize), pool(reservedSize)]
-  const scanPool = pool(scanSize, { options: scanOptions })
-  await main.query('select 1')
+  // Always to the server, because scans have their own settings and are cancelled by their process id.
+  const scanPool = openPool({ ...ofServer, options: scanOptions, max: scanSize }, names)
+  if (poolerUrl === null) await main.query('select 1')
+  else
+    await checkPooler(main).catch(async (error) => {
+      await main.end()
+      throw error
+    })
   const execute = cancellableRunner(scanPool, main)
   const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, setTimer, execute })
   // PostgreSQL needs no candidate list: it uses the indexes created by `postgres/text-index.ts`.
@@ -68,19 +81,21 @@ export async function openPostgres(
     await scans.close()
     await Promise.all(Object.values(pools).map((pool) => pool.end()))
   }
+  // A named statement exists only in the session that prepared it, and a pooler may use another one each time.
+  const accessOf = (one: pg.Pool) => accessTo(one, poolerUrl === null ? names : null, onCommit)
   const reserved: Database = {
-    ...{ ...shared, ...accessTo(reservedPool, names, onCommit), ping, close },
+    ...{ ...shared, ...accessOf(reservedPool), ping, close },
     get reserved() {
       return reserved
     },
   }
-  return { ...shared, ...accessTo(main, names, onCommit), reserved, ping, close }
+  return { ...shared, ...accessOf(main), reserved, ping, close }
 }
 
 /** Opens one connection for reading; rejects if the server cannot be reached. `isPatient` removes the time limit. */
 export async function openPostgresReadOnly(url: string, isPatient: boolean): Promise<ReadOnlyDatabase> {
   const limits = isPatient ? { ...patient, statement_timeout: 0 } : { ...patient, query_timeout: readLimitMs }
-  const pool = openPool({ connectionString: url, max: 1, ...limits }, new Map())
+  const pool = openPool({ connectionString: url, max: 1, ...limits, ...sessionTimeouts }, new Map())
   try {
     await pool.query('select 1')
   } catch (error) {
@@ -98,8 +113,6 @@ function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg
   const pool = new pg.Pool({
     ...config,
     types,
-    lock_timeout: 2_000,
-    idle_in_transaction_session_timeout: 10_000,
     application_name: 'plinth',
   })
   // A connection that breaks while idle is replaced on its next use; otherwise the failing query reports the error.
@@ -144,15 +157,16 @@ const cancellableRunner =
 
 const cancelEveryMs = 100
 
-/** Creates the read and write methods of `Database` for a pool. */
-function accessTo(pool: pg.Pool, names: Map<string, string>, onCommit: OnCommit) {
+/** Creates the read and write methods of `Database` for a pool; without `names`, statements are not prepared by name. */
+function accessTo(pool: pg.Pool, names: Map<string, string> | null, onCommit: OnCommit) {
   const read = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
   const prepare: Database['prepare'] = (query) => {
     const text = query.compile().sql
-    const name = names.get(text) ?? `plinth_${names.size + 1}`
-    names.set(text, name)
+    const name = names?.get(text) ?? `plinth_${(names?.size ?? 0) + 1}`
+    names?.set(text, name)
     return {
-      all: async (values) => (await pool.query({ name, text, values: withoutNul(text, [...values]) })).rows,
+      all: async (values) =>
+        (await pool.query({ ...(names && { name }), text, values: withoutNul(text, [...values]) })).rows,
       in: async (tx, values) => {
         const { rows, numAffectedRows } = await tx.executeQuery(CompiledQuery.raw(text, [...values]))
         return { rows: rows as never, changed: Number(numAffectedRows ?? rows.length) }
@@ -170,27 +184,4 @@ function accessTo(pool: pg.Pool, names: Map<string, string>, onCommit: OnCommit)
     return result
   }
   return { read, write, prepare, prepareInsert }
-}
-
-/** Makes transactions also send prepared statements by name, so that the server plans each statement once. */
-function useNames(client: pg.PoolClient, names: ReadonlyMap<string, string>): void {
-  const query = client.query.bind(client) as (...args: unknown[]) => unknown
-  const queryByName = (text: unknown, args: unknown, ...rest: unknown[]) => {
-    if (typeof text !== 'string' || !Array.isArray(args)) return query(text, args, ...rest)
-    const [name, values] = [names.get(text), withoutNul(text, args)]
-    return name === undefined ? query(text, values, ...rest) : query({ name, text, values }, ...rest)
-  }
-  Object.assign(client, { query: queryByName })
-}
-
-const hasNul = (value: unknown) => typeof value === 'string' && value.includes('\0')
-
-/**
- * In conditions, replaces values that contain U+0000 with null, which matches no row, because PostgreSQL cannot store
- * U+0000 in text and rejects it in parameters. Leaves values to be written unchanged, so that the server rejects them.
- */
-function withoutNul(text: string, values: unknown[]): unknown[] {
-  if (!values.some(hasNul)) return values
-  const writtenParameters = new Set(text.split(/\swhere\s/i, 1)[0]?.match(/\$\d+/g))
-  return values.map((value, at) => (hasNul(value) && !writtenParameters.has(`$${at + 1}`) ? null : value))
 }

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Kysely, sql } from 'kysely'
+import { CamelCasePlugin, Kysely, PostgresDialect, sql } from 'kysely'
+import pg from 'pg'
 import type { Database } from '../database.ts'
 import type { ResourceTable } from '../resource-tables/resource-columns.ts'
 import type { Tables } from '../tables/tables.ts'
@@ -14,6 +15,15 @@ const cancelEveryMs = 100
 /** An arbitrary number, identical on every node. */
 const indexingLock = 5_470_113
 
+/** Opens a connection of its own to the server, because the lock and the settings belong to a session. */
+function openSession(connectionString: string): Kysely<Tables> {
+  const pool = new pg.Pool({ connectionString, max: 1, application_name: 'plinth-index' })
+  // The running statement reports a broken connection; without a listener the process would exit.
+  pool.on('error', () => {})
+  pool.on('connect', (client) => client.on('error', () => {}))
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }), plugins: [new CamelCasePlugin()] })
+}
+
 /**
  * Creates missing trigram indexes on searched PostgreSQL tables, in the background and without blocking writes (`create
  * index concurrently`). Until a table has its index, each search of the table reads every row. Returns a function that
@@ -23,9 +33,11 @@ export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): 
   const searched = tables.filter(({ search }) => search.length > 0)
   if (db.engine.name !== 'postgres' || searched.length === 0) return async () => {}
   const work = { pid: 0, ended: false, stopped: false }
-  const done = db.read
+  const session = openSession(db.url)
+  const done = session
     .connection()
     .execute((connection) => ensureAll(connection, searched, work))
+    .finally(() => session.destroy())
     .catch((error) => {
       if (!work.stopped) onError(error)
     })
@@ -54,13 +66,7 @@ async function ensureAll(db: Kysely<Tables>, tables: readonly ResourceTable[], w
   work.pid = pid
   await sql`set statement_timeout = 0`.execute(db)
   await sql`set lock_timeout = 0`.execute(db)
-  try {
-    for (const table of tables) if (!work.stopped) await ensure(db, table)
-  } finally {
-    await sql`reset statement_timeout`.execute(db)
-    await sql`reset lock_timeout`.execute(db)
-    await sql`select pg_advisory_unlock(${indexingLock})`.execute(db)
-  }
+  for (const table of tables) if (!work.stopped) await ensure(db, table)
 }
 
 async function ensure(db: Kysely<Tables>, { name, search }: ResourceTable): Promise<void> {

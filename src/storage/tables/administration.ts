@@ -68,6 +68,40 @@ export interface SettingsTable {
   value: string
 }
 
+/** The quota that an account has used in a calendar month. */
+export interface QuotaUsesTable {
+  key: string
+  /** `2026-11` */
+  period: string
+  used: number
+  /** How much of the most recent quota request was granted. */
+  granted: number
+}
+
+/** The processes that serve the database, or ended without removing their row. */
+export interface NodesTable {
+  /** `nod_…`, chosen at each start. */
+  id: string
+  hostname: string
+  pid: number
+  /** The release. */
+  version: string
+  /** Comma-separated, such as `api,auth`. */
+  roles: string
+  /** The newest migration that the release knows. */
+  schemaVersion: string
+  /** The settings that are compared between nodes, as JSON; secrets as keyed digests. */
+  settings: string
+  /** The field names of each resource of the definition, by path, as JSON. */
+  resources: string
+  /** A digest of `resources`. */
+  definition: string
+  /** How far the machine's clock is ahead of the database's clock. */
+  clockAheadMs: number
+  startedAt: string
+  heartbeatAt: string
+}
+
 export type DataKeyRow = Selectable<DataKeysTable>
 export type ApiKey = Selectable<ApiKeysTable>
 export type AuditRow = Selectable<AuditEntriesTable>

@@ -165,7 +165,7 @@ export interface Tables extends AuthTables {
   requestCounts: RequestCountsTable
   versionCalls: VersionCallsTable
   limitWindows: LimitWindowsTable
-  quotaUses: QuotaUsesTable
+  quotaUses: administration.QuotaUsesTable
   settings: administration.SettingsTable
   dataKeys: administration.DataKeysTable
   resourceTables: ResourceTablesTable
@@ -175,6 +175,7 @@ export interface Tables extends AuthTables {
   apiKeys: administration.ApiKeysTable
   auditEntries: administration.AuditEntriesTable
   auditHead: administration.AuditHeadTable
+  nodes: administration.NodesTable
 }
 
 export type Task = Selectable<TasksTable>
@@ -187,14 +188,4 @@ export interface LimitWindowsTable {
   key: string
   points: number
   expire: number | null
-}
-
-/** The quota that an account has used in a calendar month. */
-export interface QuotaUsesTable {
-  key: string
-  /** `2026-11` */
-  period: string
-  used: number
-  /** How much of the most recent quota request was granted. */
-  granted: number
 }

@@ -1,0 +1,73 @@
+import { ConfigError } from '../startup-errors.ts'
+import { type ComparedSettings, type NodeFacts, sharedSettings } from './node.ts'
+
+/** How one node differs from another. */
+export interface Differences {
+  /** Differences with which the node must not serve the database. */
+  refused: string[]
+  /** Differences that are allowed, as during a rolling upgrade. */
+  allowed: string[]
+}
+
+/** Returns how this node differs from another node, in sentences that name both values and the other process. */
+export function differencesBetween(own: NodeFacts, other: NodeFacts): Differences {
+  const at = `process ${other.pid} on ${other.hostname} (release ${other.version})`
+  const settings = settingDifferences(own, other, at)
+  const { lacking, additional } = definitionDifferences(own, other, at)
+  return {
+    refused: [...settings.filter(({ isShared }) => isShared).map(({ text }) => text), ...lacking],
+    allowed: [...settings.filter(({ isShared }) => !isShared).map(({ text }) => text), ...additional],
+  }
+}
+
+/**
+ * Compares this node with all others and returns the allowed differences. Throws `ConfigError` with all differences that
+ * are refused.
+ */
+export function checkAgreement(own: NodeFacts, others: readonly NodeFacts[]): string[] {
+  const all = others.map((other) => differencesBetween(own, other))
+  const refused = all.flatMap((one) => one.refused)
+  if (refused.length === 0) return all.flatMap(({ allowed }) => allowed)
+  throw new ConfigError(
+    `this process does not agree with those that serve the database:\n${refused.join('\n')}\n` +
+      'Correct this process, or stop the others first; a process killed on another machine counts as running for 40 seconds',
+  )
+}
+
+function settingDifferences(own: NodeFacts, other: NodeFacts, at: string) {
+  const [here, there] = [own, other].map(({ settings }) => JSON.parse(settings) as ComparedSettings) as [
+    ComparedSettings,
+    ComparedSettings,
+  ]
+  // Another release may compare other settings.
+  const names = Object.keys(here).filter((name) => name in there && here[name] !== there[name])
+  return names.map((name) => ({
+    isShared: sharedSettings.includes(name),
+    text: `${name} is ${here[name] ?? 'not set'} here, but ${there[name] ?? 'not set'} in ${at}`,
+  }))
+}
+
+type Resources = Readonly<Record<string, readonly string[]>>
+
+/** A node may serve more than another, and may lack fields. It must not lack a resource. */
+function definitionDifferences(own: NodeFacts, other: NodeFacts, at: string) {
+  if (own.definition === other.definition) return { lacking: [], additional: [] }
+  const [here, there] = [own, other].map(({ resources }) => JSON.parse(resources) as Resources) as [
+    Resources,
+    Resources,
+  ]
+  const missing = (from: Resources, of: Resources) => Object.keys(of).filter((path) => !(path in from))
+  const fields = (from: Resources, of: Resources) =>
+    Object.entries(of).flatMap(([path, names]) =>
+      names.filter((name) => from[path] && !from[path].includes(name)).map((name) => `${path}: ${name}`),
+    )
+  const sentence = (what: readonly string[], verb: string) =>
+    what.length === 0 ? [] : [`the definition ${verb} ${what.join(', ')}, unlike that of ${at}`]
+  return {
+    lacking: sentence(missing(here, there), 'does not have'),
+    additional: [
+      ...sentence([...missing(there, here), ...fields(there, here)], 'also has'),
+      ...sentence(fields(here, there), 'does not have the fields'),
+    ],
+  }
+}

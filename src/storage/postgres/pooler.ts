@@ -1,0 +1,45 @@
+import pg from 'pg'
+import { ConfigError } from '../../startup-errors.ts'
+
+/**
+ * Throws `ConfigError` if the URL leads to a connection pooler instead of a PostgreSQL server: a pooler invents the
+ * process id that it sends to its clients.
+ */
+export async function refusePooler(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url, application_name: 'plinth', connectionTimeoutMillis: 10_000 })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+    if (rows[0]?.pid === (client as pg.Client & { processID?: number }).processID) return
+  } finally {
+    await client.end()
+  }
+  throw new ConfigError(
+    'DATABASE_URL leads to a connection pooler, such as PgBouncer. Set PLINTH_DATABASE_DIRECT_URL to the URL of the ' +
+      'PostgreSQL server itself, which is needed for locks, notifications, reports and searches',
+  )
+}
+
+const timeouts = [
+  ['statement_timeout', '5s'],
+  ['lock_timeout', '2s'],
+  ['idle_in_transaction_session_timeout', '10s'],
+] as const
+
+/**
+ * Throws `ConfigError` if statements through the pooler would run without a timeout, with the statements that set the
+ * missing timeouts. A service sets them itself only on direct connections.
+ */
+export async function checkPooler(pool: pg.Pool): Promise<void> {
+  const settings = timeouts.map(([name]) => `current_setting('${name}') as ${name}`).join()
+  const { rows } = await pool.query(`select quote_ident(current_user) as role, ${settings}`)
+  const [{ role, ...values }] = rows as [Record<string, string>]
+  const missing = timeouts.filter(([name]) => values[name] === '0')
+  if (missing.length === 0) return
+  const statements = missing.map(([name, value]) => `alter role ${role} set ${name} = '${value}';`)
+  throw new ConfigError(
+    `The connections of the pooler at DATABASE_URL have no ${missing.map(([name]) => name).join(' and no ')}. Run this ` +
+      `on the server, and reconnect the pooler (RECONNECT in PgBouncer):\n${statements.join('\n')}`,
+  )
+}
