@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto'
+import { freePort } from '../../src/listeners.ts'
+import { addNodes, type BootstrapClient, type Node, sharedSettings, startNode } from './nodes.ts'
+import type { ClusterOptions } from './options.ts'
+import type { Program, Programs } from './processes.ts'
+import { startNginx, startPostgres, startRedis, startResults } from './servers.ts'
+
+/** A running cluster. */
+export interface Cluster {
+  baseUrl: string
+  authorityFile: string
+  client: BootstrapClient
+  nodes: readonly Node[]
+  postgres: Program
+  /** The version in the earlier or this checkout that the nodes run. */
+  addresses: readonly (readonly [name: string, text: string])[]
+  /** Nodes that exited although nothing stopped them. */
+  unexpectedExits: readonly string[]
+}
+
+/** Starts all programs of a cluster in order, each when the one before is ready; nginx is the last. */
+export async function startCluster(
+  programs: Programs,
+  { nodes: count, split }: Pick<ClusterOptions, 'nodes' | 'split'>,
+  code: string,
+): Promise<Cluster> {
+  const postgres = await startPostgres(programs)
+  const redis = await startRedis(programs)
+  const results = await startResults(programs)
+  const port = await freePort()
+  const client = { id: 'cluster', secret: randomBytes(24).toString('base64url') }
+  const unexpectedExits: string[] = []
+  const env = { ...sharedSettings(port, client), DATABASE_URL: postgres.url, REDIS_URL: redis.url, ...results.env }
+  const onUnexpectedExit = (text: string) => void unexpectedExits.push(text)
+  const nodes = await addNodes(programs, { count, split, code, env, onUnexpectedExit })
+  for (const node of nodes) await startNode(node)
+  const served = nodes.filter(({ roles }) => roles.includes('api')).map((node) => node.port)
+  const { authorityFile } = await startNginx(programs, port, served)
+  const baseUrl = `https://localhost:${port}`
+  const addresses = [
+    ['folder', programs.folder],
+    ['service', `${baseUrl} (nginx), trust ${authorityFile}`],
+    ['client', `PLINTH_CLIENT_ID=${client.id} PLINTH_CLIENT_SECRET=${client.secret}`],
+    ...nodes.map(
+      ({ name, port, roles, program }) => [name, `http://127.0.0.1:${port} ${roles}, pid ${program.pid()}`] as const,
+    ),
+    ['postgres', postgres.url],
+    ['redis', redis.url],
+    [
+      'results',
+      results.program ? `S3 at ${results.env.AWS_ENDPOINT_URL}` : `a folder, because versitygw is not installed`,
+    ],
+  ] as const
+  return { baseUrl, authorityFile, client, nodes, postgres: postgres.program, addresses, unexpectedExits }
+}

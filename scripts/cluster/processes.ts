@@ -1,0 +1,112 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** A program of the cluster that can be stopped and started again. Its output goes to `<name>.log` in the folder. */
+export interface Program {
+  name: string
+  pid: () => number | undefined
+  isRunning: () => boolean
+  /** Starts the program; resolves when it is ready. Rejects with the end of its log if it exits before that. */
+  start: () => Promise<void>
+  /** Sends a signal and waits for the exit; sends SIGKILL after 40 seconds. Returns the exit code. */
+  stop: (signal?: NodeJS.Signals) => Promise<number | null>
+}
+
+export interface ProgramOptions {
+  name: string
+  /** Called at each start, because the command of a node changes with an upgrade. */
+  command: () => string[]
+  env: NodeJS.ProcessEnv
+  isReady: () => Promise<boolean>
+  /** Called when the program exits although `stop` was not called. */
+  onUnexpectedExit?: (code: number | null, signal: NodeJS.Signals | null) => void
+}
+
+export interface Programs {
+  folder: string
+  add: (options: ProgramOptions) => Program
+  /** Stops all programs, the newest first. */
+  stopAll: () => Promise<void>
+}
+
+const readyMs = 60_000
+const killAfterMs = 40_000
+
+/** Manages programs that log to a folder. If this process exits first, they are killed. */
+export function openPrograms(folder: string): Programs {
+  const all: Program[] = []
+  process.once('exit', () => {
+    for (const { pid, isRunning } of all) if (isRunning()) process.kill(pid() as number, 'SIGKILL')
+  })
+  return {
+    folder,
+    add: (options) => {
+      const program = programOf(folder, options)
+      all.push(program)
+      return program
+    },
+    stopAll: async () => {
+      for (const program of all.toReversed()) await program.stop()
+    },
+  }
+}
+
+const hasExited = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
+
+function programOf(folder: string, options: ProgramOptions): Program {
+  const logFile = join(folder, `${options.name}.log`)
+  let child: ChildProcess | undefined
+  let isStopping = false
+  const isRunning = () => child !== undefined && !hasExited(child)
+  return {
+    name: options.name,
+    pid: () => child?.pid,
+    isRunning,
+    start: async () => {
+      isStopping = false
+      const started = spawnInto(logFile, options)
+      child = started
+      await untilReady(started, options, logFile)
+      started.once('exit', (code, signal) => {
+        if (!isStopping) options.onUnexpectedExit?.(code, signal)
+      })
+    },
+    stop: async (signal = 'SIGTERM') => {
+      isStopping = true
+      const running = child
+      if (running === undefined || hasExited(running)) return running?.exitCode ?? null
+      const exited = once(running, 'exit')
+      running.kill(signal)
+      const timer = setTimeout(() => running.kill('SIGKILL'), killAfterMs)
+      await exited
+      clearTimeout(timer)
+      return running.exitCode
+    },
+  }
+}
+
+/** Starts a program in its own process group, so that Ctrl-C reaches only this script, which stops the programs in order. */
+function spawnInto(logFile: string, { name, command, env }: ProgramOptions): ChildProcess {
+  const [program = '', ...args] = command()
+  const log = openSync(logFile, 'a')
+  const child = spawn(program, args, { env, detached: true, stdio: ['ignore', log, log] })
+  closeSync(log)
+  child.once('error', (error) => process.stderr.write(`${name}: ${error.message}\n`))
+  return child
+}
+
+async function untilReady(child: ChildProcess, { name, isReady }: ProgramOptions, logFile: string): Promise<void> {
+  const deadline = performance.now() + readyMs
+  for (;;) {
+    if (child.pid === undefined || hasExited(child)) {
+      const end = readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-10).join('\n')
+      throw new Error(`${name} exited with ${child.exitCode ?? child.signalCode} before it was ready:\n${end}`)
+    }
+    if (await isReady()) return
+    if (performance.now() > deadline) throw new Error(`${name} is not ready after ${readyMs / 1_000} s; see ${logFile}`)
+    await sleep(50)
+  }
+}

@@ -1,0 +1,106 @@
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type ClusterClient, openClient, type Response } from './client.ts'
+import type { Cluster } from './cluster.ts'
+import { type Faults, startFaults } from './faults.ts'
+import { openLedger } from './ledger.ts'
+import { startLoad } from './load.ts'
+import type { ClusterOptions } from './options.ts'
+import { type Check, checkLedger } from './oracle.ts'
+import { type Receiver, startReceiver } from './receiver.ts'
+import { newTally, type Tally, toleratedUnderFaults } from './tally.ts'
+import { checkout, upgradeNodes } from './upgrade.ts'
+
+export interface RunOptions {
+  folder: string
+  durationMs: number
+  random: () => number
+  say: (line: string) => void
+}
+
+/** What a run did and found. */
+export interface RunResult {
+  started: number
+  tally: Tally
+  faults: Faults['counts']
+  checks: Check[]
+}
+
+/** Sends the load, injects the faults or upgrades the nodes, and checks every promise at the end. */
+export async function runLoad(cluster: Cluster, options: ClusterOptions, run: RunOptions): Promise<RunResult> {
+  const { random, say } = run
+  const ledger = openLedger(join(run.folder, 'ledger.jsonl'))
+  const receiver = await startReceiver(random)
+  const client = await openClient(cluster.baseUrl, cluster.authorityFile, cluster.client)
+  const tally = newTally()
+  try {
+    await register(client, receiver)
+    const load = startLoad(options.perSecond, { client, ledger, tally, random })
+    const disturbed = await disturb(cluster, options, run)
+    await load.stop()
+    say(`${load.started()} actions, ${ledger.read().length} accepted writes; checking them`)
+    const checks = await checkLedger(ledger.read(), client, receiver)
+    const tolerated = options.upgradeFrom === null ? toleratedUnderFaults : (['success'] as const)
+    checks.push(
+      {
+        promise: 'nodes exit only when they are stopped, with 0 after SIGTERM',
+        cases: cluster.nodes.length,
+        wrong: disturbed.wrong,
+      },
+      {
+        promise: 'no stale read, no lost update, no write without an end',
+        cases: load.started(),
+        wrong: [...tally.violations],
+      },
+      checkResponses(tally, tolerated),
+    )
+    return { started: load.started(), tally, faults: disturbed.counts, checks }
+  } finally {
+    await client.close()
+    receiver.close()
+    ledger.close()
+  }
+}
+
+/** Subscribes the receiver to the events of the load. */
+async function register(client: Pick<ClusterClient, 'send'>, receiver: Receiver): Promise<void> {
+  for (const noun of ['product', 'report']) {
+    const path = `/${noun}s`
+    const body = { event: `${noun}.*`, callbackUrl: receiver.url + path }
+    const registered = await client.send('POST', '/api/webhooks', { body })
+    if (registered.status !== 201) throw new Error(`The registration of a webhook got ${registered.status}`)
+    receiver.trust(path, (registered as Response).json().secret)
+  }
+}
+
+/** Waits for the duration of the load, with faults or an upgrade; afterwards every program runs. */
+async function disturb(
+  { nodes, postgres, unexpectedExits }: Cluster,
+  options: ClusterOptions,
+  { durationMs, random, say }: RunOptions,
+): Promise<{ counts: Faults['counts']; wrong: string[] }> {
+  const endMs = performance.now() + durationMs
+  const faults = startFaults({ ...options, durationMs, nodes, postgres, random, say })
+  const wrong: string[] = []
+  if (options.upgradeFrom !== null) {
+    await sleep(durationMs / 4)
+    wrong.push(...(await upgradeNodes({ nodes, code: checkout, say })))
+  }
+  await sleep(Math.max(0, endMs - performance.now()))
+  await faults.stop()
+  return { counts: faults.counts, wrong: [...wrong, ...unexpectedExits] }
+}
+
+function checkResponses({ counts, failures }: Tally, tolerated: readonly string[]): Check {
+  const others = [...counts].filter(([fate]) => !tolerated.includes(fate))
+  const isTolerated = (failure: string) =>
+    tolerated.some((fate) => failure.split(' ').slice(1).join(' ').startsWith(`${fate} after`))
+  const cases = [...counts.values()].reduce((sum, count) => sum + count, 0)
+  const wrong = others.map(([fate, count]) => `${fate}: ${count}`)
+  const examples = failures.filter((failure) => !isTolerated(failure))
+  return {
+    promise: `clients see only: ${tolerated.join('; ')}`,
+    cases,
+    wrong: [...wrong, ...(wrong.length > 0 ? examples : [])],
+  }
+}

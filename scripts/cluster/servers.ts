@@ -1,0 +1,183 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { globSync, mkdirSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { dirname, join } from 'node:path'
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
+import pg from 'pg'
+import { freePort } from '../../src/listeners.ts'
+import { localCertificates } from '../../src/tls/certificates.ts'
+import type { Program, Programs } from './processes.ts'
+import { nginxConfiguration, writeSample } from './samples.ts'
+
+const host = '127.0.0.1'
+const succeeds = (work: Promise<unknown>) =>
+  work.then(
+    () => true,
+    () => false,
+  )
+
+const isInstalled = (program: string, ...args: string[]) => spawnSync(program, args).status === 0
+
+/** PostgreSQL refuses to run as root, so it runs as the user `postgres` then. */
+const asPostgres =
+  process.getuid?.() === 0 ? ['setpriv', '--reuid', 'postgres', '--regid', 'postgres', '--init-groups'] : []
+
+/** Returns the folder of the newest PostgreSQL on this machine. */
+function postgresPrograms(): string {
+  const found = globSync('/usr/lib/postgresql/*/bin/initdb').toSorted((a, b) =>
+    a.localeCompare(b, 'en', { numeric: true }),
+  )
+  const newest = found.at(-1)
+  if (newest === undefined) throw new Error('PostgreSQL is not installed: there is no /usr/lib/postgresql/*/bin/initdb')
+  return dirname(newest)
+}
+
+/** Creates and starts a PostgreSQL server with the usual durability, and an empty database. */
+export async function startPostgres(programs: Programs): Promise<{ program: Program; url: string }> {
+  const bin = postgresPrograms()
+  const data = join(programs.folder, 'postgres')
+  mkdirSync(data)
+  const [setpriv, ...as] = [...asPostgres, join(bin, 'initdb')]
+  if (asPostgres.length > 0) execFileSync('chown', ['postgres', data])
+  execFileSync(setpriv as string, [...as, '-D', data, '-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C'], {
+    cwd: programs.folder,
+    stdio: 'ignore',
+  })
+  const port = await freePort()
+  const settings = [
+    `listen_addresses=${host}`,
+    'unix_socket_directories=',
+    'max_connections=200',
+    'log_min_messages=warning',
+  ]
+  const url = (database: string) => `postgres://postgres@${host}:${port}/${database}`
+  const program = programs.add({
+    name: 'postgres',
+    command: () => [
+      ...[...asPostgres, join(bin, 'postgres'), '-D', data, '-p', String(port)],
+      ...settings.flatMap((setting) => ['-c', setting]),
+    ],
+    env: process.env,
+    isReady: () => succeeds(query(url('postgres'), 'select 1')),
+  })
+  await program.start()
+  await query(url('postgres'), 'create database plinth')
+  return { program, url: url('plinth') }
+}
+
+async function query(connectionString: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Starts a Redis server without persistence. */
+export async function startRedis(programs: Programs): Promise<{ program: Program; url: string }> {
+  const port = await freePort()
+  const settings = [
+    '--port',
+    String(port),
+    '--bind',
+    host,
+    '--save',
+    '',
+    '--appendonly',
+    'no',
+    '--dir',
+    programs.folder,
+  ]
+  const program = programs.add({
+    name: 'redis',
+    command: () => ['redis-server', ...settings],
+    env: process.env,
+    isReady: () => accepts(port),
+  })
+  await program.start()
+  return { program, url: `redis://${host}:${port}` }
+}
+
+/** Returns whether a program accepts connections on a port. */
+const accepts = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(port, host)
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+    socket.once('connect', () => socket.destroy())
+  })
+
+/** Where report files are stored: the program is null for a folder. */
+export interface Results {
+  program: Program | null
+  env: Record<string, string>
+}
+
+/** Starts versitygw with an empty bucket. If it is not installed, returns a folder that all nodes share. */
+export async function startResults(programs: Programs): Promise<Results> {
+  const files = join(programs.folder, 'results')
+  mkdirSync(files, { mode: 0o700 })
+  if (!isInstalled('versitygw', '--version')) return { program: null, env: { PLINTH_RESULTS_URL: `file:${files}` } }
+  const port = await freePort()
+  const [accessKeyId, secretAccessKey] = ['cluster', randomBytes(16).toString('hex')]
+  const endpoint = `http://${host}:${port}`
+  const client = new S3Client({
+    ...{ endpoint, region: 'us-east-1', forcePathStyle: true, maxAttempts: 1 },
+    credentials: { accessKeyId, secretAccessKey },
+  })
+  const program = programs.add({
+    name: 's3',
+    command: () => ['versitygw', '--port', `${host}:${port}`, '--quiet', 'posix', files],
+    env: { ...process.env, ROOT_ACCESS_KEY: accessKeyId, ROOT_SECRET_KEY: secretAccessKey },
+    isReady: () => succeeds(client.send(new CreateBucketCommand({ Bucket: 'plinth' }))),
+  })
+  await program.start()
+  client.destroy()
+  const credentials = { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey }
+  return {
+    program,
+    env: {
+      PLINTH_RESULTS_URL: 's3://plinth/reports',
+      AWS_ENDPOINT_URL: endpoint,
+      AWS_REGION: 'us-east-1',
+      ...credentials,
+    },
+  }
+}
+
+/** Starts nginx with deploy/nginx.conf in front of the nodes. */
+export async function startNginx(
+  programs: Programs,
+  port: number,
+  nodePorts: readonly number[],
+): Promise<{ program: Program; authorityFile: string }> {
+  const certificates = join(programs.folder, 'certificates')
+  const { key, cert, authorityFile } = await localCertificates(certificates, [], Date.now)
+  const [certFile, keyFile] = [join(certificates, 'chain.pem'), join(certificates, 'key.pem')]
+  writeFileSync(certFile, cert)
+  writeFileSync(keyFile, key, { mode: 0o600 })
+  const servers = nodePorts.map((node) => `server ${host}:${node} max_fails=3 fail_timeout=2s;`).join('\n  ')
+  const site = join(programs.folder, 'nginx-site.conf')
+  writeSample('nginx.conf', site, [
+    ['server 10.0.0.11:8443 max_fails=3 fail_timeout=2s;', servers],
+    ['  server 10.0.0.12:8443 max_fails=3 fail_timeout=2s;\n', ''],
+    ['listen 80;', `listen ${host}:${await freePort()};`],
+    ['listen 443 ssl http2;', `listen ${host}:${port} ssl http2;`],
+    ['server_name api.example.com;', 'server_name localhost;'],
+    ['/etc/plinth/chain.pem', certFile],
+    ['/etc/plinth/key.pem', keyFile],
+  ])
+  const file = join(programs.folder, 'nginx.conf')
+  writeFileSync(file, nginxConfiguration(programs.folder, site))
+  const program = programs.add({
+    name: 'nginx',
+    command: () => ['nginx', '-c', file],
+    env: process.env,
+    isReady: () => accepts(port),
+  })
+  await program.start()
+  return { program, authorityFile }
+}

@@ -1,0 +1,49 @@
+/** The result of one attempt to send a request, as the summary counts it. */
+export type Fate =
+  | 'success'
+  | '503'
+  | '429'
+  | 'reset'
+  | '409, the key is in use'
+  | '412, after a retry'
+  | 'no response'
+  | 'unexpected'
+
+/** Results that clients may see while nodes are killed; they retry. */
+export const toleratedUnderFaults: readonly Fate[] = [
+  ...(['success', '503', '429', 'reset', '409, the key is in use', '412, after a retry'] as const),
+]
+
+/** Counts attempts by result and remembers what was wrong with the first ones that failed. */
+export interface Tally {
+  counts: Map<Fate, number>
+  /** Times of successful attempts, in ms. */
+  times: number[]
+  /** Descriptions of failed attempts, at most 50. */
+  failures: string[]
+  /** What contradicts a promise, such as a stale read: each of these fails the run. */
+  violations: Set<string>
+  count: (fate: Fate, ms: number, description: string) => void
+}
+
+const maxFailures = 50
+
+export function newTally(): Tally {
+  const tally: Tally = {
+    ...{ counts: new Map(), times: [], failures: [], violations: new Set() },
+    count: (fate, ms, description) => {
+      tally.counts.set(fate, (tally.counts.get(fate) ?? 0) + 1)
+      if (fate === 'success') tally.times.push(ms)
+      else if (tally.failures.length < maxFailures) {
+        tally.failures.push(`${new Date().toISOString()} ${fate} after ${Math.round(ms)} ms: ${description}`)
+      }
+    },
+  }
+  return tally
+}
+
+/** Returns the n-th percentile of the times, or 0 without times. */
+export function percentile(times: readonly number[], n: number): number {
+  const sorted = times.toSorted((one, other) => one - other)
+  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * n) / 100))] ?? 0
+}
