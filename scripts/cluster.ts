@@ -8,7 +8,7 @@ import { type ClusterOptions, readOptions, usage } from './cluster/options.ts'
 import { openPrograms, type Programs } from './cluster/processes.ts'
 import { runLoad } from './cluster/run.ts'
 import { summaryOf } from './cluster/summary.ts'
-import { checkout, extractEarlier } from './cluster/upgrade.ts'
+import { checkout, type EarlierVersion, extractEarlier, findEarlier } from './cluster/upgrade.ts'
 
 const say = (line: string): void => void process.stdout.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`)
 
@@ -27,6 +27,7 @@ const interrupt = () => process.exit(1)
 
 /** Runs a cluster in a temporary folder. Returns whether all checks passed; a failure keeps the folder. */
 async function run(options: ClusterOptions): Promise<boolean> {
+  const earlier = options.upgradeFrom === null ? null : findEarlier(options.upgradeFrom)
   const folder = mkdtempSync(join(tmpdir(), 'plinth-cluster-'))
   // PostgreSQL runs as a different user, and needs to reach its own folder in this one.
   chmodSync(folder, 0o711)
@@ -34,7 +35,7 @@ async function run(options: ClusterOptions): Promise<boolean> {
   for (const signal of signals) process.once(signal, interrupt)
   let passed = false
   try {
-    passed = await runIn(programs, options)
+    passed = await runIn(programs, options, earlier)
   } finally {
     await programs.stopAll()
     if (passed && !options.keep) rmSync(folder, { recursive: true, force: true })
@@ -43,10 +44,10 @@ async function run(options: ClusterOptions): Promise<boolean> {
   return passed
 }
 
-async function runIn(programs: Programs, options: ClusterOptions): Promise<boolean> {
-  const { upgradeFrom, durationMs, seed } = options
-  const earlier = upgradeFrom === null ? null : extractEarlier(programs.folder, upgradeFrom)
-  const cluster = await startCluster(programs, options, earlier?.code ?? checkout)
+async function runIn(programs: Programs, options: ClusterOptions, earlier: EarlierVersion | null): Promise<boolean> {
+  const { durationMs, seed } = options
+  const code = earlier === null ? checkout : extractEarlier(programs.folder, earlier)
+  const cluster = await startCluster(programs, options, code)
   for (const [name, text] of cluster.addresses) say(`${name.padEnd(8)}  ${text}`)
   if (durationMs === null) {
     say('Ctrl-C stops the cluster')
@@ -54,7 +55,7 @@ async function runIn(programs: Programs, options: ClusterOptions): Promise<boole
     await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')])
     return true
   }
-  say(`seed ${seed}${earlier === null ? '' : `, the nodes run ${earlier.name}`}`)
+  say(`seed ${seed}${earlier === null ? '' : `, the nodes run ${earlier.name} (${earlier.commit.slice(0, 10)})`}`)
   const result = await runLoad(cluster, options, { folder: programs.folder, durationMs, random: sequence(seed), say })
   for (const line of summaryOf(result, options)) say(line)
   return result.checks.every(({ wrong }) => wrong.length === 0)

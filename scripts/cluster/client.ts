@@ -28,22 +28,26 @@ export type Method = 'GET' | 'POST' | 'PUT'
 
 const timeoutMs = 60_000
 
-/** Opens a client of the cluster, which keeps its connections to nginx open, and gets a token. */
+/**
+ * Opens a client of the cluster and gets a token. It keeps its connections to nginx open; every second request uses HTTP/2, the
+ * others HTTP/1.1.
+ */
 export async function openClient(
   baseUrl: string,
   authorityFile: string,
   { id, secret }: BootstrapClient,
 ): Promise<ClusterClient> {
-  const dispatcher = new Agent({
-    ...{ connect: { ca: readFileSync(authorityFile) }, connections: 64 },
-    ...{ headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
-  })
+  const connect = { ca: readFileSync(authorityFile) }
+  const timeouts = { headersTimeout: timeoutMs, bodyTimeout: timeoutMs }
+  const agents = [true, false].map((allowH2) => new Agent({ connect, allowH2, connections: 64, ...timeouts }))
+  let sent = 0
   const raw = async (
     method: Method,
     path: string,
     headers: Record<string, string>,
     body?: string,
   ): Promise<Outcome> => {
+    const dispatcher = agents[sent++ % agents.length]
     try {
       const response = await request(baseUrl + path, { method, headers, body, dispatcher })
       const bytes = Buffer.from(await response.body.arrayBuffer())
@@ -64,6 +68,6 @@ export async function openClient(
       body === undefined
         ? raw(method, path, { ...bearer, ...headers })
         : raw(method, path, { ...bearer, ...json, ...headers }, JSON.stringify(body)),
-    close: () => dispatcher.destroy(),
+    close: async () => void (await Promise.all(agents.map((agent) => agent.destroy()))),
   }
 }

@@ -12,7 +12,7 @@ export interface Cluster {
   client: BootstrapClient
   nodes: readonly Node[]
   postgres: Program
-  /** The version in the earlier or this checkout that the nodes run. */
+  /** Names and addresses of the programs, for people. */
   addresses: readonly (readonly [name: string, text: string])[]
   /** Nodes that exited although nothing stopped them. */
   unexpectedExits: readonly string[]

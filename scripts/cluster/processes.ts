@@ -28,7 +28,7 @@ export interface ProgramOptions {
 export interface Programs {
   folder: string
   add: (options: ProgramOptions) => Program
-  /** Stops all programs, the newest first. */
+  /** Stops all programs, the newest first; programs with the same name up to a number, such as nodes, stop together. */
   stopAll: () => Promise<void>
 }
 
@@ -49,7 +49,8 @@ export function openPrograms(folder: string): Programs {
       return program
     },
     stopAll: async () => {
-      for (const program of all.toReversed()) await program.stop()
+      const kinds = Object.values(Object.groupBy(all, ({ name }) => name.replace(/-\d+$/, '')))
+      for (const kind of kinds.toReversed()) await Promise.all((kind ?? []).map((program) => program.stop()))
     },
   }
 }

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ClusterClient, openClient, type Response } from './client.ts'
@@ -38,6 +39,7 @@ export async function runLoad(cluster: Cluster, options: ClusterOptions, run: Ru
     const load = startLoad(options.perSecond, { client, ledger, tally, random })
     const disturbed = await disturb(cluster, options, run)
     await load.stop()
+    writeFileSync(join(run.folder, 'failures.log'), tally.failures.map((line) => `${line}\n`).join(''))
     say(`${load.started()} actions, ${ledger.read().length} accepted writes; checking them`)
     const checks = await checkLedger(ledger.read(), client, receiver)
     const tolerated = options.upgradeFrom === null ? toleratedUnderFaults : (['success'] as const)

@@ -14,6 +14,7 @@ export function summaryOf(result: RunResult, { nodes, durationMs, perSecond }: C
     ['faults', `${kills} kills, ${postgresRestarts} restarts of PostgreSQL, ${failedStarts} failed starts`],
     ...[...tally.counts].toSorted().map(([fate, count]): [string, string] => [`  ${fate}`, String(count)]),
     ['times of successes', `p50 ${ms(50)}, p99 ${ms(99)}, longest ${ms(100)}`],
+    ['longest pause', `${Math.round(tally.longestGapMs)} ms between two successes`],
   ]
   const width = Math.max(...rows.map(([name]) => name.length))
   const lines = rows.map(([name, text]) => `${name.padEnd(width)}  ${text}`)

@@ -19,22 +19,28 @@ export interface Tally {
   counts: Map<Fate, number>
   /** Times of successful attempts, in ms. */
   times: number[]
-  /** Descriptions of failed attempts, at most 50. */
+  /** The longest time between two successful attempts, in ms. */
+  longestGapMs: number
+  /** Descriptions of failed attempts, at most 5,000. */
   failures: string[]
   /** What contradicts a promise, such as a stale read: each of these fails the run. */
   violations: Set<string>
   count: (fate: Fate, ms: number, description: string) => void
 }
 
-const maxFailures = 50
+const maxFailures = 5_000
 
 export function newTally(): Tally {
+  let lastMs = performance.now()
   const tally: Tally = {
-    ...{ counts: new Map(), times: [], failures: [], violations: new Set() },
+    ...{ counts: new Map(), times: [], longestGapMs: 0, failures: [], violations: new Set() },
     count: (fate, ms, description) => {
       tally.counts.set(fate, (tally.counts.get(fate) ?? 0) + 1)
-      if (fate === 'success') tally.times.push(ms)
-      else if (tally.failures.length < maxFailures) {
+      if (fate === 'success') {
+        tally.times.push(ms)
+        tally.longestGapMs = Math.max(tally.longestGapMs, performance.now() - lastMs)
+        lastMs = performance.now()
+      } else if (tally.failures.length < maxFailures) {
         tally.failures.push(`${new Date().toISOString()} ${fate} after ${Math.round(ms)} ms: ${description}`)
       }
     },

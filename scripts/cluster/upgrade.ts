@@ -8,26 +8,30 @@ import { type Node, startNode } from './nodes.ts'
 /** The folder with the sources of this checkout. */
 export const checkout = fileURLToPath(new URL('../..', import.meta.url))
 
-/** An earlier version of the sources, in a folder with its dependencies. */
+const git = (...args: string[]) => spawnSync('git', args, { cwd: checkout, encoding: 'utf8' })
+
+/** A version in the history of the repository. */
 export interface EarlierVersion {
   name: string
-  code: string
+  commit: string
 }
 
-const git = (...args: string[]) => spawnSync('git', args, { cwd: checkout, encoding: 'utf8', maxBuffer: 2 ** 26 })
-
-/** Extracts a tag or commit to `<folder>/earlier`, and installs its dependencies. An empty `reference` is the newest tag. */
-export function extractEarlier(folder: string, reference: string): EarlierVersion {
+/** Finds a tag or commit; an empty `reference` is the newest tag. Throws if there is none. */
+export function findEarlier(reference: string): EarlierVersion {
   const name = reference || newestTag()
-  const found = git('rev-parse', '--verify', '--quiet', `${name}^{commit}`)
-  if (found.status !== 0) throw new Error(`--upgrade-from ${name}: expected a tag or commit of this repository`)
-  const commit = found.stdout.trim()
+  const { status, stdout } = git('rev-parse', '--verify', '--quiet', `${name}^{commit}`)
+  if (status !== 0) throw new Error(`--upgrade-from ${name}: expected a tag or commit of this repository`)
+  return { name, commit: stdout.trim() }
+}
+
+/** Extracts a version to `<folder>/earlier` and installs its dependencies; returns that folder. */
+export function extractEarlier(folder: string, { commit }: EarlierVersion): string {
   const [code, archive] = [join(folder, 'earlier'), join(folder, 'earlier.tar')]
   mkdirSync(code)
   execFileSync('git', ['archive', '--output', archive, commit], { cwd: checkout })
   execFileSync('tar', ['-xf', archive, '-C', code])
   installDependencies(code)
-  return { name: `${name} (${commit.slice(0, 10)})`, code }
+  return code
 }
 
 function newestTag(): string {
