@@ -32,7 +32,10 @@ export async function startCluster(
   const unexpectedExits: string[] = []
   const env = { ...sharedSettings(port, client), DATABASE_URL: postgres.url, REDIS_URL: redis.url, ...results.env }
   const onUnexpectedExit = (text: string) => void unexpectedExits.push(text)
-  const nodes = await addNodes(programs, { count, split, code, env, onUnexpectedExit })
+  const roles = Array.from({ length: count }, (_, at) =>
+    !split ? 'api,auth,worker' : at === count - 1 ? 'worker' : 'api,auth',
+  )
+  const nodes = await addNodes(programs, { roles, code, env, onUnexpectedExit })
   for (const node of nodes) await startNode(node)
   const served = nodes.filter(({ roles }) => roles.includes('api')).map((node) => node.port)
   const { authorityFile } = await startNginx(programs, port, served)

@@ -21,9 +21,8 @@ export interface Node {
 }
 
 export interface NodesOptions {
-  count: number
-  /** Whether the last node only generates reports and delivers webhooks, and the others only serve requests. */
-  split: boolean
+  /** The roles of each node, such as `api,auth,worker`. */
+  roles: readonly string[]
   /** The folder with the sources of the nodes. */
   code: string
   /** The settings that all nodes share. */
@@ -60,17 +59,20 @@ export const sharedSettings = (port: number, client: BootstrapClient): Record<st
 })
 
 /** Adds the nodes to the programs; `startNode` starts one. */
-export async function addNodes(programs: Programs, options: NodesOptions): Promise<Node[]> {
+export async function addNodes(programs: Programs, { roles, ...options }: NodesOptions): Promise<Node[]> {
   const nodes: Node[] = []
-  for (let at = 1; at <= options.count; at++) nodes.push(await addNode(programs, at, options))
+  for (const of of roles) nodes.push(await addNode(programs, nodes.length + 1, of, options))
   return nodes
 }
 
-async function addNode(programs: Programs, at: number, options: NodesOptions): Promise<Node> {
-  const { count, split, code, env, onUnexpectedExit } = options
+async function addNode(
+  programs: Programs,
+  at: number,
+  roles: string,
+  { code, env, onUnexpectedExit }: Omit<NodesOptions, 'roles'>,
+): Promise<Node> {
   const name = `node-${at}`
   const port = await freePort()
-  const roles = !split ? 'api,auth,worker' : at === count ? 'worker' : 'api,auth'
   const own = {
     PLINTH_DATA_DIR: join(programs.folder, name),
     PLINTH_PORT: String(port),
