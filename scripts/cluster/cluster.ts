@@ -3,7 +3,8 @@ import { freePort } from '../../src/listeners.ts'
 import { addNodes, type BootstrapClient, type Node, sharedSettings, startNode } from './nodes.ts'
 import type { ClusterOptions } from './options.ts'
 import type { Program, Programs } from './processes.ts'
-import { startNginx, startPostgres, startRedis, startResults } from './servers.ts'
+import { startProxy } from './proxies.ts'
+import { startPostgres, startRedis, startResults } from './servers.ts'
 
 /** A running cluster. */
 export interface Cluster {
@@ -38,7 +39,7 @@ export async function startCluster(
   const nodes = await addNodes(programs, { roles, code, env, onUnexpectedExit })
   for (const node of nodes) await startNode(node)
   const served = nodes.filter(({ roles }) => roles.includes('api')).map((node) => node.port)
-  const { authorityFile } = await startNginx(programs, port, served)
+  const { authorityFile } = await startProxy(programs, 'nginx', { port, httpPort: await freePort(), nodes: served })
   const baseUrl = `https://localhost:${port}`
   const addresses = [
     ['folder', programs.folder],

@@ -23,6 +23,8 @@ export interface Node {
 export interface NodesOptions {
   /** The roles of each node, such as `api,auth,worker`. */
   roles: readonly string[]
+  /** The ports that redirect to HTTPS, for nodes with TLS. */
+  redirects?: readonly number[]
   /** The folder with the sources of the nodes. */
   code: string
   /** The settings that all nodes share. */
@@ -59,23 +61,26 @@ export const sharedSettings = (port: number, client: BootstrapClient): Record<st
 })
 
 /** Adds the nodes to the programs; `startNode` starts one. */
-export async function addNodes(programs: Programs, { roles, ...options }: NodesOptions): Promise<Node[]> {
+export async function addNodes(programs: Programs, { roles, redirects, ...options }: NodesOptions): Promise<Node[]> {
   const nodes: Node[] = []
-  for (const of of roles) nodes.push(await addNode(programs, nodes.length + 1, of, options))
+  for (const [at, its] of roles.entries()) {
+    nodes.push(await addNode(programs, at + 1, { roles: its, redirect: redirects?.[at] ?? null }, options))
+  }
   return nodes
 }
 
 async function addNode(
   programs: Programs,
   at: number,
-  roles: string,
-  { code, env, onUnexpectedExit }: Omit<NodesOptions, 'roles'>,
+  { roles, redirect }: { roles: string; redirect: number | null },
+  { code, env, onUnexpectedExit }: Omit<NodesOptions, 'roles' | 'redirects'>,
 ): Promise<Node> {
   const name = `node-${at}`
   const port = await freePort()
   const own = {
     PLINTH_DATA_DIR: join(programs.folder, name),
     PLINTH_PORT: String(port),
+    PLINTH_HTTP_PORT: String(redirect ?? 0),
     PLINTH_ROLES: roles,
     XDG_CACHE_HOME: join(programs.folder, 'cache'),
   }
@@ -85,7 +90,7 @@ async function addNode(
     name,
     command: () => [join(folder, 'bin', 'plinth.js'), 'serve'],
     env: { PATH: `${dirname(process.execPath)}:${PATH}`, NODE_ENV: 'production', ...env, ...own },
-    isReady: () => isReady(port),
+    isReady: () => isReady(redirect !== null && env.PLINTH_TLS === 'on' ? redirect : port),
     onUnexpectedExit: (exitCode, signal) => onUnexpectedExit(`${name} exited with ${exitCode ?? signal}`),
   })
   const useCode = (other: string) => {

@@ -1,14 +1,12 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { globSync, mkdirSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
+import { globSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import pg from 'pg'
 import { freePort } from '../../src/listeners.ts'
-import { localCertificates } from '../../src/tls/certificates.ts'
 import type { Program, Programs } from './processes.ts'
-import { nginxConfiguration, writeSample } from './samples.ts'
+import { accepts } from './proxies.ts'
 
 const host = '127.0.0.1'
 const succeeds = (work: Promise<unknown>) =>
@@ -102,14 +100,6 @@ export async function startRedis(programs: Programs): Promise<{ program: Program
   return { program, url: `redis://${host}:${port}` }
 }
 
-/** Returns whether a program accepts connections on a port. */
-const accepts = (port: number) =>
-  new Promise<boolean>((resolve) => {
-    const socket = connect(port, host)
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
-    socket.once('connect', () => socket.destroy())
-  })
-
 /** Where report files are stored: the program is null for a folder. */
 export interface Results {
   program: Program | null
@@ -146,38 +136,4 @@ export async function startResults(programs: Programs): Promise<Results> {
       ...credentials,
     },
   }
-}
-
-/** Starts nginx with deploy/nginx.conf in front of the nodes. */
-export async function startNginx(
-  programs: Programs,
-  port: number,
-  nodePorts: readonly number[],
-): Promise<{ program: Program; authorityFile: string }> {
-  const certificates = join(programs.folder, 'certificates')
-  const { key, cert, authorityFile } = await localCertificates(certificates, [], Date.now)
-  const [certFile, keyFile] = [join(certificates, 'chain.pem'), join(certificates, 'key.pem')]
-  writeFileSync(certFile, cert)
-  writeFileSync(keyFile, key, { mode: 0o600 })
-  const servers = nodePorts.map((node) => `server ${host}:${node} max_fails=3 fail_timeout=2s;`).join('\n  ')
-  const site = join(programs.folder, 'nginx-site.conf')
-  writeSample('nginx.conf', site, [
-    ['server 10.0.0.11:8443 max_fails=3 fail_timeout=2s;', servers],
-    ['  server 10.0.0.12:8443 max_fails=3 fail_timeout=2s;\n', ''],
-    ['listen 80;', `listen ${host}:${await freePort()};`],
-    ['listen 443 ssl http2;', `listen ${host}:${port} ssl http2;`],
-    ['server_name api.example.com;', 'server_name localhost;'],
-    ['/etc/plinth/chain.pem', certFile],
-    ['/etc/plinth/key.pem', keyFile],
-  ])
-  const file = join(programs.folder, 'nginx.conf')
-  writeFileSync(file, nginxConfiguration(programs.folder, site))
-  const program = programs.add({
-    name: 'nginx',
-    command: () => ['nginx', '-c', file],
-    env: process.env,
-    isReady: () => accepts(port),
-  })
-  await program.start()
-  return { program, authorityFile }
 }
