@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { after, describe, it, type TestContext } from 'node:test'
@@ -44,9 +44,23 @@ const [, snippet = ''] = /Write `service\.ts`:\n\n```ts\n([\s\S]+?)```/.exec(
   readFileSync(join(project, 'docs', 'resources.md'), 'utf8'),
 ) as RegExpExecArray
 
+interface Packed {
+  filename: string
+  size: number
+  files: { path: string; mode: number }[]
+}
+
+let packing: Promise<Packed> | undefined
+/** Creates the tarball once; returns what npm says about it. */
+function packed(): Promise<Packed> {
+  packing ??= npm(['pack', '--json', '--pack-destination', root], project).then(
+    (done) => (JSON.parse(succeeded(done)) as Packed[])[0] as Packed,
+  )
+  return packing
+}
+
 async function installed(t: TestContext): Promise<boolean> {
-  succeeded(await npm(['pack', '--pack-destination', root], project))
-  const [tarball = ''] = readdirSync(root).filter((name) => name.endsWith('.tgz'))
+  const { filename: tarball } = await packed()
   writeFileSync(join(app, 'package.json'), '{ "private": true, "type": "module" }')
   const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--omit=dev']
   const done = await npm(['install', join(root, tarball), ...flags], app)
@@ -59,6 +73,26 @@ async function installed(t: TestContext): Promise<boolean> {
 }
 
 describe('the package that npm pack creates', () => {
+  it('contains the program with its types, the documents and deploy/, and is smaller than 2 MB', {
+    timeout: 120_000,
+  }, async () => {
+    const { files, size } = await packed()
+    const modes = new Map(files.map(({ path, mode }) => [path, mode]))
+    const expected = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md', 'bin/import.js', 'bin/code.js']
+    expected.push('dist/main.js', 'dist/plinth.js', 'dist/plinth.d.ts', 'docs/operations.md', 'docs/licences.md')
+    expected.push('deploy/Dockerfile', 'deploy/compose.yaml', 'deploy/plinth.service', 'deploy/kubernetes/api.yaml')
+    assert.deepEqual(
+      expected.filter((path) => !modes.has(path)),
+      [],
+    )
+    assert.equal(modes.get('bin/plinth.js'), 0o755)
+    const folders = new Set([...modes.keys()].filter((path) => path.includes('/')).map((path) => path.split('/')[0]))
+    assert.deepEqual([...folders].toSorted(), ['bin', 'deploy', 'dist', 'docs'])
+    const sources = [...modes.keys()].filter((path) => /\.test\.|(?<!\.d)\.ts$|\.map$|\.env|\.(key|pem|db)$/.test(path))
+    assert.deepEqual(sources, [])
+    assert.ok(size < 2_000_000, `${size} bytes`)
+  })
+
   it('installs into an empty folder and serves the definition in docs/resources.md', {
     timeout: 600_000,
   }, async (t) => {
@@ -67,6 +101,8 @@ describe('the package that npm pack creates', () => {
     assert.ok(!existsSync(join(there, 'src')) && !existsSync(join(there, 'test')), 'only what was built is in it')
     assert.ok(!existsSync(join(project, 'dist')), 'and nothing of it stays in the checkout')
     writeFileSync(join(app, 'service.ts'), snippet)
+    const { version } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'))
+    assert.equal(succeeded(await start('npx', ['plinth', '--version'], tools, app).ended), `${version}\n`)
     await typed()
     await served()
   })
