@@ -1,4 +1,3 @@
-// Runs in its own process: waits for nodes that stop.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
