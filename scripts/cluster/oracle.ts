@@ -81,8 +81,9 @@ async function checkFiles(tasks: readonly string[], client: Pick<ClusterClient, 
   const deadline = performance.now() + settleMs
   await inParallel(tasks, async (task) => {
     const ended = await until(deadline, async () => {
-      const { status } = (await success(client, `/api/reports/${task}/status`)).json()
-      return status === 'completed' || status === 'failed' ? String(status) : undefined
+      const { status, attempts } = (await success(client, `/api/reports/${task}/status`)).json()
+      if (status === 'completed') return 'completed'
+      return status === 'failed' ? `failed after ${attempts} attempts` : undefined
     })
     if (ended === 'completed') wrong.push(...wrongBytes(task, await success(client, `/api/reports/${task}/download`)))
     else wrong.push(`${task} is ${ended ?? `not completed after ${settleMs / 1_000} s`}`)
