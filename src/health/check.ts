@@ -67,7 +67,19 @@ export interface Check<Context> {
 
 /** The areas in the order in which they are listed. */
 export const areas = [
-  ...(['runtime', 'settings', 'files', 'TLS', 'keys', 'database', 'queue', 'webhooks', 'audit', 'backups'] as const),
+  ...([
+    'runtime',
+    'settings',
+    'files',
+    'TLS',
+    'keys',
+    'database',
+    'nodes',
+    'queue',
+    'webhooks',
+    'audit',
+    'backups',
+  ] as const),
 ]
 export type Area = (typeof areas)[number]
 

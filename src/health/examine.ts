@@ -17,6 +17,7 @@ import {
 import { databaseChecks, migrationsCheckId, tableChecks } from './database.ts'
 import { fileChecks } from './files.ts'
 import { keyChecks } from './keys.ts'
+import { nodeChecks } from './nodes.ts'
 import { postgresChecks } from './postgres.ts'
 import { runtimeChecks } from './runtime.ts'
 import { settingsChecks } from './settings.ts'
@@ -63,7 +64,7 @@ const reachable = {
   rule: 'Fails if the database cannot be opened or does not respond; all other checks of the database are then left out. Warns if the SQLite file does not exist yet',
 } as const
 const emptyChecks = [...databaseChecks, ...postgresChecks, ...sqliteChecks]
-const storedChecks = [...keyChecks, ...tableChecks, ...workChecks]
+const storedChecks = [...keyChecks, ...tableChecks, ...nodeChecks, ...workChecks]
 
 type Described = Pick<Check<never>, 'id' | 'area' | 'title' | 'rule' | 'deep'>
 const byArea = (one: { area: Area }, other: { area: Area }) => areas.indexOf(one.area) - areas.indexOf(other.area)

@@ -11,7 +11,7 @@ const ends: Readonly<Record<number, string>> = {
 }
 
 /** The largest number of connections of a node that has all roles. */
-const connectionsPerNode = 29
+const connectionsPerNode = 35
 const maxUsedShare = 0.8
 
 const insufficientPrivilege = '42501'

@@ -102,6 +102,69 @@ forEachEngine((engine) => {
       await run('delete from data_keys')
     })
 
+    describe('the nodes', () => {
+      const facts = {
+        ...{ hostname: 'alpha', pid: 1, version: '1.0.0', roles: 'api', schemaVersion: '0031-nodes' },
+        ...{ settings: '{"PLINTH_BASE_URL":"https://a.test"}', resources: '{"/books":["title"]}', definition: 'd1' },
+      }
+      const store = (id: string, changes: object = {}) => {
+        const at = { clockAheadMs: 0, startedAt: iso(nowMs), heartbeatAt: iso(Date.now()) }
+        return db.write((tx) =>
+          tx
+            .insertInto('nodes')
+            .values({ id, ...facts, ...at, ...changes })
+            .execute(),
+        )
+      }
+      afterEach(() => run('delete from nodes'))
+
+      it('nodes.heartbeat passes with running nodes and warns about a lost one', async () => {
+        expectCheck(await check(), 'nodes.heartbeat', 'pass', /^No node is running/)
+        await store('a')
+        expectCheck(await check(), 'nodes.heartbeat', 'pass', /^1 node running/)
+        await store('b', { hostname: 'beta', heartbeatAt: iso(Date.now() - 2 * minuteMs) })
+        expectCheck(
+          await check(),
+          'nodes.heartbeat',
+          'warn',
+          /^1 node running; 1 node lost: process 1 on beta .*2 minutes ago/,
+        )
+      })
+
+      it('nodes.agreement warns about releases, definitions and settings that differ, and fails if nodes must not differ', async () => {
+        await store('a')
+        await store('b', { hostname: 'beta', startedAt: iso(nowMs + 1) })
+        expectCheck(await check(), 'nodes.agreement', 'pass', /^All 2 nodes agree/)
+        await store('c', {
+          ...{ pid: 3, version: '1.1.0', startedAt: iso(nowMs + 2) },
+          resources: '{"/books":[]}',
+          definition: 'd2',
+        })
+        expectCheck(
+          await check(),
+          'nodes.agreement',
+          'warn',
+          /release 1\.1\.0\): another release than process 1 .*title/,
+        )
+        await store('d', { settings: '{"PLINTH_BASE_URL":"https://b.test"}', startedAt: iso(nowMs - 1) })
+        expectCheck(
+          await check(),
+          'nodes.agreement',
+          'fail',
+          /PLINTH_BASE_URL is https:\/\/a\.test here, but https:\/\/b\.test/,
+        )
+      })
+
+      it('nodes.clocks warns above 5 seconds and fails above 30', async () => {
+        await store('a', { clockAheadMs: -4_000 })
+        expectCheck(await check(), 'nodes.clocks', 'pass', /^At most 4\.0 s/)
+        await store('b', { clockAheadMs: -6_000 })
+        expectCheck(await check(), 'nodes.clocks', 'warn', /^At most 6\.0 s/)
+        await store('c', { clockAheadMs: 31_000 })
+        expectCheck(await check(), 'nodes.clocks', 'fail', /^At most 31\.0 s/)
+      })
+    })
+
     it('keys.signing warns if the key is too old, and names its successor', async () => {
       expectCheck(await check(), 'keys.signing', 'pass', /first start creates it/)
       const key = await createKey(seal, iso(nowMs), iso(nowMs))
