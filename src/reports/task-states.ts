@@ -15,8 +15,13 @@ export interface Transitions {
   random: RandomBytes
 }
 
-/** Maximum number of attempts before a task fails. */
-export const maxAttempts = 3
+/** An error in this attempt or a later one fails the task. */
+export const maxFailures = 3
+/**
+ * Maximum number of attempts. It is higher than `maxFailures`, because an attempt that ends with its process or because the
+ * database is unavailable says nothing about the report. It is limited, because the report may be what ends the process.
+ */
+export const maxAttempts = 6
 
 const progressEveryMs = 1_000
 const unfinished = ['pending', 'in_progress'] as const

@@ -295,16 +295,32 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
-    it('fails if the process died in all three attempts', async () => {
+    it('is not failed by a third attempt that ends because the database is unavailable', async () => {
+      const id = await add('numbers')
+      const unavailable = () =>
+        Object.assign(new Error('the database is down'), engine.name === 'sqlite' ? { errcode: 5 } : { code: '57P01' })
+      const down = numbers(3, (page) => {
+        if (page === 2) throw unavailable()
+      })
+      for (const attempt of [1, 2, 3, 4, 5]) {
+        await assert.rejects(generate(options(down))(jobOf(id, attempt)), /the database is down/)
+      }
+      assert.deepEqual([(await read(id)).status, errors], ['in_progress', []])
+      await generate(options(numbers(3)))(jobOf(id, 6))
+      const { status, attempts } = await read(id)
+      assert.deepEqual([status, attempts], ['completed', 6])
+    })
+
+    it('fails if the process died in all six attempts', async () => {
       const id = await add('numbers')
       await db.write((tx) =>
-        tx.updateTable('tasks').set({ status: 'in_progress', attempts: 3 }).where('id', '=', id).execute(),
+        tx.updateTable('tasks').set({ status: 'in_progress', attempts: 6 }).where('id', '=', id).execute(),
       )
       writeFileSync(join(folder, `${id}-2`), 'crashed before its commit')
       const job = jobOf(id, 4)
       await generate(options(numbers(1)))(job)
       const task = await read(id)
-      assert.deepEqual([task.status, task.attempts, job.finished], ['failed', 3, 1])
+      assert.deepEqual([task.status, task.attempts, job.finished], ['failed', 6, 1])
       assert.deepEqual(readdirSync(folder), [])
     })
   })

@@ -17,7 +17,7 @@ import {
   requesterFor,
   type ServedReport,
 } from '../report-types.ts'
-import { begin, finish, isCurrent, maxAttempts, progressOf, requeue, type Transitions } from '../task-states.ts'
+import { begin, finish, isCurrent, maxFailures, progressOf, requeue, type Transitions } from '../task-states.ts'
 import { queryOf } from '../tasks.ts'
 import type { RenderJob } from './render.ts'
 import type { Produce } from './worker-thread.ts'
@@ -64,14 +64,14 @@ export const generate =
       await attempt(options, job, task)
     } catch (error) {
       if (error instanceof Stopping) await requeue(options, task)
-      if (!endsTask(error, task)) throw error
+      if (options.db.engine.isUnavailable(error) || !endsTask(error, task)) throw error
       await fail(options, job, taskId, error)
     }
   }
 
 function endsTask(error: unknown, { attempts }: Task): boolean {
   if (error instanceof Stopping || error instanceof LeaseLost) return false
-  return error instanceof Problem || error instanceof Ended || attempts >= maxAttempts
+  return error instanceof Problem || error instanceof Ended || attempts >= maxFailures
 }
 
 async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<void> {
