@@ -458,13 +458,13 @@ onPostgres((engine) => {
     it('database.connections warns if the nodes can open more connections than the server has', async (t) => {
       expectCheck(await check(), 'database.connections', 'pass', /; 0 nodes can open 0/)
       const { rows } = await client.query(`select current_setting('max_connections')::int as max`)
-      const nodes = Math.ceil(rows[0].max / 29)
+      const nodes = Math.ceil(rows[0].max / 35)
       for (let node = 1; node <= nodes; node++) {
         const held = new pg.Client({ connectionString: place.url, application_name: `plinth host ${node}` })
         await held.connect()
         t.after(() => held.end())
       }
-      expectCheck(await check(), 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 29}`))
+      expectCheck(await check(), 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 35}`))
     })
 
     it('database.indexes warns without amcheck, and passes with it, only with --deep', async () => {
