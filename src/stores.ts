@@ -145,6 +145,6 @@ export function existingMasterKey(given: string | null, folder: string): Buffer 
   return key
 }
 
-/** Parses a master key, which is hex or base64. */
+/** Decodes a master key, which is hex or base64; the caller checks its length. */
 export const masterKeyBytes = (text: string): Buffer =>
   Buffer.from(text, text.length === keyBytes * 2 ? 'hex' : 'base64')

@@ -24,7 +24,7 @@ export const operator: AuditActor = { subject: 'command line' }
 /** The service itself, acting on a schedule or because of a setting. */
 export const theService: AuditActor = { subject: 'service' }
 
-/** Returns the audit entry for a password set by its owner or by someone else. */
+/** Returns the audit entry for a password change, by the user or by someone else. */
 export const passwordChanged = (userId: string, actor: AuditActor) =>
   ({ ...actor, event: 'password.changed', target: userId }) as const
 

@@ -118,11 +118,11 @@ function contradictions(config: Settings & Profile): string[] {
     errors.push(`PLINTH_AUTH_URL=${http.authUrl} is not valid: expected the origin of PLINTH_BASE_URL`)
   }
   if (http.port === http.httpPort && http.port !== 0 && http.tls === 'on') {
-    errors.push(`PLINTH_HTTP_PORT=${http.httpPort} is not valid: expected another port than PLINTH_PORT, or 0`)
+    errors.push(`PLINTH_HTTP_PORT=${http.httpPort} is not valid: expected a port other than PLINTH_PORT, or 0`)
   }
   if (metrics.port !== null && [http.port, ...(http.tls === 'on' ? [http.httpPort] : [])].includes(metrics.port)) {
     errors.push(
-      `PLINTH_METRICS_PORT=${metrics.port} is not valid: expected another port than PLINTH_PORT and PLINTH_HTTP_PORT`,
+      `PLINTH_METRICS_PORT=${metrics.port} is not valid: expected a port other than PLINTH_PORT and PLINTH_HTTP_PORT`,
     )
   }
   return [...errors, ...storageErrors(config.storage), ...transportErrors(config)]

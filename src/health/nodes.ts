@@ -54,7 +54,7 @@ export const nodeChecks: readonly Check<DatabaseContext>[] = [
       if (refused.length > 0)
         return fail(`${here}: ${refused.join('; ')}`, 'Correct the settings, and restart the nodes')
       const allowed = found.flatMap((one) => one.allowed)
-      const releases = different ? [`another release than ${nameOf(different)}`] : []
+      const releases = different ? [`not the release of ${nameOf(different)}`] : []
       if (allowed.length + releases.length === 0) return pass(`All ${live.length} nodes agree`)
       return warn(`${here}: ${[...releases, ...allowed].join('; ')}`, 'Complete the upgrade: restart the other nodes')
     },

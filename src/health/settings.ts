@@ -154,7 +154,7 @@ export const settingsChecks: readonly Check<HealthContext>[] = [
     id: 'settings.metrics',
     area: 'settings',
     title: 'Metrics listener',
-    rule: 'Warns if it listens on other addresses than loopback, because it requires no token',
+    rule: 'Warns if it listens on an address other than loopback, because it requires no token',
     run: ({ config: { metrics } }) => {
       if (metrics.port === null) return pass('Off; GET /metrics requires the scope admin')
       const isLocal = loopback.test(metrics.host) || metrics.host === '::1'

@@ -7,7 +7,7 @@ interface CountedEntry {
   details?: Readonly<Record<string, unknown>>
 }
 
-/** The functions that rate limits, connections and the audit log call to report what to count. */
+/** Callbacks through which the rate limiter, the connection limiter and the audit log report events to count. */
 export interface AccessReports {
   /** Called when the limit with this name has refused a request. */
   onLimited: (limit: string) => void

@@ -12,7 +12,7 @@ declare module 'fastify' {
 
 /**
  * Enforces rate limits: responds with 429 and Retry-After above a rate, responds with 403 above a quota, and delays bursts.
- * Every response created after this policy has the limit headers. Requests without a route are counted, but still get a 404
+ * Responses to counted requests have the limit headers. Requests without a route are counted, but still get a 404
  * or 405.
  */
 export const limits = fastifyPlugin<{ limiter: Limiter }>(

@@ -154,7 +154,7 @@ export interface Month {
   endsAtMs: number
   /** The end of the month in epoch seconds, as sent in headers. */
   resetsAt: number
-  /** The end of a quota's header lines. */
+  /** The last part of the raw quota headers, which is the same for all quotas of the month. */
   quotaEnd: string
 }
 

@@ -144,7 +144,7 @@ export const columnTypes = {
 
 export type ColumnKind = keyof typeof columnTypes
 
-/** Returns the column type of a kind, typed with its optional members. */
+/** Returns the column type of a kind; members that it does not define read as undefined. */
 export const columnType = (kind: ColumnKind): ColumnType => columnTypes[kind]
 
 /** Returns the values of an enumeration; undefined for any other schema. */

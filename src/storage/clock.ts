@@ -117,9 +117,9 @@ export class ClockJumped extends Error {
 }
 
 /**
- * Creates the clock for removing expired rows: the database's clock, which may advance between two calls only by the
- * time that has actually passed. If the database's clock jumps ahead by mistake and is later set back, no row is removed
- * early or lost. `onError` receives one `ClockJumped` per jump. Rejects if the database does not respond.
+ * Returns a clock for schedules and for removing expired rows. It reads the database's clock, but ignores a jump ahead of
+ * more than 5 seconds for 25 hours, so that a jump that is corrected in that time removes no row early. `onError` receives
+ * one `ClockJumped` per jump. The returned function rejects if the database does not respond.
  */
 export function sweepClock(
   db: ClockOptions['db'],

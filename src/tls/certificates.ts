@@ -28,8 +28,8 @@ export interface Certificates {
 
 /**
  * Loads a local CA and a server certificate from `folder` (mode 0700), creating them if necessary (RFC 5280, ECDSA P-256).
- * The server certificate covers localhost, 127.0.0.1, ::1 and `hostnames`; it is renewed if it expires within 30 days or
- * does not cover all of these names. `now` returns epoch ms. Throws for an invalid hostname, and for broken or expired CA
+ * The server certificate covers localhost, 127.0.0.1, ::1 and `hostnames`; it is replaced if it expires within 30 days,
+ * does not cover all of these names, or cannot be used with its key and the CA. `now` returns epoch ms. Throws for an invalid hostname, and for broken or expired CA
  * files, which are never replaced.
  */
 export async function localCertificates(

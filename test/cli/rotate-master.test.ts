@@ -275,7 +275,7 @@ function resuming(engine: EngineUnderTest): void {
     assert.equal(outcome, 'idle')
   })
 
-  it('exit code 2 for another key than that of the unfinished rotation, until it starts over', async (t) => {
+  it('exit code 2 if the new key differs from that of the unfinished rotation, unless --start-over is given', async (t) => {
     const { withKey, onClose } = await newPlace(t, engine)
     const [old, lost, next] = [hexKey(), hexKey(), hexKey()]
     const config = withKey(old)
@@ -465,7 +465,7 @@ describe('the command plinth keys rotate-master', () => {
     writeFileSync(join(folder, 'master.key.next'), next.toString('base64'), { mode: 0o600 })
     await rotate({ config: configIn('', { PLINTH_DATA_DIR: folder }), nextKey: () => next })
     const other = await run('next', rotating, { PLINTH_NEW_MASTER_KEY: hexKey() })
-    assert.match(other.text, /holds another key than PLINTH_NEW_MASTER_KEY: unset PLINTH_NEW_MASTER_KEY\n$/)
+    assert.match(other.text, /contains a key other than PLINTH_NEW_MASTER_KEY: unset PLINTH_NEW_MASTER_KEY\n$/)
     assert.equal((await run('next', rotating)).code, 0)
     assert.equal(readFileSync(join(folder, 'master.key'), 'utf8'), next.toString('base64'))
   })

@@ -140,12 +140,7 @@ forEachEngine((engine) => {
           resources: '{"/books":[]}',
           definition: 'd2',
         })
-        expectCheck(
-          await check(),
-          'nodes.agreement',
-          'warn',
-          /release 1\.1\.0\): another release than process 1 .*title/,
-        )
+        expectCheck(await check(), 'nodes.agreement', 'warn', /release 1\.1\.0\): not the release of process 1 .*title/)
         await store('d', { settings: '{"PLINTH_BASE_URL":"https://b.test"}', startedAt: iso(nowMs - 1) })
         expectCheck(
           await check(),
@@ -376,7 +371,7 @@ onSqlite((engine) => {
       expectCheck(await check({ isDeep: true }), 'database.integrity', 'fail', /plinth restore/)
     })
 
-    it('database.journal warns about a large log, and fails without a log', async () => {
+    it('database.journal warns about a large write-ahead log, and fails if the file is not in WAL mode', async () => {
       expectCheck(await check(), 'database.journal', 'pass')
       writeFileSync(`${path}-wal`, '')
       truncateSync(`${path}-wal`, 257 * 1024 ** 2)
@@ -443,7 +438,7 @@ onPostgres((engine) => {
       )
     })
 
-    it('database.encoding fails for another encoding than UTF8', async () => {
+    it('database.encoding fails for an encoding other than UTF8', async () => {
       expectCheck(await check(), 'database.encoding', 'pass', /^UTF8/)
       const other = `${name()}_ascii`
       await client.query(`create database ${other} template template0 encoding 'SQL_ASCII' locale 'C'`)

@@ -69,7 +69,7 @@ forEachEngine((engine) => {
         assert.equal((await ask(method, `/users/${id}`, administrator, body, outdated)).statusCode, 412)
       })
 
-      it(`2xx for ${what} with the scopes users:write and admin; for ordinary users, users:write is enough`, async () => {
+      it(`2xx for ${what} of an administrator with users:write and admin, of any other user with users:write alone`, async () => {
         await account('admin')
         for (const [role, scopes] of [
           ['admin', administrator],

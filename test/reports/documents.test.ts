@@ -148,7 +148,7 @@ describe('PDF', () => {
   it('has one page with the header line when there are no rows', async () => {
     const pages = pagesOf(await render('pdf', []))
     assert.equal(pages.length, 1)
-    assert.match(pages[0] ?? '', /0 rows.*Page 1 of 1/)
+    assert.match(pages[0] ?? '', /0 rows\|id\|name\|price.*Page 1 of 1/)
   })
 
   it('truncates text that does not fit, and adds an ellipsis', async () => {

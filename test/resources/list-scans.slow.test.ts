@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       assert.equal(service.faults.splice(0).length, refused.length)
     })
 
-    it('200 for pages that an index bounds, after five accounts have started scans', async () => {
+    it('200 for pages that are read through an index, without waiting for the scans of five other accounts', async () => {
       await ready()
       const scans = ['a', 'b', 'c', 'd', 'e'].map((as) => get(`/books?q=y${as}&sort=-title`, as))
       for (const url of ['/books?limit=5', '/books?genre=genre&limit=5', '/books?sort=-title&limit=5', '/books/1']) {

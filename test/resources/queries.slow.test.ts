@@ -292,7 +292,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('an unknown operator or field is an unknown parameter: 400 in v2, ignored without a prefix', async () => {
+    it('an unknown operator or field is an unknown parameter: 400 under /v2, ignored on unversioned paths', async () => {
       const unknown = {
         'status[inn]': 'did you mean status[in]?',
         'statu[in]': 'did you mean status[in]?',

@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       assert.deepEqual(Object.keys(answer.json()), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
     })
 
-    it('201 for addresses that match the HTML pattern, stored as sent', async () => {
+    it('201 for e-mail addresses that match the pattern of the HTML standard, stored as sent', async () => {
       const local = fresh().split('@')[0]
       const long = `${'a'.repeat(243)}${String(++count).padStart(3, '0')}@plinth`
       assert.equal(long.length, 253)
@@ -269,7 +269,7 @@ forEachEngine((engine) => {
   describe('PATCH /users/{id}', () => {
     const patch = (id: number, payload: object) => send({ method: 'PATCH', url: `/users/${id}`, payload, scopes: full })
 
-    it('200 removing optional fields for null; other fields do not change', async () => {
+    it('200: null removes an optional field; other fields do not change', async () => {
       const { id, name, email } = await create()
       const { address, phone, ...rest } = (await patch(id, { address: null, phone: null })).json()
       assert.deepEqual([address, phone, rest.name, rest.email], [undefined, undefined, name, email])

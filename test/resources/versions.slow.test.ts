@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       assert.equal((await send({ url: `/v2/notes/${id}`, scopes: full })).json().secret, 's')
     })
 
-    it('lists the declared report type next to those of the resources, for callers with its scope', async () => {
+    it('lists the declared report type beside those of the resources; only callers with its scope can request it', async () => {
       const types = (await send({ url: '/api/report-types' })).json()
       assert.deepEqual(
         types.map(({ reportType }: { reportType: string }) => reportType),

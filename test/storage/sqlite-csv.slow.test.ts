@@ -171,7 +171,7 @@ describe('CSV written by SQLite page by page', () => {
   const among = <Value>(values: readonly Value[], n: number) => values[n % values.length] as Value
 
   for (const count of [0, 1, 249, 250, 251, 500, 1_001]) {
-    it(`equals the CSV format's output for ${count} rows, ascending and descending`, async () => {
+    it(`is identical to the CSV rendered row by row, for ${count} rows, ascending and descending`, async () => {
       fill(times(count, (n) => [among([...sure, null], n), among([...decimals, null], n)]))
       const records = Math.ceil(count / 250)
       assert.deepEqual(await samePages(), { records, rows: 0 })

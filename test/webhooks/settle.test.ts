@@ -94,7 +94,7 @@ forEachEngine((engine) => {
       assert.equal(await the.count('status', 'pending'), claimed.length)
     })
 
-    it('is called only at its new address, and only for events that its scopes include', async () => {
+    it('is called only at its new URL after a change, and only for events that its scopes cover', async () => {
       const the = await waiting()
       await the.change(the.owner, the.id, { callbackUrl: there })
       assert.equal(await the.count('status', 'failed'), settledAtOnce / 10)

@@ -54,7 +54,7 @@ describe('share', () => {
         const grantedInAll = [...granted.values()].reduce((sum, count) => sum + count, 0)
         assert.ok(grantedInAll <= roomFor(before, of))
         if (!mayTake(before, 'a newcomer', of) || mayTake(left, 'a newcomer', of)) return
-        // The owner that got a pool's last slot must not have had a slot in that pool before.
+        // Some exhausted pool must have an owner that was granted its only slot there.
         const tookLast = (pool: number) => [...granted.keys()].some((owner) => left.held.get(owner)?.[pool] === 1)
         assert.ok(left.free.some((free, pool) => free <= 0 && tookLast(pool)))
       }),

@@ -66,7 +66,7 @@ export async function runTool(tool: Tool, args: readonly string[], { env, signal
   return promise
 }
 
-/** The parameters of a `postgres://` URL that libpq reads from the environment. */
+/** The environment variables of libpq, by the parameter of a `postgres://` URL that they replace. */
 const variables: Readonly<Record<string, string>> = {
   host: 'PGHOST',
   port: 'PGPORT',

@@ -103,7 +103,7 @@ export async function checkDump(file: string, dumpMajor: number, signal: AbortSi
 }
 
 /**
- * Throws `BackupRefused` unless the current schema has this name and neither it nor the queue's schema contains tables.
+ * Throws `BackupRefused` unless the current schema has this name and no tables, and the queue's schema does not exist.
  */
 export async function refuseFilledDatabase(url: string, schema: string): Promise<void> {
   await connected(url, async (read) => {

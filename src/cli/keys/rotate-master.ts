@@ -57,7 +57,7 @@ async function rotateIn(config: Config, stores: Stores, { offline, startOver }: 
 
 /**
  * Returns the key in `master.key.next`. If a rotation begins and there is no such file, writes it with the configured key
- * or a random one. Throws `ConfigError` if it contains another key than the configured one.
+ * or a random one. Throws `ConfigError` if it contains a key other than the configured one.
  */
 function keyInFolder(
   dataDir: string,
@@ -75,7 +75,7 @@ function keyInFolder(
   const key = masterKeyBytes(readFileSync(path, 'utf8').trim())
   if (key.length !== keyBytes) throw new ConfigError(`${path} does not hold a key of ${keyBytes} bytes`)
   if (given !== undefined && !given.equals(key))
-    throw new ConfigError(`${path} holds another key than PLINTH_NEW_MASTER_KEY: unset PLINTH_NEW_MASTER_KEY`)
+    throw new ConfigError(`${path} contains a key other than PLINTH_NEW_MASTER_KEY: unset PLINTH_NEW_MASTER_KEY`)
   return key
 }
 

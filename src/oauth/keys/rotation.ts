@@ -20,8 +20,8 @@ const dayMs = 24 * hourMs
 /** How long a key is used for signing. */
 const lifeMs = 90 * dayMs
 /**
- * How long a key is published in the JWKS before it starts to sign: longer than clients cache the JWKS, and longer than
- * any token is valid.
+ * How long a key is published in the JWKS before it starts to sign: longer than clients cache the JWKS, and at least as
+ * long as any token is valid.
  */
 const publishedAheadMs = dayMs
 /**

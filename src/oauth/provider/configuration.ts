@@ -86,7 +86,7 @@ export function configuration(options: AuthorizationServerOptions, api: Api, sig
     features: features(api, frame),
     ttl: lifetimes(accessTokenSeconds),
     issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    // A refresh token with no remaining scopes is rejected before it is consumed (`narrowScopes`).
+    // Reading `scopes` throws `invalid_scope` if the client has lost all of them (`narrowScopes`): the token is not consumed.
     rotateRefreshToken: (ctx) => (ctx.oidc.entities.RefreshToken?.scopes.size ?? 0) > 0,
     expiresWithSession: () => false,
     findAccount: accountFinder(db),
@@ -175,8 +175,8 @@ const loginSeconds = 8 * hour
 const secondsNow = () => Math.floor(Date.now() / 1_000)
 
 /**
- * Returns lifetimes in seconds. A refresh token expires after 14 days, and its whole family 90 days after the login. A
- * login lasts at most 8 hours. A grant outlives every refresh token issued under it.
+ * Returns lifetimes in seconds. A refresh token expires after 14 days, and its whole family 90 days after the
+ * first one was issued, which is at most 8 hours after the login. A grant outlives every refresh token issued under it.
  */
 export function lifetimes(accessTokenSeconds: number): Configuration['ttl'] {
   return {

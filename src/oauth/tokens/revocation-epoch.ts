@@ -3,7 +3,7 @@ import fastifyPlugin from 'fastify-plugin'
 import { invitationPath } from '../provider/http/endpoints.ts'
 
 /**
- * Counts the operations in this process that may have revoked tokens or reduced their scopes; each increment invalidates
+ * Counts the events in this process that may have revoked tokens or reduced their scopes; each increment invalidates
  * all cached tokens.
  */
 export interface RevocationEpoch {

@@ -33,7 +33,7 @@ export interface S3Clients {
 export function s3Clients(limits: S3Limits): S3Clients {
   const { requestSockets, downloadSockets, silentMs } = limits
   const requests = client(limits, requestSockets, silentMs)
-  // No socket timeout: a download is also silent while the client does not read. `timedReads` distinguishes the two cases.
+  // No socket timeout: a download may be idle because its client does not read. `timedReads` detects that S3 has stalled.
   return { uploads: requests, requests, downloads: client(limits, downloadSockets, 0) }
 }
 

@@ -24,7 +24,7 @@ export interface Visible {
   read: RowTest
   /** The filters alone, to which the list's cursors are bound. */
   related: readonly RelatedFilter[]
-  /** The related rows that the query can follow. */
+  /** The relations that the query follows, each with a test for the rows that the caller can read. */
   reached: Reached
   /** True if `sort` names a field of related rows. */
   isSortedByRelated: boolean

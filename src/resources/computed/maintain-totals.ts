@@ -95,7 +95,7 @@ const fieldsOf = ({ reference, totals }: TotalsTarget): string[] => [
   ...totals.flatMap(({ field }) => (field === null ? [] : [field])),
 ]
 
-/** Returns the values that a write sets. Omits undefined values, because a PUT keeps those fields. */
+/** Returns the values that a write sets. Omits undefined values, which stand for fields that the write keeps. */
 const present = (values: Values) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 

@@ -11,7 +11,7 @@ type Value<B extends TObject, F extends Fields<B>, Ids extends IdType> = NonNull
 /** A row as it was served before: its fields by their current names; fields without a value are absent. */
 export type EarlierRow<Id extends RowId = RowId> = Readonly<Record<string, unknown>> & { readonly id: Id }
 
-/** How existing rows follow a change to the body. */
+/** How existing rows are migrated when the body schema changes. */
 export interface MigrateOptions<B extends TObject = TObject, Ids extends IdType = IdType> {
   /**
    * The earlier names of fields, such as `{ reference: 'number' }`. Rows do not change: each field keeps its column.

@@ -43,7 +43,7 @@ export function nameErrors(declaration: Declaration, declarations: readonly Decl
     .filter(({ name }) => taken.includes(name))
     .map(
       ({ name, declaration: child }) =>
-        `service: ${child.path} refers to ${path}, which has a member '${name}' already: rename it, or choose another path than ${child.path}`,
+        `service: ${child.path} refers to ${path}, which has a member '${name}' already: rename it, or change the path ${child.path}`,
     )
   const isExpandable = relationsOf(declaration, declarations).length > 0
   return isExpandable && queryNames({ ...declaration, body: shownBody }).includes('expand')

@@ -106,7 +106,7 @@ export async function change(served: Served, request: RowRequest, values: Values
   return (await writeUnit(served, access, attempted)(work)) ?? throwUnmatched(served, id, access)
 }
 
-/** Returns the values that a change sets. Omits undefined values, because a PUT keeps those fields. */
+/** Returns the values that a change sets. Omits undefined values, which stand for fields that the change keeps. */
 const present = (values: Values) =>
   Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
 

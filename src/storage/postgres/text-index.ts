@@ -25,8 +25,8 @@ function openSession(connectionString: string): Kysely<Tables> {
 }
 
 /**
- * Creates missing trigram indexes on searched PostgreSQL tables, in the background and without blocking writes (`create
- * index concurrently`). Until a table has its index, each search of the table reads every row. Returns a function that
+ * Creates missing trigram indexes on searched PostgreSQL tables and replaces invalid or outdated ones, in the background
+ * and without blocking writes (`create index concurrently`). Until a table has its index, each search of the table reads every row. Returns a function that
  * stops the work.
  */
 export function ensureTextIndexes({ db, tables, onError }: TextIndexesOptions): () => Promise<void> {

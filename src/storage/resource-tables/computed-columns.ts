@@ -41,7 +41,7 @@ export async function fillTotals(tx: Queryable, tables: readonly ResourceTable[]
   return filled
 }
 
-/** Replaces the column names in a source, which are derived from the fields, by the names in the database. */
+/** Replaces a source's column names, which are derived from field names, with the actual names in the database. */
 function storedSource(source: TotalSource, names: ReadonlyMap<string, ColumnNames>): TotalSource {
   const stored = Object.entries(names.get(source.table) ?? {}).map(([field, column]) => [snake(field), column] as const)
   const columns = new Map(stored)

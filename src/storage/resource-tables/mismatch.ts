@@ -28,7 +28,7 @@ export const mismatch = (
   [`${path}: the field ${fieldOf(column)} ${what}. ${advice}`, ...steps.map((step) => `    ${step};`)].join('\n')
 
 /**
- * Throws `TableMismatch` if a table exists whose ids have another type than its declaration. `adopt` checks the ids of
+ * Throws `TableMismatch` if a table exists whose ids have a type other than the declared one. `adopt` checks the ids of
  * tables that the service did not create.
  */
 export async function refuseOtherIds(tx: Queryable, engine: Engine, tables: readonly ResourceTable[]): Promise<void> {

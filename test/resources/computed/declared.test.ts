@@ -149,12 +149,12 @@ describe('computed fields in a declaration', () => {
       'cannot sum lines.secret: not every caller may see it',
     ],
     [
-      'a sum with another scale than its field',
+      'a sum with a scale other than that of its field',
       { a: { sum: 'lines.amount', as: Decimal(9, 3) } },
       'must have the scale of lines.amount: as Decimal(…, 2)',
     ],
     [
-      'a sum in another currency than its field',
+      'a sum in a currency other than that of its field',
       { a: { sum: 'lines.price', as: Money('USD') } },
       "must have the scale and the currency of lines.price: as Money('EUR')",
     ],

@@ -8,14 +8,14 @@ import { Ref } from '../../../src/resources/relations/ref.ts'
 import { report } from '../../../src/resources/reports/report.ts'
 import { view } from '../../../src/resources/views/view.ts'
 
-/** Rows with integers, to which rows with UUIDs refer. */
+/** Has integer ids; a collection with UUIDs refers to it. */
 export const countries = collection({
   path: '/countries',
   noun: 'country',
   body: Type.Object({ name: Title }),
 })
 
-/** Rows with UUIDs, which rows of both kinds refer to. */
+/** Has UUIDs; a collection with UUIDs and one with integer ids refer to it. */
 export const customers = collection({
   path: '/customers',
   noun: 'customer',

@@ -274,7 +274,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    it('200 for the list under a row, 404 under a missing one, 400 under text that is not a UUID', async () => {
+    it('200 for a nested list, 404 for one of a missing row, 400 for an id that is not a UUID', async () => {
       const customer = await add('/customers', { name: 'Nested' })
       const invoice = await add('/invoices', { reference: 'A', customerId: customer.id, total: '1.00' })
       assert.deepEqual(idsOf(await list(`/customers/${customer.id.toUpperCase()}/invoices`)), [invoice.id])

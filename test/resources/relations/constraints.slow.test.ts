@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('400 for expanding a write-only reference from either side, 404 for a list under the row', async () => {
+    it('400 for expanding a write-only reference from either side, 404 for its nested list', async () => {
       const { id } = await customer()
       await create('/hints', { text: 'x', customerId: id })
       assert.equal((await send({ url: `/customers/${id}?expand=hints` })).statusCode, 400)

@@ -95,7 +95,7 @@ describe('the names of relations', () => {
   it('are refused if the other resource has a member with the same name', () => {
     assert.equal(
       errorOf(of({ name: Title, ticketComments: Type.Integer() })),
-      "service: /ticket-comments refers to /tickets, which has a member 'ticketComments' already: rename it, or choose another path than /ticket-comments",
+      "service: /ticket-comments refers to /tickets, which has a member 'ticketComments' already: rename it, or change the path /ticket-comments",
     )
   })
 

@@ -53,9 +53,10 @@ const valid = fc.record(
   { requiredKeys: ['customerId', 'issued', 'total'] },
 )
 
-/** Query parameters, as functions that take a version's field names. */
+/** Returns a version's name for a field. */
 type Name = (field: string) => string
 const upper = (name: string) => `${name[0]?.toUpperCase()}${name.slice(1)}`
+/** Query parameters, as functions of the names of a version. */
 const parameter = fc.oneof(
   ...[
     fc.constantFrom('draft', 'sent,paid').map((value) => (n: Name) => `${n('status')}=${value}`),
