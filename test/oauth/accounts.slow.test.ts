@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
+import { createHook } from 'node:async_hooks'
+import { hash, randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { type Audit, openAudit } from '../../src/audit/buffer.ts'
 import { auditRecorder, operator } from '../../src/audit/chain.ts'
@@ -55,13 +56,14 @@ forEachEngine((engine) => {
     const service = () => invitations({ db, passwords: hasher, issuer, now: time.now, random: randomBytes, record })
     const tokenOf = (url: string) => new URL(url).searchParams.get('token') as string
 
-    it('T-AUTH-04 have links with a 256-bit token that is not stored itself, valid for half an hour', async () => {
+    it('T-AUTH-04 have links with a 256-bit token, valid for half an hour; only its SHA-256 is stored', async () => {
       const { userId } = await user()
       const { url, expiresAt } = await service().invite(userId, undefined, operator)
       assert.match(url, /^https:\/\/localhost:8443\/oauth\/invitation\?token=[\w-]{43}$/)
       assert.equal(Date.parse(expiresAt), time.now() + 30 * 60_000)
       const rows = await db.read.selectFrom('invitations').selectAll().where('userId', '=', userId).execute()
       assert.equal(rows.length, 1)
+      assert.equal(rows[0]?.tokenHash, hash('sha256', tokenOf(url), 'base64url'))
       assert.ok(!JSON.stringify(rows).includes(tokenOf(url)))
     })
 
@@ -275,16 +277,31 @@ describe('passwords', () => {
     assert.deepEqual([isOutdated(one), defaultCost.memory], [false, 65_536])
   })
 
-  it('T-AUTH-02 are hashed for up to 36 concurrent calls; further calls throw SERVICE_UNAVAILABLE', async () => {
+  it('T-AUTH-02 are hashed four at a time while 32 calls wait; further calls throw SERVICE_UNAVAILABLE', async () => {
     const { verify } = passwords(randomBytes, { memory: 8_192, passes: 2, parallelism: 1 })
+    const running = new Set<number>()
+    let peak = 0
+    let started = 0
+    const hook = createHook({
+      init: (id, type) => {
+        if (!/argon2/i.test(type)) return
+        peak = Math.max(peak, running.add(id).size)
+        started++
+      },
+      before: (id) => running.delete(id),
+    }).enable()
     const all = await Promise.allSettled(Array.from({ length: 50 }, () => verify('x', null)))
+    hook.disable()
+    assert.deepEqual([started, peak], [36, 4])
     const refused = all.filter((result) => result.status === 'rejected')
     assert.equal(refused.length, 50 - 36)
     assert.ok(refused.every(({ reason }) => reason instanceof Problem && reason.code === 'SERVICE_UNAVAILABLE'))
     assert.equal(await verify('x', null), false)
   })
+})
 
-  it('networkOf returns an IPv4 address, or the /64 of an IPv6 address', () => {
+describe('networkOf', () => {
+  it('returns an IPv4 address, or the /64 of an IPv6 address', () => {
     assert.equal(networkOf('192.0.2.7'), '192.0.2.7')
     assert.equal(networkOf('::ffff:192.0.2.7'), '192.0.2.7')
     assert.equal(networkOf('2001:db8:1:2:3:4:5:6'), '2001:db8:1:2::/64')

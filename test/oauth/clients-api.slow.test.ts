@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { decodeJwt } from 'jose'
 import { verifyAudit } from '../../src/audit/chain.ts'
+import { clientSecretContext } from '../../src/oauth/clients/clients.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { token as bearer, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -47,7 +48,7 @@ forEachEngine((engine) => {
   const token = (id: string, secret: string) => server.token({ client_id: id, client_secret: secret })
 
   describe('POST /api/clients', () => {
-    it('201 with Location, ETag and a working secret, which is not stored in plain text', async () => {
+    it('201 with Location, ETag and a working secret, which is stored only as a keyed digest', async () => {
       const response = await send('POST', '/v1/api/clients', machine)
       const { id, secret, createdAt, updatedAt, ...rest } = response.json()
       assert.equal(response.statusCode, 201)
@@ -68,7 +69,9 @@ forEachEngine((engine) => {
       })
       assert.equal((await token(id, secret)).status, 200)
       const row = await db.read.selectFrom('clients').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+      assert.equal(row.secretHash, sealer.digest(secret, clientSecretContext(id)))
       assert.ok(!JSON.stringify([row, await entries(id)]).includes(secret))
+      assert.equal((await token(id, `${secret}x`)).status, 401)
     })
 
     it('201 for a public client, without a secret', async () => {

@@ -122,8 +122,9 @@ forEachEngine((engine) => {
   })
 })
 
+const redirectUris = ['https://app.example/cb?x=1', 'http://127.0.0.1:4000/', 'http://[::1]/cb', 'com.example.app:/cb']
+
 describe('isRedirectUri', () => {
-  const right = ['https://app.example/cb?x=1', 'http://127.0.0.1:4000/', 'http://[::1]/cb', 'com.example.app:/cb']
   for (const uri of ['https://[::1]/', 'https://bücher.example/cb', 'https://192.0.2.1:8443/', 'https://localhost/cb'])
     it(`returns true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
   const wrong = [
@@ -143,9 +144,12 @@ describe('isRedirectUri', () => {
   ])
   for (const uri of [...hosts, ...control])
     it(`returns false for ${JSON.stringify(uri)}`, () => assert.equal(isRedirectUri(uri), false))
-  for (const uri of right) it(`returns true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
+  for (const uri of redirectUris) it(`returns true for ${uri}`, () => assert.equal(isRedirectUri(uri), true))
   for (const uri of [...wrong, ...odd]) it(`returns false for "${uri}"`, () => assert.equal(isRedirectUri(uri), false))
-  it('isNativeUri returns true only for loopback and private-use URIs', () => {
-    assert.deepEqual(right.map(isNativeUri), [false, true, true, true])
+})
+
+describe('isNativeUri', () => {
+  it('returns true only for loopback and private-use URIs', () => {
+    assert.deepEqual(redirectUris.map(isNativeUri), [false, true, true, true])
   })
 })

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { decodeJwt } from 'jose'
 import * as openid from 'openid-client'
@@ -79,21 +80,45 @@ forEachEngine((engine) => {
       assert.ok((await openid.refreshTokenGrant(config, first)).refresh_token)
     })
 
-    it('200 with a refresh token that expires after 14 days', async () => {
-      const { config, first } = await begun()
-      const lifeOf = async () => {
-        const rows = await auth.db.read
-          .selectFrom('authRecords')
-          .selectAll()
-          .where('kind', '=', 'RefreshToken')
-          .execute()
-        const newest = rows.map(({ payload }) => JSON.parse(payload)).sort((one, other) => other.iat - one.iat)
-        return newest.filter(({ rotations }) => rotations > 0)[0]
+    describe('lifetime of a refresh token', () => {
+      const day = 86_400
+      const storedToken = async (token: string) => {
+        const id = hash('sha256', token, 'base64url')
+        const row = await auth.db.read.selectFrom('authRecords').selectAll().where('id', '=', id).executeTakeFirst()
+        return { id, expiresAt: Date.parse(row?.expiresAt ?? ''), payload: JSON.parse(row?.payload ?? '{}') }
       }
-      await openid.refreshTokenGrant(config, first)
-      const { exp, iat, iiat } = await lifeOf()
-      assert.equal(exp - iat, 14 * 86_400)
-      assert.ok(iiat <= iat)
+      /** Moves a refresh token's times into the past: `loginDays` its login, `days` its own issue and expiry. */
+      const backdate = async (token: string, loginDays: number, days: number) => {
+        const { id, expiresAt: expiry, payload } = await storedToken(token)
+        const { iiat, iat, exp } = payload
+        const times = { iiat: iiat - loginDays * day, iat: iat - days * day, exp: exp - days * day }
+        const change = {
+          payload: JSON.stringify({ ...payload, ...times }),
+          expiresAt: new Date(expiry - days * day * 1_000).toISOString(),
+        }
+        await auth.db.write((tx) => tx.updateTable('authRecords').set(change).where('id', '=', id).execute())
+      }
+
+      it('200 up to 14 days after the last refresh, then 400 invalid_grant', async () => {
+        const { config, first } = await begun()
+        await backdate(first, 13.9, 13.9)
+        const second = (await openid.refreshTokenGrant(config, first)).refresh_token as string
+        const { payload, expiresAt } = await storedToken(second)
+        assert.equal(payload.exp - payload.iat, 14 * day)
+        assert.ok(Math.abs(expiresAt / 1_000 - payload.exp) <= 2, `${expiresAt} ${payload.exp}`)
+        await backdate(second, 14, 14)
+        await assert.rejects(openid.refreshTokenGrant(config, second), refused('invalid_grant'))
+      })
+
+      it('200 with a refresh token that expires 90 days after the login, even if that is sooner than 14 days', async () => {
+        const { config, first } = await begun()
+        await backdate(first, 85, 0)
+        const { payload: before } = await storedToken(first)
+        const second = (await openid.refreshTokenGrant(config, first)).refresh_token as string
+        const { payload } = await storedToken(second)
+        assert.equal(payload.iiat, before.iiat)
+        assert.equal(payload.exp, before.iiat + 90 * day)
+      })
     })
 
     it('issues no refresh token to a client without the refresh_token grant', async () => {

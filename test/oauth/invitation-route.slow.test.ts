@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { describe, it } from 'node:test'
-import { request } from 'undici'
+import { Agent, request } from 'undici'
 import { forEachEngine, onSqlite } from '../support/engines.ts'
 import { eventually } from '../support/service.ts'
 import { authService, password, person, type Real, realServer } from './real.ts'
@@ -72,9 +73,16 @@ forEachEngine((engine) => {
       assert.equal((await visit(body.url)).status, 404)
     })
 
-    it('T-AUTH-04 201 with a link to the service’s own origin', async () => {
+    it('T-AUTH-04 201 with a link to the service’s own origin, even if Host and X-Forwarded-Host name another host', async () => {
       const { id } = await newUser()
-      const { body } = await call(auth, 'admin', `/v1/api/users/${id}/invitation`, { role: 'admin' })
+      const hostile = { host: 'evil.example', 'x-forwarded-host': 'evil.example', forwarded: 'host=evil.example' }
+      // undici checks the certificate against the Host header.
+      const ca = readFileSync(auth.authorityFile as string)
+      const agent = new Agent({ connect: { ca, checkServerIdentity: () => undefined } })
+      const path = `/v1/api/users/${id}/invitation`
+      const { status, body } = await call({ ...auth, agent }, 'admin', path, { role: 'admin' }, hostile)
+      await agent.close()
+      assert.equal(status, 201)
       assert.ok(body.url.startsWith(`${auth.baseUrl}/oauth/invitation?token=`))
     })
 

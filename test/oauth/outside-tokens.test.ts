@@ -4,13 +4,15 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { builtIn } from '../../src/catalog/service.ts'
 import { Problem } from '../../src/http/problems/problem.ts'
+import { createClient } from '../../src/oauth/clients/clients.ts'
 import { trustedIssuerKeys } from '../../src/oauth/tokens/trusted-issuer-keys.ts'
 import { tokenVerifier } from '../../src/oauth/tokens/verify.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { onSqlite } from '../support/engines.ts'
 import { fields, keys, signed, signedText, start } from './forgery.ts'
-import { clock, issuer } from './support.ts'
+import { clock, issuer, sealer } from './support.ts'
 
 const theirs = generateKeyPairSync('ec', { namedCurve: 'P-256' })
 const rotated = generateKeyPairSync('ed25519')
@@ -40,6 +42,8 @@ onSqlite((engine) => {
   const closers: (() => unknown)[] = []
   before(async () => {
     db = await engine.database()
+    const client = { id: 'alpha', name: 'Alpha', grants: ['client_credentials'] }
+    await createClient(db, sealer, builtIn.scopes, { ...client, scopes: ['reports:read', 'books:write'] })
   })
   after(() => db.close())
   beforeEach(async () => {
@@ -84,14 +88,17 @@ onSqlite((engine) => {
 
   it('tokenVerifier fetches no keys for a token from the service itself', async () => {
     const { verify } = verifier()
-    assert.deepEqual(await verify(await signed()), invalid, 'its client is unknown')
+    const verification = await verify(await signed())
+    assert.ok('caller' in verification)
+    assert.equal(verification.caller.clientId, 'alpha')
     assert.equal(idp.served.hits, 0)
   })
 
-  const wrong: [what: string, change: object, header?: object][] = [
+  const wrong: [what: string, change: object | (() => object), header?: object][] = [
     ['a different audience (T-JWT-08)', { aud: 'https://other.example' }],
     ['an ID token, which is for a client (T-JWT-08)', { aud: 'alpha', scope: undefined }],
-    ['an issuer that starts with the service’s own (T-JWT-08)', { iss: `${fields.iss}.evil` }],
+    ['an issuer that starts with the trusted issuer (T-JWT-08)', () => ({ iss: `${idp.base}.evil` })],
+    ['the trusted issuer with a final slash (T-JWT-08)', () => ({ iss: `${idp.base}/` })],
     ['scope as an array (T-JWT-08)', { scope: ['reports:read'] }],
     ['no scope (T-JWT-08)', { scope: undefined }],
     ['no subject (T-JWT-08)', { sub: undefined }],
@@ -106,7 +113,10 @@ onSqlite((engine) => {
   ]
   for (const [what, change, header] of wrong) {
     it(`AUTH_TOKEN_INVALID for ${what}`, async () => {
-      assert.deepEqual(await verifier().verify(await token(change, header)), invalid)
+      assert.deepEqual(
+        await verifier().verify(await token(typeof change === 'function' ? change() : change, header)),
+        invalid,
+      )
     })
   }
 
@@ -130,12 +140,16 @@ onSqlite((engine) => {
     assert.deepEqual(await verify(await token({ iss: issuer })), invalid)
   })
 
-  it('AUTH_TOKEN_EXPIRED 31 seconds after the token expires', async () => {
+  it('accepts a token up to 29 seconds after it expires; AUTH_TOKEN_EXPIRED after 31 seconds', async () => {
     const { verify, pass } = verifier()
-    const sent = await token()
-    assert.ok('caller' in (await verify(sent)))
-    pass(931)
-    assert.deepEqual(await verify(sent), { refused: 'AUTH_TOKEN_EXPIRED' })
+    const [cached, late, tooLate] = [await token(), await token({ jti: 'late' }), await token({ jti: 'too late' })]
+    assert.ok('caller' in (await verify(cached)))
+    pass(900 + 29)
+    for (const sent of [cached, late]) assert.ok('caller' in (await verify(sent)))
+    pass(2)
+    for (const sent of [cached, late, tooLate]) {
+      assert.deepEqual(await verify(sent), { refused: 'AUTH_TOKEN_EXPIRED' })
+    }
   })
 
   describe('the issuer’s keys', () => {

@@ -39,6 +39,9 @@ forEachEngine((engine) => {
   }
   const form = ({ id, secret }: { id: string; secret: string }) => ({ client_id: id, client_secret: secret })
 
+  const full = Object.assign(new Error('database or disk is full'), { errcode: 13, code: '53100' })
+  const refusing = () => served({ ...db, write: () => Promise.reject(full) }, { keys: server.keys })
+
   describe('POST /oauth/token with client_credentials', () => {
     it('200 for a secret in the form', async () => {
       const { status, headers, body } = await server.token(form(await registered()))
@@ -172,28 +175,12 @@ forEachEngine((engine) => {
       assert.equal(body.expires_in, 60)
     })
 
-    const full = Object.assign(new Error('database or disk is full'), { errcode: 13, code: '53100' })
-    const refusing = () => served({ ...db, write: () => Promise.reject(full) }, { keys: server.keys })
-
     it('200 even if the disk is full, because client-credentials tokens are not stored', async () => {
       const other = await refusing()
       const { status } = await other.token(form(await registered()))
       await other.close()
       assert.equal(status, 200)
       assert.deepEqual(other.failures, [])
-    })
-
-    it('503 temporarily_unavailable for a revocation if the database cannot write; the error is reported', async () => {
-      const client = await registered()
-      const { access_token: token } = (await server.token(form(client))).body
-      const other = await refusing()
-      const response = await other.post('/oauth/revoke', { ...form(client), token })
-      const body = (await response.json()) as { error: string }
-      await other.close()
-      assert.equal(response.status, 503)
-      assert.equal(body.error, 'temporarily_unavailable')
-      assert.ok(response.headers.has('retry-after') && response.headers.has('strict-transport-security'))
-      assert.deepEqual(other.failures, [full])
     })
   })
 
@@ -283,6 +270,19 @@ forEachEngine((engine) => {
       const response = await server.post('/oauth/revoke', { ...form(other), token: access_token })
       assert.equal(response.status, 400)
       assert.equal(await isActive(client, access_token), true)
+    })
+
+    it('503 temporarily_unavailable if the database cannot write; the error is reported', async () => {
+      const client = await registered()
+      const { access_token: token } = (await server.token(form(client))).body
+      const other = await refusing()
+      const response = await other.post('/oauth/revoke', { ...form(client), token })
+      const body = (await response.json()) as { error: string }
+      await other.close()
+      assert.equal(response.status, 503)
+      assert.equal(body.error, 'temporarily_unavailable')
+      assert.ok(response.headers.has('retry-after') && response.headers.has('strict-transport-security'))
+      assert.deepEqual(other.failures, [full])
     })
   })
 

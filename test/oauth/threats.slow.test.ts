@@ -534,10 +534,14 @@ forEachEngine((engine) => {
       assert.deepEqual([status, headers.location], [400, undefined])
     })
 
-    it('the login page for an authorization request sent as a form', async () => {
+    it('303 to the same request as a GET, then the login page, for an authorization request sent as a form', async () => {
       const app = await auth.client()
       const form = Object.fromEntries(new URL(authorizeUrl(app.id), auth.baseUrl).searchParams)
-      assert.ok(formAction(await auth.browser().visit('/oauth/authorize', form), 'login'))
+      const one = auth.browser()
+      const { status, headers } = await one.once(`${auth.baseUrl}/oauth/authorize`, form)
+      assert.equal(status, 303)
+      assert.equal(headers.location, authorizeUrl(app.id))
+      assert.ok(formAction(await one.visit(String(headers.location)), 'login'))
     })
   })
 
