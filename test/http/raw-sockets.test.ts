@@ -317,12 +317,27 @@ describe('raw bytes on a socket', () => {
     )
   })
 
-  it('301 over plain HTTP, and no handler runs', async () => {
-    const answers = await converse(`${post('Content-Length: 14').replace(secure, 'X-A: b')}${pen}`)
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [301],
-    )
+  it('301 over plain HTTP before the body has arrived, and no handler runs', async () => {
+    const socket = await open()
+    socket.write(post('Content-Length: 14').replace(secure, 'X-A: b'))
+    const [answer] = answersIn(String((await once(socket, 'data'))[0]))
+    assert.equal(answer?.status, 301)
+    socket.destroy()
     assert.deepEqual(reached, [])
   })
+
+  for (const [what, header, rest] of [
+    ['ends early', 'Content-Length: 14', pen.slice(0, 4)],
+    ['is malformed', chunked, 'x\r\n'],
+  ] as const) {
+    it(`sends no second response if a body ${what} after the response`, async () => {
+      const socket = await open()
+      socket.write(post(header).replace(secure, 'X-A: b'))
+      const [first] = answersIn(String((await once(socket, 'data'))[0]))
+      assert.equal(first?.status, 301)
+      const more = text(socket)
+      socket.end(rest)
+      assert.equal(await more, '')
+    })
+  }
 })

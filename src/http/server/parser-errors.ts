@@ -24,17 +24,21 @@ type UnroutedOptions = ErrorsOptions & LingerOptions
 /** An HTTP parser error, with the last bytes passed to the parser and the number of those bytes that it parsed. */
 type ParserError = Pick<ConnectionError, 'code'> & { rawPacket?: unknown; bytesParsed?: number }
 
-/** A socket with the response that is being sent on it, as stored by Node.js. */
-type RespondingSocket = Socket & { _httpMessage?: (ServerResponse & { req: IncomingMessage }) | null }
+/** A socket with the response that is being sent on it and the request that is being parsed, as stored by Node.js. */
+type RespondingSocket = Socket & {
+  _httpMessage?: (ServerResponse & { req: IncomingMessage }) | null
+  parser?: { incoming?: IncomingMessage | null } | null
+}
 
 /**
  * Responds to requests that the HTTP parser rejects (RFC 9112 §2.2, §3, §6.3): sends a single problem body, then closes the
  * connection. Responses to earlier requests are sent first. If the error is in the body of a request whose response has
- * already started, no problem is sent.
+ * already started, no problem is sent; a complete response is followed only by the end of the connection.
  */
 export const respondToParserError = (options: UnroutedOptions) => (error: ParserError, socket: RespondingSocket) => {
   const current = socket._httpMessage
   if (unanswerable.has(error.code) || (current?.headersSent && !current.req.complete)) socket.destroy()
+  else if (!current && socket.parser?.incoming?.complete === false) linger(socket, options)
   else afterEarlierResponses(socket, () => close(socket, rawResponse(problemOf(error), socket, options), options))
 }
 
