@@ -88,15 +88,21 @@ onSqlite((engine) => {
       ['Content-Length: +1'],
       ['X-Space : 1'],
     ]
-    const post = (lines: string[]) => sendRaw(service, ['POST /products HTTP/1.1', ...head, ...lines], '{')
+    /** Sends a malformed request without `Connection: close`, followed by a valid request. */
+    const post = (lines: string[]) => {
+      const next = 'GET /livez HTTP/1.1\r\nHost: plinth.test\r\n\r\n'
+      return sendRaw(service, ['POST /products HTTP/1.1', ...head.slice(0, 2), ...lines], next)
+    }
 
-    it('400 for a malformed request', async () => {
-      for (const lines of malformed) assert.equal((await post(lines)).status, 400, lines.join())
-    })
-
-    it('INVALID_INPUT in a problem document for a malformed request', async () => {
-      for (const lines of malformed) isProblem(await post(lines), 400, 'INVALID_INPUT')
-    })
+    for (const lines of malformed) {
+      it(`400 INVALID_INPUT for ${lines.join(' and ')}; the server closes the connection`, async () => {
+        const answer = await post(lines)
+        assert.equal(answer.status, 400)
+        assert.equal(answer.headers.connection, 'close')
+        // Fails to parse if a second response follows the problem document.
+        isProblem(answer, 400, 'INVALID_INPUT')
+      })
+    }
   })
 
   describe('the order of checks', () => {

@@ -76,7 +76,21 @@ describe('connection limits', () => {
     assert.equal(await isTaken(port), true)
   })
 
-  it('apply to IPv6 connections, whose /64 network is reported', async () => {
+  it('apply to IPv6 connections per /64 network, which is reported', async () => {
+    const server = answering()
+    const { bound, reports } = bounded({ maxPerAddress: 1 })
+    bound(server)
+    // IPv6 has only one loopback address, so each connection gets a remote address from this list.
+    const addresses = ['2001:db8:1:2::1', '2001:db8:1:2:ffff::9', '2001:db8:1:3::1']
+    server.prependListener('connection', (socket: Socket) => {
+      Object.defineProperty(socket, 'remoteAddress', { value: addresses.shift() })
+    })
+    const port = await listening(server)
+    for (const taken of [true, false, true]) assert.equal(await isTaken(port), taken)
+    assert.deepEqual(reports, [{ refused: 1, network: '2001:db8:1:2::/64', bound: 'address' }])
+  })
+
+  it('apply to connections over IPv6', async () => {
     const server = answering()
     const { bound, reports } = bounded({ maxPerAddress: 1 })
     bound(server)

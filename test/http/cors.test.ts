@@ -54,7 +54,8 @@ describe('cors', () => {
       [204, { method: 'OPTIONS' }],
     ]
     for (const [status, { headers = {}, ...sent }] of answers) {
-      it(`${status} with the origin and credentials allowed and the headers exposed: ${JSON.stringify(sent).slice(0, 40)}`, async () => {
+      const request = JSON.stringify({ ...sent, headers }).slice(0, 80)
+      it(`${status} with the origin and credentials allowed and the headers exposed: ${request}`, async () => {
         const answer = await ask({ origin, ...(headers as Record<string, string>) }, sent)
         assert.equal(answer.statusCode, status)
         assert.equal(answer.headers['access-control-allow-origin'], origin)

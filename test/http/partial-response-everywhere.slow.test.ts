@@ -31,7 +31,8 @@ forEachEngine((engine) => {
       await make(`/api/reports/${taskId}/cancel`)
       const webhook = (await make('/api/webhooks', hook)).id
       const delivery = (await make(`/api/webhooks/${webhook}/test`)).id
-      await db.write((tx) => tx.insertInto('attempts').values(attemptOf(delivery)).execute())
+      const attempts = [attemptOf(delivery, 1, 500), attemptOf(delivery, 2, 502)]
+      await db.write((tx) => tx.insertInto('attempts').values(attempts).execute())
       await db.write((tx) => tx.insertInto('nodes').values(node).execute())
       ids = {
         ...{ taskId, webhook, deliveryId: delivery },
@@ -43,9 +44,9 @@ forEachEngine((engine) => {
       await db.close()
     })
 
-    const attemptOf = (deliveryId: string) => ({
-      ...{ deliveryId, attempt: 1, startedAt: '2026-03-01T12:00:00.000Z', durationMs: 3 },
-      ...{ statusCode: 500, error: 'status 500', responseStart: 'no' },
+    const attemptOf = (deliveryId: string, attempt: number, statusCode: number) => ({
+      ...{ deliveryId, attempt, startedAt: '2026-03-01T12:00:00.000Z', durationMs: 3 },
+      ...{ statusCode, error: `status ${statusCode}`, responseStart: 'no' },
     })
 
     const node = {
@@ -107,7 +108,7 @@ forEachEngine((engine) => {
 
     it('200 with the selected fields of each object in a nested list', async () => {
       const { webhook, deliveryId } = ids
-      const attempts = [{ statusCode: 500 }]
+      const attempts = [{ statusCode: 500 }, { statusCode: 502 }]
       assert.deepEqual(await read(`/api/webhooks/${webhook}/deliveries?fields=attempts.statusCode`), [{ attempts }])
       assert.deepEqual(
         await read(`/api/webhooks/${webhook}/deliveries/${deliveryId}?fields=attempts.statusCode,status.x`),
