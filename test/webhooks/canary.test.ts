@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { channel } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Server } from 'node:net'
+import { type AddressInfo, createServer, isIPv6, type Server } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { checkTarget } from '../../src/http/ssrf-guard.ts'
 import { type SenderOptions, sender } from '../../src/webhooks/dispatch/http-client.ts'
@@ -178,8 +178,12 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
     assert.deepEqual([packets, open.blocked, shutPort.blocked, refused.blocked], [0, true, true, false])
   })
 
-  it('sanity check: the canaries record calls that reach them', async () => {
-    await post(`http://127.0.0.2:${port}/`, { policy: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } })
-    assert.equal(packets, 1)
+  it('sanity check: the canaries record each socket and each packet of allowed calls', async () => {
+    const policy = { allowHttp: true, allowCidrs: ['127.0.0.0/8', '::1/128'] }
+    const hosts = canaries.map((canary) => (canary.address() as AddressInfo).address)
+    assert.ok(hosts.includes('127.0.0.1') && hosts.includes('127.0.0.2'))
+    const [packetsBefore, socketsBefore] = [packets, sockets]
+    for (const host of hosts) await post(`http://${isIPv6(host) ? `[${host}]` : host}:${port}/`, { policy })
+    assert.deepEqual([packets - packetsBefore, sockets - socketsBefore], [hosts.length, hosts.length])
   })
 })

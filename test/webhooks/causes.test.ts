@@ -211,11 +211,15 @@ forEachEngine((engine) => {
       assert.deepEqual(the.sent, [])
     })
 
-    it('reports a webhook that a 410 has disabled', async () => {
+    it('disables a webhook after a 410 and reports it once', async () => {
       const disabled: unknown[] = []
       const the = await one(outcomes.gone, { onDisabled: (webhook) => disabled.push(webhook) })
+      const other = await the.emit(the.owner)
+      await fan(batch([{ eventId: other.id }]))
       await the.run()
-      assert.deepEqual(disabled, [{ webhookId: the.webhookId, reason: 'The endpoint responded with 410 Gone' }])
+      const reason = 'The endpoint responded with 410 Gone'
+      assert.deepEqual(disabled, [{ webhookId: the.webhookId, reason }])
+      assert.equal((await the.webhook(the.webhookId)).status, 'disabled')
     })
   })
 })

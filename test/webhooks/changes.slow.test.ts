@@ -238,10 +238,10 @@ forEachEngine((engine) => {
         assert.equal((await rowOf(id)).scopes, 'webhooks:write')
       })
 
-      it('ends waiting deliveries when it pauses the webhook; completed deliveries do not change', async () => {
+      it('200 for a pause, after which waiting deliveries have failed; completed deliveries do not change', async () => {
         const { id } = await register()
         const [waiting, delivered] = await deliver(id, [{ status: 'pending' }, { status: 'delivered' }])
-        await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
+        assert.equal((await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })).statusCode, 200)
         assert.deepEqual(
           [(await stateOf(waiting!)).status, (await stateOf(delivered!)).status],
           ['failed', 'delivered'],
@@ -344,29 +344,33 @@ forEachEngine((engine) => {
         }
         return steps
       }
+      const accepted = async (id: string, range: object): Promise<Json> => {
+        const response = await call('POST', `/api/webhooks/${id}/replay`, range)
+        assert.equal(response.statusCode, 202, response.body)
+        return response.json()
+      }
       const rounds = async (ids: readonly string[]) => {
         const found = service.db.read.selectFrom('deliveries').select(['status', 'round'])
         const rows = await found.where('id', 'in', ids).orderBy('id').execute()
         return rows.map(({ status, round }) => `${status} ${round}`)
       }
 
-      it('replays up to 500 deliveries, oldest first, and returns where the next replay must start', async () => {
+      it('202 with up to 500 deliveries replayed, oldest first, and with the start of the next replay', async () => {
         const { id } = await register()
         const ids = await deliver(
           id,
           Array.from({ length: 503 }, () => ({})),
         )
         const since = '2026-01-01T00:00:00Z'
-        const first = (await call('POST', `/api/webhooks/${id}/replay`, { since })).json()
+        const first = await accepted(id, { since })
         const next = new Date(Date.parse('2026-02-01T00:00:00Z') + 500_000).toISOString()
         assert.deepEqual(first, { count: 500, nextSince: next })
         assert.equal(await replayed(), 500 / replayedAtOnce)
         assert.deepEqual([(await stateOf(ids[499]!)).status, (await stateOf(ids[500]!)).status], ['pending', 'failed'])
-        const second = (await call('POST', `/api/webhooks/${id}/replay`, { since: next, status: 'failed' })).json()
-        assert.deepEqual(second, { count: 3 })
+        assert.deepEqual(await accepted(id, { since: next, status: 'failed' }), { count: 3 })
         await replayed()
         // All deliveries are pending, so there is nothing to replay.
-        assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, { since })).json(), { count: 0 })
+        assert.deepEqual(await accepted(id, { since }), { count: 0 })
         assert.deepEqual(
           (await entries(id)).slice(1, 3).map(([event, { count: n }]) => [event, n]),
           [
@@ -376,31 +380,30 @@ forEachEngine((engine) => {
         )
       })
 
-      it('never splits deliveries with the same timestamp between two replays', async () => {
+      it('202, never splitting deliveries with the same timestamp between two replays', async () => {
         const { id } = await register()
-        const path = `/api/webhooks/${id}/replay`
         const since = '2026-01-01T00:00:00.000Z'
         const [early, tied, late] = ['2026-02-01', '2026-02-02', '2026-02-03'].map((day) => `${day}T00:00:00.000Z`)
         const stored = (count: number, createdAt = '') => Array.from({ length: count }, () => ({ createdAt }))
         const ids = await deliver(id, [...stored(498, early), ...stored(4, tied)])
-        assert.deepEqual((await call('POST', path, { since })).json(), { count: 498, nextSince: tied })
+        assert.deepEqual(await accepted(id, { since }), { count: 498, nextSince: tied })
         await replayed()
         const sent = await Promise.all([497, 498].map(async (n) => (await stateOf(ids[n] as string)).status))
         assert.deepEqual(sent, ['pending', 'failed'])
         await deliver(id, [...stored(499, tied), ...stored(1, late)])
         const next = tied?.replace('.000Z', '.001Z')
-        assert.deepEqual((await call('POST', path, { since: tied })).json(), { count: 503, nextSince: next })
+        assert.deepEqual(await accepted(id, { since: tied }), { count: 503, nextSince: next })
         await replayed()
-        assert.deepEqual((await call('POST', path, { since: next })).json(), { count: 1 })
+        assert.deepEqual(await accepted(id, { since: next }), { count: 1 })
       })
 
-      it('makes each delivery due only once despite a second replay, a repeated job and a concurrent redelivery', async () => {
+      it('202, making each delivery due only once despite a second replay, a repeated job and a concurrent redelivery', async () => {
         const { id } = await register()
         const path = `/api/webhooks/${id}`
         const ids = await deliver(id, [{}, {}, {}])
         const since = '2026-01-01T00:00:00Z'
-        assert.deepEqual((await call('POST', `${path}/replay`, { since })).json(), { count: 3 })
-        assert.deepEqual((await call('POST', `${path}/replay`, { since })).json(), { count: 3 })
+        assert.deepEqual(await accepted(id, { since }), { count: 3 })
+        assert.deepEqual(await accepted(id, { since }), { count: 3 })
         const added = jobs.splice(0)
         assert.equal((await call('POST', `${path}/deliveries/${ids[0]}/redeliver`)).statusCode, 202)
         await replayed(added)
@@ -408,12 +411,12 @@ forEachEngine((engine) => {
         assert.deepEqual(await rounds(ids), ['pending 1', 'pending 1', 'pending 1'])
       })
 
-      it('makes no delivery due if the webhook is paused after the request but before the job runs', async () => {
+      it('202, but no delivery is due if the webhook is paused after the request but before the job runs', async () => {
         const { id } = await register()
         const ids = await deliver(id, [{}, {}])
         const range = { since: '2026-01-01T00:00:00Z' }
-        assert.deepEqual((await call('POST', `/api/webhooks/${id}/replay`, range)).json(), { count: 2 })
-        await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })
+        assert.deepEqual(await accepted(id, range), { count: 2 })
+        assert.equal((await call('PATCH', `/api/webhooks/${id}`, { status: 'paused' })).statusCode, 200)
         await replayed(jobs.filter(({ queue }) => queue === 'webhook.replay'))
         assert.deepEqual(await rounds(ids), ['failed 0', 'failed 0'])
       })

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { LeaseLost } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
 import type { Delivery } from '../../src/storage/tables/tables.ts'
-import { enqueueManual } from '../../src/webhooks/deliveries/enqueue.ts'
+import { enqueueManual, makeDue } from '../../src/webhooks/deliveries/enqueue.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { batch, dispatching, outcomes } from '../support/webhooks.ts'
 
@@ -210,25 +210,29 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.deliveries(event.id), [])
     })
 
-    it('is made once more for a manual redelivery; an unknown delivery is ignored', async () => {
-      const the = await one(failed, { schedule: [0] })
+    it('follows the whole schedule again after a manual redelivery; an unknown delivery is ignored', async () => {
+      const the = await one(failed, { schedule: [0, 10] })
       await the.run()
-      assert.equal((await the.row()).status, 'failed')
-      const dueAgain = { status: 'pending', nextAttemptAt: new Date(start).toISOString(), completedAt: null } as const
-      const change = (tx: Database['read']) =>
-        tx
-          .updateTable('deliveries')
-          .set({ ...dueAgain, round: 1, triesBefore: 1, lane: '' })
-          .where('id', '=', the.id)
-          .execute()
-      await db.write(async (tx) => void (await change(tx)))
+      clock.now = start + 10_000
+      await the.run()
+      assert.deepEqual([(await the.row()).status, (await the.row()).attempts], ['failed', 2])
+      const instant = new Date(clock.now).toISOString()
+      await db.write(async (tx) => {
+        await makeDue(tx, await the.webhook(the.webhookId), [the.id], instant)
+        await tx.updateTable('deliveries').set({ lane: '' }).where('id', '=', the.id).execute()
+      })
       let reported = 0
       await enqueueManual({ db, onAdded: () => reported++ })(
         batch([{ deliveryId: the.id }, { deliveryId: 'dlv_unknown' }]),
       )
       await the.run()
+      const third = await the.row()
+      assert.deepEqual([reported, the.sent.length, third.status, third.attempts], [1, 3, 'pending', 3])
+      assert.equal(secondsAfterStart(third.nextAttemptAt), 20)
+      clock.now = start + 20_000
+      await the.run()
       const { status, attempts } = await the.row()
-      assert.deepEqual([reported, the.sent.length, status, attempts], [1, 2, 'failed', 2])
+      assert.deepEqual([the.sent.length, status, attempts], [4, 'failed', 4])
     })
 
     it('counts even if the delivery is redelivered while the call is in flight; the redelivery keeps its own schedule', async () => {
