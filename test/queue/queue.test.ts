@@ -95,7 +95,7 @@ forEachEngine((engine) => {
       await finish(second)
     })
 
-    it('retries a failed job as attempt 2; a finished job cannot be finished again', async () => {
+    it('retries a failed job as attempt 2; a finished job never runs again and cannot be finished again', async () => {
       const { work, next } = inbox()
       queue.work('report.generate', work)
       await add({ flaky: true })
@@ -109,6 +109,14 @@ forEachEngine((engine) => {
         db.write((tx) => second.job.finish(tx)),
         LeaseLost,
       )
+      await lapse()
+      const other = await open()
+      other.work('report.generate', work)
+      await add({ later: true })
+      const third = await next()
+      assert.deepEqual([third.job.payload, third.job.attempt], [{ later: true }, 1])
+      await finish(third)
+      await other.stop(1_000)
     })
 
     it('gives each of 40 jobs to exactly one of two workers', async () => {

@@ -223,7 +223,7 @@ onSqlite((engine) => {
   })
 
   describe('operation limits', () => {
-    it('apply to POST /api/reports, with headers that report the strictest limit', async () => {
+    it('apply to POST /api/reports and its retries together, with headers that report the strictest limit', async () => {
       const { send } = await limited({ general: minute(10), reports: minute(2), quotas: { requests: 90, reports: 3 } })
       const me = as(newClient())
       const requestReport = () =>
@@ -233,10 +233,15 @@ onSqlite((engine) => {
       assert.deepEqual([...rateHeaders(first), ...quotaHeaders(first)], [2, 1, 3, 2])
       assert.equal(first.headers['ratelimit-policy'], '"default";q=10;w=60, "reports";q=2;w=60')
       assert.equal(first.headers.ratelimit, '"reports";r=1;t=60')
-      assert.equal((await requestReport()).statusCode, 202)
-      assert.equal((await requestReport()).statusCode, 429)
+      const { taskId } = first.json()
+      await db.write((tx) => tx.updateTable('tasks').set({ status: 'failed' }).where('id', '=', taskId).execute())
+      const retryReport = () => send({ method: 'POST', url: `/api/reports/${taskId}/retry`, ...me })
+      const retried = await retryReport()
+      assert.equal(retried.statusCode, 202)
+      assert.deepEqual([...rateHeaders(retried), ...quotaHeaders(retried)], [2, 0, 3, 1])
+      for (const refused of [await requestReport(), await retryReport()]) assert.equal(refused.statusCode, 429)
       const read = await send({ url: '/api/reports', ...me })
-      assert.deepEqual([...rateHeaders(read), ...quotaHeaders(read)], [10, 6, 90, 87])
+      assert.deepEqual([...rateHeaders(read), ...quotaHeaders(read)], [10, 5, 90, 87])
       const { quotas } = (await send({ url: '/api/usage', ...me })).json()
       assert.deepEqual(
         quotas.map(({ name, used }: { name: string; used: number }) => [name, used]),

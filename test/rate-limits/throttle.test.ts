@@ -131,10 +131,10 @@ describe('the delay queue', () => {
             wentOn,
             wentOn.toSorted((one, other) => one - other),
           )
-          // The rate and the burst limit the calls per second; the assertion allows a second burst and 2 calls of error.
-          const most = given.burst + given.calls / given.seconds + 2
+          // A burst, and then the rate; timers are late by up to 1 ms.
+          const most = given.burst + (given.calls / given.seconds) * 1.001 + 1
           for (const from of times) {
-            assert.ok(times.filter((at) => at >= from && at < from + 1_000).length <= most + given.burst)
+            assert.ok(times.filter((at) => at >= from && at < from + 1_000).length <= most)
           }
         },
       ),

@@ -142,18 +142,18 @@ forEachEngine((engine) => {
       assert.equal(await status({ token: token(everyScope, 'cli_other') }), 404)
     })
 
-    it('ends all streams when the service stops, even after a client has disconnected', async () => {
-      const id = await requestReport()
+    it('ends the streams of all tasks when the service stops, even after a client has disconnected', async () => {
+      const [id, another] = [await requestReport(), await requestReport()]
       const leaving = await listen(id)
       await leaving.next()
       leaving.leave()
       await assert.rejects(async () => leaving.next())
-      const staying = await listen(id)
-      await staying.next()
+      const staying = [await listen(id), await listen(id), await listen(another)]
+      for (const { next } of staying) assert.equal((await next())?.data.status, 'pending')
       const closed = once(test.app.server, 'close')
       await test.app.close()
       await closed
-      assert.equal(await staying.next(), undefined)
+      for (const { next } of staying) assert.equal(await next(), undefined)
     })
   })
 })

@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Problem } from '../../src/http/problems/problem.ts'
 import { openQueue } from '../../src/queue/open.ts'
 import { type Job, LeaseLost, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
@@ -22,6 +23,7 @@ import type { Task } from '../../src/storage/tables/tables.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { numberPages, numbersKind, produceHere } from '../support/reports.ts'
 import { eventually } from '../support/service.ts'
+import { until } from '../support/timers.ts'
 
 const owner = { clientId: 'cli_a', subject: 'cli_a', scopes: new Set<string>() }
 const start = Date.parse('2026-03-01T12:00:00.000Z')
@@ -295,6 +297,28 @@ forEachEngine((engine) => {
       assert.deepEqual(readdirSync(folder), [])
     })
 
+    it('fails after 15 minutes by default', { timeout: 60_000 }, async (t) => {
+      const id = await add('numbers')
+      const resume = Promise.withResolvers<void>()
+      let isStuck = false
+      const stuck = numbers(10, (page) => {
+        isStuck = page === 2
+        return isStuck && resume.promise
+      })
+      t.mock.timers.enable({ apis: ['setTimeout'] })
+      const job = jobOf(id)
+      const generated = generate(options(stuck))(job)
+      await until(() => isStuck)
+      t.mock.timers.tick(15 * 60_000 - 1)
+      await nextTurn()
+      assert.deepEqual([(await read(id)).status, job.finished], ['in_progress', 0])
+      t.mock.timers.tick(1)
+      await generated
+      resume.resolve()
+      const { status, errorMessage } = await read(id)
+      assert.deepEqual([status, errorMessage], ['failed', 'The report took longer than 15 minutes'])
+    })
+
     it('is not failed by a third attempt that ends because the database is unavailable', async () => {
       const id = await add('numbers')
       const unavailable = () =>
@@ -382,21 +406,27 @@ forEachEngine((engine) => {
 
     it('cannot finish a task that the next worker is processing', async () => {
       const id = await add('numbers')
-      const reached = Promise.withResolvers<void>()
-      const resume = Promise.withResolvers<void>()
-      const pausing = numbers(3, (page) => {
-        if (page !== 1) return
-        reached.resolve()
-        return resume.promise
-      })
-      const winner = generate(options(pausing))(jobOf(id, 2))
-      await reached.promise
-      const stale = jobOf(id, 1, () => false)
-      await assert.rejects(generate(options(numbers(3)))(stale), LeaseLost)
+      const pausing = () => {
+        const reached = Promise.withResolvers<void>()
+        const resume = Promise.withResolvers<void>()
+        const report = numbers(3, (page) => {
+          if (page !== 1) return
+          reached.resolve()
+          return resume.promise
+        })
+        return { report, reached: reached.promise, resume: resume.resolve }
+      }
+      const [stale, winner] = [pausing(), pausing()]
+      const lost = generate(options(stale.report))(jobOf(id, 1, () => false))
+      await stale.reached
+      const won = generate(options(winner.report))(jobOf(id, 2))
+      await winner.reached
+      stale.resume()
+      await assert.rejects(lost, LeaseLost)
       assert.equal((await read(id)).status, 'in_progress')
       assert.deepEqual(await eventsOf(id), [])
-      resume.resolve()
-      await winner
+      winner.resume()
+      await won
       assert.deepEqual(readdirSync(folder), [`${id}-2`])
     })
 

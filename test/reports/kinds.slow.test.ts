@@ -60,6 +60,7 @@ forEachEngine((engine) => {
     })
   }
 
+  const taskCount = async () => (await db.read.selectFrom('tasks').select('id').execute()).length
   const requestReport = (payload: object, scopes = everyScope, clientId = 'cli_a') =>
     test.send({ method: 'POST', url: '/api/reports', payload, token: token(scopes, clientId) })
 
@@ -126,7 +127,8 @@ forEachEngine((engine) => {
       assert.deepEqual(await titles({ sort: '-id' }), ['Book 30', 'Book 2', 'Book 1', 'Book 0'])
     })
 
-    it('422 listing every invalid parameter', async () => {
+    it('422 listing every invalid parameter; no task is created', async () => {
+      const before = await taskCount()
       const response = await requestReport({
         ...{ reportType: 'books', format: 'csv' },
         parameters: {
@@ -157,6 +159,7 @@ forEachEngine((engine) => {
         moment.json().errors.map(({ field }: { field: string }) => field),
         ['parameters.from'],
       )
+      assert.equal(await taskCount(), before)
     })
 
     it('422 for dates and times that do not exist', async () => {
@@ -183,7 +186,8 @@ forEachEngine((engine) => {
       }
     })
 
-    it('422 if the report has more rows than its format allows, 202 for fewer rows', async () => {
+    it('422, and no task, if the report has more rows than its format allows; 202 for fewer rows', async () => {
+      const before = await taskCount()
       const many = Array.from({ length: 1_000 }, (_, n) => ({
         ...{ name: 'Many', nameKey: 'many', price: 3, revision: 1, createdAt: iso(day), updatedAt: iso(day + n) },
       }))
@@ -196,8 +200,10 @@ forEachEngine((engine) => {
           message: 'has at most 20,000 rows, and this report has more: narrow it, or choose another format',
         },
       ])
+      assert.equal(await taskCount(), before)
       const parameters = { filter: { name: 'MANY' } }
       assert.equal((await requestReport({ reportType: 'products', format: 'pdf', parameters })).statusCode, 202)
+      assert.equal(await taskCount(), before + 1)
       await db.write((tx) => tx.deleteFrom('products').where('name', '=', 'Many').execute())
     })
   })

@@ -20,7 +20,9 @@ const environment = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret', 
 /** Starts a store that accepts connections, sends `sent` on each, and then nothing more. */
 async function silentStore(sent = '') {
   const sockets = new Set<Socket>()
+  let accepted = 0
   const server: Server = createServer((socket) => {
+    accepted++
     sockets.add(socket)
     socket.on('error', () => {})
     socket.on('close', () => sockets.delete(socket))
@@ -32,6 +34,7 @@ async function silentStore(sent = '') {
   Object.assign(process.env, environment, { AWS_ENDPOINT_URL: `http://127.0.0.1:${port}` })
   return {
     connections: () => sockets.size,
+    accepted: () => accepted,
     close: () => {
       for (const socket of sockets) socket.destroy()
       server.close()
@@ -57,9 +60,10 @@ describe('an unresponsive S3 store', () => {
     ['sweepTemporary', (results) => results.sweepTemporary()],
   ]
   for (const [name, run] of operations) {
-    it(`makes ${name} fail as unavailable, after which no connection remains`, async () => {
+    it(`makes ${name} fail as unavailable after it connects, and leaves no connection open`, async () => {
       store = await silentStore()
       await assert.rejects(run(s3Results(url, limits)), ResultsUnavailable)
+      assert.ok(store.accepted() > 0)
       await until(() => store.connections() === 0)
     })
   }

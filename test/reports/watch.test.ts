@@ -130,11 +130,19 @@ describe('watchTasks', () => {
     assert.deepEqual(looks, [])
   })
 
-  it('ends the wait after a storage error', async () => {
-    const waiter = wait('a')
+  it('ends all waits after a storage error; later waits end when their tasks change', async () => {
+    const waiters = [wait('a'), wait('b')]
     broken = true
     timers.pass(pollEveryMs)
-    await until(() => waiter.over)
+    await until(() => waiters.every(({ over }) => over))
+    assert.deepEqual([looks, timers.pending()], [[['a', 'b']], []])
+    broken = false
+    const later = wait('a')
+    await runPoll()
+    assert.equal(later.over, false)
+    stored.set('a', 2)
+    timers.pass(pollEveryMs)
+    await until(() => later.over)
   })
 
   it('ends the wait when the service stops, and accepts no further waits', async () => {

@@ -97,8 +97,17 @@ forEachEngine((engine) => {
       const at = '2026-03-01T12:00:00.000Z'
       const user = { name: 'A', nameKey: 'a', email: 'a@b', emailKey: 'a@b', revision: 1, createdAt: at, updatedAt: at }
       await db.write((tx) => tx.insertInto('users').values(user).execute())
+      const schema = async () => {
+        const tables = ['users', 'products', 'books']
+        const columns = tables.map(async (name) => (await db.engine.columnsOf(name).execute(db.read)).rows)
+        const indexes = tables.map(async (name) => (await db.engine.indexesOf(name).execute(db.read)).rows)
+        return [await Promise.all(columns), await Promise.all(indexes)]
+      }
+      const stored = () => db.read.selectFrom('users').selectAll().execute()
+      const before = [await schema(), await stored()]
       assert.deepEqual(await migrate(db, { tables: builtIn.tables }), [])
       assert.deepEqual(await migrate(db, { tables: builtIn.tables }), [])
+      assert.deepEqual([await schema(), await stored()], before)
       const { rows: recorded } = await sql<{ name: string }>`select name from resource_tables order by name`.execute(
         db.read,
       )

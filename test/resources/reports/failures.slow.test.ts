@@ -77,7 +77,8 @@ forEachEngine((engine) => {
       assert.equal(task.error?.message, 'The report chosen now has other parameters: request it again')
     })
 
-    it('fails the task if a sum exceeds the range of integers or of JSON numbers', async () => {
+    it('fails the task, and leaves no file, if a sum exceeds the range of integers or of JSON numbers', async () => {
+      const before = await service.results.keys()
       for (const name of ['sums', 'weights']) {
         for (const format of ['json', 'csv']) {
           const { task } = await attempt(at, (await request(name, {}, format)).json().taskId)
@@ -88,13 +89,15 @@ forEachEngine((engine) => {
           })
         }
       }
+      assert.deepEqual(await service.results.keys(), before)
+      assert.equal(await service.results.sweepTemporary(), 0)
     })
 
     it('409 for its download', async () => {
       const { taskId } = (await request('sums', {})).json()
       await attempt(at, taskId)
       const file = await service.send({ url: `/api/reports/${taskId}/download`, scopes })
-      assert.equal(file.statusCode, 409)
+      assert.deepEqual([file.statusCode, file.json().errorCode], [409, 'TASK_FAILED'])
     })
   })
 })
