@@ -98,6 +98,8 @@ export function listQuerySchema(rules: ListRules): TObject {
 
 /** The parts of a list's query that come from its path and its relations. */
 interface Additions {
+  /** The collection's path, without a version; a cursor is valid only for lists of this collection. */
+  collection: string
   filters: readonly Filter[]
   related: readonly RelatedFilter[]
   /** The related rows that `or` and `sort` follow. */
@@ -118,7 +120,7 @@ export function parseListQuery(
   const { filters: compared, where } = readComparisons(query, grammar)
   const filters = [...added.filters, ...filtersOf(query, rules, grammar), ...compared]
   const related = added.related.map(({ step, test }) => [step.name, test])
-  const mark = listFingerprint([filters, namesOfOrder(order), ...(where ? [where] : []), ...related])
+  const mark = listFingerprint([added.collection, filters, namesOfOrder(order), ...(where ? [where] : []), ...related])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, order.length) : null
   if (cursor && !isValidPosition(cursor.after, order, rules)) throw malformedQuery('cursor', 'is not a valid cursor')
   const { after = null, backwards = false } = cursor ?? {}

@@ -93,7 +93,10 @@ function pageBuilder(
   ): PendingPage => {
     const query = request.query as Query
     const { filters, path } = within(request)
-    const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, { filters, related, reached })
+    const { listQuery: sent, mark } = parseListQuery(query, rules, grammar, {
+      ...{ collection: declaration.path, filters },
+      ...{ related, reached },
+    })
     const listQuery = readable(listConditions?.resolveQuery(sent) ?? sent, read, declaration)
     const tree = isNarrowed(request) ? parseFields(query.fields) : null
     const generation = rows.generation()

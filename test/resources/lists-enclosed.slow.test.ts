@@ -127,9 +127,17 @@ forEachEngine((engine) => {
       assert.deepEqual([book.title, book._links.self.href], ['Book 0', `/v2/books/${book.id}`])
     })
 
-    it('400 INVALID_INPUT for a malformed cursor', async () => {
-      const answer = await get('/v2/users?cursor=x')
-      assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'])
+    it('400 INVALID_INPUT for a malformed cursor, and for a cursor of another list', async () => {
+      const next = String((await get('/v2/products?limit=1')).json().next)
+      const cursor = new URL(next, 'https://plinth.test').searchParams.get('cursor')
+      assert.equal((await get(`/v2/products?limit=1&cursor=${cursor}`)).statusCode, 200)
+      for (const url of [
+        '/v2/users?cursor=x',
+        ...['users', 'books'].map((one) => `/v2/${one}?limit=1&cursor=${cursor}`),
+      ]) {
+        const answer = await get(url)
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [400, 'INVALID_INPUT'], url)
+      }
     })
   })
 })

@@ -404,9 +404,14 @@ forEachEngine((engine) => {
   })
 
   describe('the cursor', () => {
-    it('400 when altered, malformed or repeated', async () => {
+    it('400 when altered, malformed, repeated, or from another list', async () => {
       await fill(5)
       const cursor = cursorOf((await page('/products?limit=2')).links.next)
+      assert.equal((await list(`limit=2&cursor=${cursor}`)).length, 2)
+      const elsewhere = await get(`/books?limit=2&cursor=${cursor}`)
+      assert.deepEqual([elsewhere.statusCode, elsewhere.json().errors[0].field], [400, 'cursor'])
+      for (const other of ['sort=-id', 'minPrice=1', 'q=P'])
+        await refused(`limit=2&${other}&cursor=${cursor}`, 'cursor')
       const [mark, direction, id] = JSON.parse(Buffer.from(cursor, 'base64url').toString())
       const forged = [['abc'], [1.5], [1e300], [-1e20], ['1'], [null], [[id]], ['a\u0000'], [], [id, id], [true]]
       const made = forged.map((values) =>

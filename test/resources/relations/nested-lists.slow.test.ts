@@ -13,13 +13,13 @@ forEachEngine((engine) => {
       assert.equal(answer.statusCode, 201, answer.body)
       return answer.json().id
     }
-    const ids = { customer: 0, invoice: 0, empty: 0 }
+    const ids = { customer: 0, invoice: 0, empty: 0, other: 0 }
     before(async () => {
       ids.customer = await create('/customers', { name: 'Ada' })
       ids.invoice = await create('/invoices', { reference: 'A', customerId: ids.customer })
       ids.empty = await create('/invoices', { reference: 'B', customerId: ids.customer })
-      const other = await create('/invoices', { reference: 'C', customerId: ids.customer })
-      for (const invoiceId of [ids.invoice, other]) {
+      ids.other = await create('/invoices', { reference: 'C', customerId: ids.customer })
+      for (const invoiceId of [ids.invoice, ids.other]) {
         for (const amount of [3, 1, 2, 1]) await create('/line-items', { invoiceId, text: `T${amount}`, amount })
       }
     })
@@ -60,10 +60,18 @@ forEachEngine((engine) => {
       assert.ok(enclosed.next.startsWith(`/v2${url()}?`), enclosed.next)
     })
 
-    it('400 for a cursor from the list of all line items', async () => {
-      const { link } = (await send({ url: `/line-items?limit=1` })).headers
-      const cursor = /cursor=([^>&]+)/.exec(String(link))?.[1]
-      assert.equal((await send({ url: `${url()}?limit=1&cursor=${cursor}` })).statusCode, 400)
+    it('400 for a cursor from the list of all line items or of another invoice', async () => {
+      const cursorOf = async (list: string) => {
+        const { link } = (await send({ url: `${list}?limit=1` })).headers
+        return /cursor=([^>&]+)/.exec(String(link))?.[1]
+      }
+      const statusFor = async (cursor?: string) => (await send({ url: `${url()}?limit=1&cursor=${cursor}` })).statusCode
+      assert.equal(await statusFor(await cursorOf(url())), 200)
+      for (const list of ['/line-items', `/invoices/${ids.other}/line-items`]) {
+        const cursor = await cursorOf(list)
+        assert.ok(cursor, list)
+        assert.equal(await statusFor(cursor), 400, list)
+      }
     })
 
     it('304 for the tag of an unchanged page, 200 after a change', async () => {
