@@ -153,15 +153,19 @@ forEachEngine((engine) => {
     it('records the first refusal of each kind, and counts the further refusals of the same minute', async () => {
       const { tally, flush, clock } = buffer()
       const denied = { event: 'access.denied', clientId: 'cli_x', target: 'GET /users' } as const
+      const other = { ...denied, target: 'GET /api/audit' }
       for (let n = 0; n < 500; n++) tally({ ...denied, requestId: `r${n}` })
+      for (let n = 0; n < 3; n++) tally({ ...other, requestId: `o${n}` })
       clock.now += 60_000
       tally({ ...denied, requestId: 'later' })
       await flush()
-      const recorded = (await rows()).map(({ requestId, details }) => [requestId, details])
+      const recorded = (await rows()).map(({ target, requestId, details }) => [target, requestId, details])
       assert.deepEqual(recorded, [
-        ['r0', null],
-        [null, '{"more":499}'],
-        ['later', null],
+        ['GET /users', 'r0', null],
+        ['GET /api/audit', 'o0', null],
+        ['GET /users', null, '{"more":499}'],
+        ['GET /api/audit', null, '{"more":2}'],
+        ['GET /users', 'later', null],
       ])
     })
 

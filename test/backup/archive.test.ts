@@ -116,10 +116,13 @@ describe('an encrypted archive', () => {
     sealed = await archiveOf(files, passphrase)
   })
 
-  it('opens with its passphrase, and does not contain the name of its file in plain form', async () => {
+  it('opens with its passphrase, and contains neither the names nor the bytes of its files in plain form', async () => {
     const { entries, isEncrypted } = await read(sealed)
     assert.deepEqual([entries.length, isEncrypted], [2, true])
-    assert.equal(sealed.includes('database.db'), false)
+    const [[, bytes]] = files as [Files[0]]
+    for (const plain of ['database.db', headName, bytes.subarray(0, 32), bytes.subarray(-32)]) {
+      assert.equal(sealed.includes(plain), false)
+    }
   })
 
   it('has the age format: another implementation can open it, and archives encrypted by that one can be opened here', async () => {

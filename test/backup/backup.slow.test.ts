@@ -300,6 +300,11 @@ onSqlite((engine) => {
       const restored = await serve(two)
       const [task] = await restored.db.read.selectFrom('tasks').select(['id', 'sizeBytes']).execute()
       assert.equal(task?.sizeBytes, bytes.length)
+      const download = await restored.call('GET', `/api/reports/${task?.id}/download`, {
+        token: await restored.token(),
+      })
+      assert.equal(download.status, 200)
+      assert.ok(download.bytes.equals(bytes))
       const again = restoreTo(
         { ...placeIn(two), dataDir: join(folder, 'three'), databaseUrl: `file:${folder}/3.db` },
         file,

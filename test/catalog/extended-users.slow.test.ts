@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
+import { sql } from 'kysely'
 import { addUser, openAccount } from '../../src/oauth/users/accounts.ts'
 import { Line, plinth, Title, Type } from '../../src/plinth.ts'
 import { appOn, type TestApp, token } from '../support/app.ts'
@@ -263,7 +264,13 @@ forEachEngine((engine) => {
         assert.deepEqual(await tenantsOf(id), [])
         await set(id, { role: 'auditor' })
         app.clock.now += 5_000
-        assert.ok((await tenantsOf(id)).includes('south'))
+        const stored = await sql<{ id: number }>`select id from resource_notes order by id`.execute(app.db.read)
+        const listed = (await as(id, { url: '/notes?limit=200' })).json() as { id: number; tenant: string }[]
+        assert.deepEqual(
+          listed.map((note) => note.id),
+          stored.rows.map((row) => Number(row.id)),
+        )
+        assert.ok(new Set(listed.map(({ tenant }) => tenant)).size > 1)
       })
     })
 

@@ -111,10 +111,12 @@ describe('plinth users with a definition that adds fields and roles', () => {
     })
   }
 
-  it('an error for fields and roles that the definition does not declare', async () => {
+  it('exit code 1 and an error for fields and roles that the definition does not declare', async () => {
     const field = await users([...update, '--field', 'tenant=north'], null)
+    assert.deepEqual([field.code, field.stdout], [1, ''])
     assert.match(field.stderr, /--field cannot set tenant: this service declares none in plinth\(\{ users \}\)/)
     const role = await users([...update, '--role', 'member'], null)
+    assert.deepEqual([role.code, role.stdout], [1, ''])
     assert.match(role.stderr, /--role cannot be member: this service declares none/)
   })
 })

@@ -132,9 +132,9 @@ describe('plinth clients create', () => {
     assert.deepEqual([firstParty, trusted], [false, false])
   })
 
-  it('--trusted creates a client; the password grant is refused without it', async () => {
-    const { code } = await commands.run(['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted'])
-    assert.equal(code, 0)
+  it('--trusted creates a trusted client; the password grant is refused without it, and no client is created', async () => {
+    const args = ['clients', 'create', '--name', 'Old', '--scope', 'openid', '--trusted', '--grant', 'password']
+    assert.equal((await commands.run(args)).code, 0)
     const refused = await commands.run([
       'clients',
       'create',
@@ -147,5 +147,14 @@ describe('plinth clients create', () => {
     ])
     assert.deepEqual([refused.code, refused.stdout], [1, ''])
     assert.match(refused.stderr, /may contain password only for a trusted client/)
+    const listed = JSON.parse((await commands.run(['clients', 'list', '--json'])).stdout)
+    const made = listed.filter(({ name }: { name: string }) => ['Old', 'New'].includes(name))
+    assert.deepEqual(
+      made.map(({ name, trusted, grants }: { name: string; trusted: boolean; grants: string[] }) => [
+        ...[name, trusted],
+        grants,
+      ]),
+      [['Old', true, ['password']]],
+    )
   })
 })

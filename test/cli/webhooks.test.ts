@@ -37,7 +37,7 @@ describe('plinth webhooks', () => {
   const start = (...args: string[]) => plinth(['webhooks', ...args], { ...place.env, ...client })
   const run = async (...args: string[]) => ended(start(...args))
 
-  it('listen verifies and forwards the calls caused by trigger, and removes its webhook at the end', async () => {
+  it('listen forwards the calls caused by trigger, rejects forged calls with 401, and removes its webhook at the end', async () => {
     const listening = start('listen', '--forward', forward, '--events', 'report.*')
     const [, id] = await eventually(
       'it listens',
@@ -54,9 +54,23 @@ describe('plinth webhooks', () => {
     const [{ headers, bytes }] = calls as [(typeof calls)[0]]
     assert.deepEqual([headers['webhook-event'], headers['content-type']], ['report.completed', 'application/json'])
     assert.match(String(headers['user-agent']), /^Plinth\//)
-    // Only the listener and the service know the secret, so the test can assert only that a different secret does
-    // not verify the call.
-    assert.throws(() => new Webhook('whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA').verify(bytes, headers as never))
+    // Only the listener and the service know the secret, so the test cannot verify the call itself.
+    const other = new Webhook('whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA')
+    assert.throws(() => other.verify(bytes, headers as never))
+    const messageId = String(headers['webhook-id'])
+    const signature = other.sign(messageId, new Date(), bytes.toString())
+    const timestamp = String(Math.floor(Date.now() / 1_000))
+    const sent = { 'webhook-id': messageId, 'webhook-timestamp': timestamp, 'webhook-event': 'report.completed' }
+    for (const forged of [{}, { 'webhook-signature': signature }]) {
+      const response = await fetch(listed[0].callbackUrl, {
+        method: 'POST',
+        body: bytes,
+        headers: { ...sent, ...forged },
+      })
+      assert.equal(response.status, 401)
+    }
+    assert.equal(calls.length, 1)
+    await eventually('the rejections are printed', async () => listening.stdout().match(/rejected: /g)?.length === 2)
     assert.equal(JSON.parse(bytes.toString()).status, 'completed')
     assert.match(listening.stdout(), /Z {2}report\.completed {2}msg_\S{31} {2}→ 200 in \d+ ms\n/)
 

@@ -238,7 +238,8 @@ onSqlite((engine) => {
       [200, '/.well-known/oauth-protected-resource', () => ({})],
     ]
     for (const [status, path, request] of cases) {
-      it(`${status} at ${path}`, async () => {
+      const method = /\bmethod: '(\w+)'/.exec(`${request}`)?.[1] ?? (/\bpost\(/.test(`${request}`) ? 'POST' : 'GET')
+      it(`${status} for ${method} ${path}`, async () => {
         const sent = { url: path, method: 'GET' as const, ...request() }
         const answer = await service.send(sent)
         assert.equal(answer.statusCode, status, answer.body)

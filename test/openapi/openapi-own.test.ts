@@ -56,6 +56,8 @@ onSqlite((engine) => {
     it('has a title, a version, a description and the service URL as contact, but no license', async () => {
       const { info: found, servers } = await read('/openapi.json')
       assert.deepEqual(Object.keys(found), ['title', 'version', 'description', 'contact'])
+      for (const name of ['title', 'version', 'description']) assert.match(found[name], /\S/, name)
+      assert.match(servers[0].url, /^https:/)
       assert.deepEqual(found.contact, { name: 'Service', url: servers[0].url })
     })
   })

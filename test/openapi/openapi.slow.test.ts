@@ -269,10 +269,15 @@ onSqlite((engine) => {
       assert.equal(Task.properties.sizeBytes.format, 'int64')
     })
 
-    it('has only patterns that RE2, Python, Java and Rust can parse: no look-around, \\u or backreferences', () => {
+    it('has only patterns that RE2, Python, Java and Rust can parse: no look-around, \\u, backreferences or lone surrogates', () => {
+      const patterns: string[] = []
       walk(document, ({ pattern }, where) => {
-        if (typeof pattern === 'string') assert.doesNotMatch(pattern, /\(\?[=!<]|\\u|\\[1-9]/, where)
+        if (typeof pattern !== 'string') return
+        patterns.push(pattern)
+        assert.doesNotMatch(pattern, /\(\?[=!<]|\\u|\\[1-9]/, where)
+        assert.ok(pattern.isWellFormed(), where)
       })
+      assert.ok(patterns.length > 0)
     })
 
     it('has an example for each parameter, and for each body that is not a file', () => {

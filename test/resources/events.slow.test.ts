@@ -210,7 +210,24 @@ forEachEngine((engine) => {
       for (const kind of kinds) assert.deepEqual(Object.keys(kind), ['event', 'description', 'example', 'schema'])
       const { example } = kinds.find(({ event }: { event: string }) => event === 'user.updated')
       assert.deepEqual(Object.keys(example), ['id', 'name', 'email', 'createdAt', 'updatedAt'])
-      assert.equal(builtIn.events['report.completed']?.audience, null)
+    })
+
+    it('of a report are sent only to the webhooks of its owner', async () => {
+      const [owner, stranger] = [await client(), await client()]
+      const scopes = `${all} reports:read reports:write`
+      const own = await listen('*', owner)
+      await listen('*', stranger)
+      await listen('report.*', stranger)
+      const as = token(scopes, owner)
+      const payload = { reportType: 'books', format: 'csv' }
+      const { taskId } = (await service.send({ method: 'POST', url: '/api/reports', payload, token: as })).json()
+      const cancelled = await service.send({ method: 'POST', url: `/api/reports/${taskId}/cancel`, token: as })
+      assert.equal(cancelled.statusCode, 200, cancelled.body)
+      const sent = await told()
+      assert.deepEqual(
+        sent.map(({ webhookId, body }) => [webhookId, JSON.parse(body).taskId]),
+        [[own, taskId]],
+      )
     })
   })
 })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { sql } from 'kysely'
 import { appOn, type TestApp, testApp } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -331,8 +332,22 @@ forEachEngine((engine) => {
       })
     })
 
-    it('400 for an id with an exponent', async () => {
-      await is({ method: 'PUT', url: '/products/1e3', payload: { name: 'Pen', price: 1 } }, 400, 'INVALID_INPUT')
+    it('400 for an id with an exponent, even if a product has that number as its id', async () => {
+      const { id } = await create()
+      const override = sql.raw(engine.name === 'postgres' ? 'overriding system value' : '')
+      await service.db.write((tx) =>
+        sql`insert into products (id, revision, created_at, updated_at, name, name_key, price) ${override}
+          select 1000, revision, created_at, updated_at, name, name_key, price from products where id = ${id}`.execute(
+          tx,
+        ),
+      )
+      const before = await stored(1_000)
+      assert.equal(before.name, 'Pen')
+      const payload = { name: 'Changed', price: 9 }
+      for (const method of ['GET', 'PUT', 'PATCH', 'DELETE'] as const) {
+        await is({ method, url: '/products/1e3', ...(/P/.test(method) && { payload }) }, 400, 'INVALID_INPUT', method)
+      }
+      assert.deepEqual(await stored(1_000), before)
     })
 
     refusesWrongCallers('PUT', () => '/products/1')

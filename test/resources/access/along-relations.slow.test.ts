@@ -241,6 +241,17 @@ forEachEngine((engine) => {
       }
     })
 
+    it('204 for a deletion that clears a reference in a row that the caller cannot read', async () => {
+      const { id: payerId } = await customer('south')
+      const { id, payerId: before } = await invoice('south', { payerId })
+      assert.equal(before, payerId)
+      await moveTo('north', payerId)
+      assert.equal((await as('north', { url: `/invoices/${id}` })).statusCode, 404)
+      assert.equal((await as('north', { method: 'DELETE', url: `/customers/${payerId}` })).statusCode, 204)
+      const changed = await as('south', { url: `/invoices/${id}` })
+      assert.deepEqual([changed.statusCode, changed.json().payerId], [200, undefined])
+    })
+
     it('reads and lists hide the rows of a customer that moves to another tenant, until it moves back', async () => {
       const own = await line('north')
       const { customerId } = (await as('north', { url: `/invoices/${own.invoiceId}` })).json()

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { sql } from 'kysely'
 import { plinth, Title, Type } from '../../../src/plinth.ts'
 import { appOn, type TestApp, token } from '../../support/app.ts'
 import { forEachEngine } from '../../support/engines.ts'
@@ -109,8 +110,13 @@ forEachEngine((engine) => {
       assert.deepEqual([tenant, state, rest.updatedAt], ['north', 'open', rest.createdAt])
     })
 
-    it('200 for a PUT that omits immutable, write-only and defaulted fields; the immutable one is kept', async () => {
+    it('200 for a PUT that omits immutable, write-only and defaulted fields; the first two are kept', async () => {
       const { id, number, createdBy } = await create()
+      const pinOf = async (id: number) => {
+        const found = sql<{ pin: string | null }>`select pin from resource_tickets where id = ${id}`
+        return (await found.execute(app.db.read)).rows[0]?.pin
+      }
+      assert.equal(await pinOf(id), '#!#!')
       const payload = { tenant: 'north', text: 'second', from: 2, to: 3 }
       const changed = await as('own_north', { method: 'PUT', url: `/tickets/${id}`, payload })
       assert.equal(changed.statusCode, 200, changed.body)
@@ -119,11 +125,13 @@ forEachEngine((engine) => {
         [text, kept.number, kept.state, kept.createdBy, 'pin' in kept],
         ['second', number, 'open', createdBy, false],
       )
+      assert.equal(await pinOf(id), '#!#!')
     })
 
     it('409 for a duplicate number in the same tenant, 201 in another; 403 for a row of another tenant', async () => {
       const { number } = await create()
-      assert.equal((await post('other_north', sent({ number }))).statusCode, 409)
+      const duplicate = await post('other_north', sent({ number }))
+      assert.deepEqual([duplicate.statusCode, duplicate.json().errorCode], [409, 'DUPLICATE_RESOURCE'])
       assert.equal((await post('own_south', sent({ number, tenant: 'south' }))).statusCode, 201)
       assert.equal((await post('own_south', sent({ tenant: 'north' }))).statusCode, 403)
     })

@@ -7,6 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import type { Definition } from '../../../src/definition/service.ts'
 import { reportKinds } from '../../../src/mount-versions.ts'
 import { createClient } from '../../../src/oauth/clients/clients.ts'
+import { addUser } from '../../../src/oauth/users/accounts.ts'
 import { Day, Decimal, plinth, Type } from '../../../src/plinth.ts'
 import type { Queue } from '../../../src/queue/queue.ts'
 import { folderResults } from '../../../src/reports/files/folder.ts'
@@ -149,7 +150,7 @@ forEachEngine((engine) => {
       assert.equal(await countFor(token(`${scopes} admin`, 'cli_app', String(ids.owner))), 0)
     })
 
-    it('fail with ACCESS_DENIED if the client has lost the scope or the user does not exist', async () => {
+    it('fail with ACCESS_DENIED if the client has lost the scope or the user was deleted after the request', async () => {
       const seal = sealer(Buffer.alloc(32, 1), randomBytes)
       const client = { id: 'crm_stored', name: 'Stored', scopes: scopes.split(' '), grants: ['client_credentials'] }
       await createClient(service.db, seal, definition.scopes, client)
@@ -158,8 +159,13 @@ forEachEngine((engine) => {
         tx.updateTable('clients').set({ scopes: 'reports:read' }).where('id', '=', 'crm_stored').execute(),
       )
       assert.equal((await run(ofClient)).errorCode, 'ACCESS_DENIED')
-      const ofNobody = await ordered(token(scopes, 'cli_app', '999999'), 'notes')
-      assert.equal((await run(ofNobody)).errorCode, 'ACCESS_DENIED')
+      const userId = await service.db.write((tx) => addUser(tx, 'Leaver', 'leaver@example.com', service.clock.now))
+      const ofUser = () => ordered(token(scopes, 'cli_app', String(userId)), 'notes')
+      const before = await ofUser()
+      assert.equal((await run(before)).status, 'completed')
+      const after = await ofUser()
+      await service.db.write((tx) => tx.deleteFrom('users').where('id', '=', userId).execute())
+      assert.equal((await run(after)).errorCode, 'ACCESS_DENIED')
     })
 
     it('404 for all but the client and the user that requested the report, even with the scope admin', async () => {

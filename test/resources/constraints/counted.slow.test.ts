@@ -39,6 +39,12 @@ forEachEngine((engine) => {
       service.send({ scopes, method: 'POST', url, payload, headers: key ? { 'idempotency-key': key } : {} })
     const numbersOf = (answers: Awaited<ReturnType<TestApp['send']>>[]) =>
       answers.map((answer) => Number(answer.json().reference.slice(2))).toSorted((left, right) => left - right)
+    const count = async () =>
+      Number(
+        (await service.send({ scopes, url: '/invoices?limit=1', headers: { prefer: 'count=exact' } })).headers[
+          'x-total-count'
+        ],
+      )
     const following = async () => {
       const answer = await post({ title: 'A' })
       assert.equal(answer.statusCode, 201, answer.body)
@@ -65,6 +71,13 @@ forEachEngine((engine) => {
     it('a request that repeats an Idempotency-Key uses no further number', async () => {
       const before = await following()
       const answers = [await post({ title: 'B' }, 'same'), await post({ title: 'B' }, 'same')]
+      assert.deepEqual(
+        answers.map(({ statusCode, headers }) => [statusCode, headers['idempotent-replayed']]),
+        [
+          [201, undefined],
+          [201, 'true'],
+        ],
+      )
       assert.deepEqual(numbersOf(answers), [before + 1, before + 1])
       assert.equal(await following(), before + 2)
     })
@@ -85,12 +98,14 @@ forEachEngine((engine) => {
         /next\(\) needs the name of a counter/,
       ],
     ] satisfies [string, typeof made.reference, RegExp][]) {
-      it(`500 for a function that ${what}; its number is used for the next row`, async () => {
+      it(`500 for a function that ${what}; nothing is stored, and its number is used for the next row`, async () => {
         const before = await following()
+        const rows = await count()
         made.reference = reference
         const answer = await post({ title: 'A' })
         made.reference = usual
-        assert.equal(answer.statusCode, 500, answer.body)
+        assert.deepEqual([answer.statusCode, answer.json().errorCode], [500, 'INTERNAL_ERROR'])
+        assert.equal(await count(), rows)
         const [fault] = service.faults.splice(0) as Error[]
         assert.match(`${fault?.message}`, /^\/invoices: (defaults\.reference|set or defaults) /)
         assert.match(String((fault?.cause as Error | undefined)?.message ?? fault?.message), cause)

@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       return String(await reportFile(at, type, parameters, options))
     }
 
-    it('contain ids and references in JSON, NDJSON and CSV, ids in XLSX, and can be a PDF', async () => {
+    it('contain ids and references in JSON, NDJSON, CSV and XLSX, and can be a PDF', async () => {
       const parameters = { fields: ['id', 'customerId'] }
       const expected = invoices.map(({ id, customerId }) => ({ id, customerId }))
       assert.deepEqual(JSON.parse(await file('invoices', parameters, 'json')), expected)
@@ -67,7 +67,11 @@ forEachEngine((engine) => {
       const sheet = unzip(await reportFile(at, 'invoices', parameters, { format: 'xlsx' })).get(
         'xl/worksheets/sheet1.xml',
       )
-      for (const { id } of expected) assert.ok(String(sheet).includes(`>${id}<`))
+      const cells = [...String(sheet).matchAll(/>([0-9a-f-]{36})</g)].map(([, text]) => text)
+      assert.deepEqual(
+        cells,
+        expected.flatMap(({ id, customerId }) => [id, customerId]),
+      )
       assert.match(await file('invoices', parameters, 'pdf'), /^%PDF-/)
     })
 
@@ -114,12 +118,16 @@ forEachEngine((engine) => {
         { customerId: ada, invoices: 200, total: '200.00' },
         { customerId: bob, invoices: 100, total: '100.00' },
       ]
-      for (const format of ['json', 'ndjson', 'csv', 'xlsx'] as const) {
+      for (const format of ['json', 'ndjson', 'csv'] as const) {
         const text = await file('by-customer', {}, format)
         if (format === 'json') assert.deepEqual(JSON.parse(text), groups)
+        if (format === 'ndjson') assert.equal(text, groups.map((group) => `${JSON.stringify(group)}\n`).join(''))
         if (format === 'csv')
           assert.equal(text, `customerId,invoices,total\r\n${ada},200,200.00\r\n${bob},100,100.00\r\n`)
       }
+      const sheet = unzip(await reportFile(at, 'by-customer', {}, { format: 'xlsx' })).get('xl/worksheets/sheet1.xml')
+      const cells = [...String(sheet).matchAll(/<(?:v|t)[^>]*>([^<]+)</g)].map(([, text]) => text)
+      assert.deepEqual(cells.slice(-6), [ada, '200', '200.00', bob, '100', '100.00'])
       assert.deepEqual(
         JSON.parse(await file('by-customer', { customerId: bob.toUpperCase() }, 'json')),
         groups.slice(1),
@@ -184,9 +192,11 @@ forEachEngine((engine) => {
       )
     })
 
-    it('cannot change the type of their ids in either direction: the migration is refused', async () => {
+    it('cannot change the type of their ids in either direction: the migration is refused, and all rows stay', async () => {
       const body = Type.Object({ name })
       await start(items(body))
+      await add(2)
+      const before = await rows('*')
       const integers = (more: TObject) =>
         defined({ resources: [collection({ path: '/items', noun: 'item', body: more })] }).tables
       for (const changed of [integers(body), integers(Type.Object({ name, note: Type.Optional(name) }))]) {
@@ -197,12 +207,22 @@ forEachEngine((engine) => {
         })
         await assert.rejects(thoroughly(changed), /ids are declared as integers/)
       }
-      assert.equal((await rows('*')).length, 0)
+      assert.deepEqual([before.length, await rows('*')], [2, before])
       const notes = { path: '/notes', noun: 'note', body } as const
       await start(defined({ resources: [collection(notes)] }).tables)
+      const instant = '2026-03-01T12:00:00.000Z'
+      await db.write((tx) =>
+        sql`insert into resource_notes (name, revision, created_at, updated_at)
+          values ('N', 1, ${instant}, ${instant})`.execute(tx),
+      )
       await assert.rejects(
         start(defined({ resources: [collection({ ...notes, ids: 'uuid' })] }).tables),
         /^TableMismatch: \/notes: ids are declared as UUIDs, but the rows of resource_notes have integers\. .* declare ids: 'integer'/,
+      )
+      const found = await db.write((tx) => sql<{ id: number }>`select id from resource_notes`.execute(tx))
+      assert.deepEqual(
+        found.rows.map(({ id }) => Number(id)),
+        [1],
       )
     })
 

@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await send('DELETE', at)).statusCode, (await send('GET', at)).statusCode], [204, 404])
     })
 
-    it('has the same representation and Location when its Idempotency-Key is repeated', async () => {
+    it('201 with the same representation and Location when its Idempotency-Key is repeated; only one row is stored', async () => {
       const key = { 'idempotency-key': `"uuid-${engine.name}"` }
       const first = await send(
         'POST',
@@ -115,7 +115,12 @@ forEachEngine((engine) => {
         key,
       )
       assert.deepEqual([again.json(), again.headers.location], [first.json(), first.headers.location])
-      assert.equal(again.headers['idempotent-replayed'], 'true')
+      assert.deepEqual([again.statusCode, again.headers['idempotent-replayed']], [201, 'true'])
+      const stored = await send('GET', `/tickets?customerId=${first.json().customerId}`)
+      assert.deepEqual(
+        stored.json().map(({ id }: Row) => id),
+        [first.json().id],
+      )
     })
   })
 

@@ -87,8 +87,16 @@ forEachEngine((engine) => {
       assert.deepEqual(await json('own-orders', as('crm_south')), [])
     })
 
-    it('202 for a request for a PDF', async () => {
-      assert.equal((await request('tenants', as('crm_north'), 'pdf')).statusCode, 202)
+    it('200 for the download of a PDF, which counts only the groups that the requester may read', async () => {
+      const bearer = as('crm_north')
+      const requested = await request('tenants', bearer, 'pdf')
+      assert.equal(requested.statusCode, 202)
+      const { taskId } = requested.json()
+      const { task } = await attempt(at, taskId, { token: bearer })
+      assert.deepEqual([task.status, task.rowCount], ['completed', 1])
+      const file = await service.send({ url: `/api/reports/${taskId}/download`, token: bearer })
+      assert.deepEqual([file.statusCode, file.headers['content-type']], [200, 'application/pdf'])
+      assert.match(file.rawPayload.toString('latin1'), /^%PDF-/)
     })
 
     it('404 for its download by other callers, even with the scope admin', async () => {

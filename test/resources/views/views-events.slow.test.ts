@@ -160,8 +160,15 @@ forEachEngine((engine) => {
         assert.equal(name in (v1?.example ?? {}), false, name)
       }
       assert.ok('reference' in (v2?.schema.properties ?? {}) && 'currency' in (v2?.schema.properties ?? {}))
-      const document = (await send({ url: '/v1/openapi.json' })).json()
-      assert.match(JSON.stringify(document.webhooks ?? {}), /"number"|^\{\}$/)
+      for (const [prefix, own, foreign] of [
+        ['/v1', 'number', 'reference'],
+        ['/v2', 'reference', 'number'],
+      ] as const) {
+        const document = (await send({ url: `${prefix}/openapi.json` })).json()
+        const { schema } = document.webhooks['invoice.created'].post.requestBody.content['application/json']
+        const text = JSON.stringify(schema.$ref ? document.components.schemas[schema.$ref.split('/').at(-1)] : schema)
+        assert.ok(text.includes(`"${own}":`) && !text.includes(`"${foreign}":`), text)
+      }
     })
   })
 })

@@ -277,13 +277,18 @@ forEachEngine((engine) => {
       assert.equal(JSON.parse(String(ownListed))[0].currency, 'USD')
     })
 
-    it('replays a POST that is repeated with its Idempotency-Key', async () => {
+    it('201 again for a POST that is repeated with its Idempotency-Key, without a second row', async () => {
       const payload = fresh()
       const headers = { 'idempotency-key': `key-${made}` }
       const first = await send({ method: 'POST', url: '/v1/invoices', payload, headers })
       const again = await send({ method: 'POST', url: '/v1/invoices', payload, headers })
       assert.deepEqual([again.statusCode, again.body], [201, first.body])
-      assert.equal(again.headers.etag, first.headers.etag)
+      assert.deepEqual([again.headers.etag, again.headers.location], [first.headers.etag, first.headers.location])
+      assert.deepEqual(
+        [first.headers['idempotent-replayed'], again.headers['idempotent-replayed']],
+        [undefined, 'true'],
+      )
+      assert.deepEqual(await numbers(`number=${payload.number}`), [payload.number])
     })
 
     it('documents each version with its own names', async () => {
