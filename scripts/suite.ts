@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
@@ -9,6 +10,9 @@ const usage = `Runs the tests, several files of a folder in one process, because
   node scripts/suite.ts [--fast] [options of node --test]
 
   --fast  only the tests without .slow in their name, without test/cli
+
+The tests keep their files in memory (/dev/shm) if there are 2 GiB for them, because most of their time would be syncs to
+the disk. TMPDIR, if set, is used instead.
 
 A file is a suite of its process, so its hooks apply to its own tests only. A file runs in its own process if it is in
 test/cli, or begins with the comment
@@ -19,6 +23,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const alone = '// Runs in its own process:'
 const maxFilesPerProcess = 8
 const processes = 3
+const memory = '/dev/shm'
+const minMemoryBytes = 2 * 1024 ** 3
 
 /** Returns whether a test file needs a process of its own. */
 const isAlone = (file: string) =>
@@ -65,12 +71,20 @@ const entries = [...groupsOf(files.filter((file) => !isAlone(file)))].map(([name
   writeFileSync(entry, entryFor(group))
   return entry
 })
+/** Returns whether temporary files fit into memory. */
+function fitsInMemory(): boolean {
+  if (process.env.TMPDIR !== undefined || !existsSync(memory)) return false
+  const { bavail, bsize } = statfsSync(memory)
+  return bavail * bsize >= minMemoryBytes
+}
+
+const temporary = mkdtempSync(join(fitsInMemory() ? memory : tmpdir(), 'plinth-tests-'))
 const args = [`--test-concurrency=${processes}`, ...options.filter((option) => option !== '--fast')]
-const env = { ...process.env, NODE_COMPILE_CACHE: join(cache, 'compile') }
+const env = { ...process.env, NODE_COMPILE_CACHE: join(cache, 'compile'), TMPDIR: temporary }
 const run = spawn(process.execPath, ['--test', ...args, ...entries, ...files.filter(isAlone)], {
   ...{ cwd: root, env, stdio: 'inherit' },
 })
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => run.kill(signal))
 const [code] = await once(run, 'close')
-rmSync(folder, { recursive: true })
+for (const made of [folder, temporary]) rmSync(made, { recursive: true, force: true })
 process.exitCode = code ?? 1

@@ -19,7 +19,7 @@ const NodeSchema = partialSchema(
     }),
     hostname: Type.String({ examples: ['node-a'] }),
     pid: Type.Integer({ description: 'The process id', examples: [4242] }),
-    version: Type.String({ description: 'The release of Plinth', examples: ['1.0.0'] }),
+    version: Type.String({ description: 'The release of the service', examples: ['1.0.0'] }),
     roles: Type.Array(Type.String({ enum: ['api', 'auth', 'worker'] })),
     baseUrl: Type.String({ examples: ['https://api.example.com'] }),
     schemaVersion: Type.String({
