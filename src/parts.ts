@@ -7,6 +7,7 @@ import { eventShapes } from './event-shapes.ts'
 import { healthReader } from './health/reader.ts'
 import type { Log } from './logging/entries.ts'
 import { logCounters, logWebhooks, logWork } from './logging/notices.ts'
+import { cachedRead } from './metrics/cached-read.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { reportKinds } from './mount-versions.ts'
 import { nodeClock } from './node-clock.ts'
@@ -16,11 +17,13 @@ import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
 import { openQueue } from './queue/open.ts'
 import { openCounters } from './rate-limits/open.ts'
 import { openResults } from './reports/files/open.ts'
+import type { ResultStore } from './reports/files/store.ts'
 import { inThread, reporting } from './reports/generate/worker-thread.ts'
 import { rowAccess } from './row-access.ts'
 import type { SharedClock } from './storage/clock.ts'
 import { pooledRandom } from './storage/ids.ts'
 import { requestCounter } from './storage/request-counts.ts'
+import { tableSizesAside } from './storage/table-sizes.ts'
 import { existingMasterKey, type Stores } from './stores.ts'
 import type { Tracing } from './tracing/open.ts'
 import { versionCallCounter } from './versioning/call-counts.ts'
@@ -43,7 +46,8 @@ interface Opening extends Stores {
   later: (ms: number, run: () => void) => () => void
 }
 
-const hourMs = 3_600_000
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
 
 /** Opens the components that the HTTP service and the background worker share. */
 export async function openParts(config: Config, definition: Definition, opening: Opening) {
@@ -86,7 +90,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...config.reports,
     ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
     ...{ version, now, monotonic, clock, revocations, nodeId: await addNode(config, definition, opening, clock) },
-    readHealth: healthReader({ ...opening, config, definition, results, now: wall, onError: onErrorOf('health') }),
+    ...inspection(config, definition, { ...opening, results, onErrorOf }),
     random: pooledRandom(randomBytes),
     jitter: Math.random,
   }
@@ -104,6 +108,18 @@ async function addNode(config: Config, definition: Definition, opening: Opening,
   })
   onClose(leave)
   return id
+}
+
+type Inspected = Opening & { results: ResultStore; onErrorOf: (what: string) => (error: unknown) => void }
+
+/** Creates the functions that measure the tables, at most every five minutes, and check this node. */
+function inspection(config: Config, definition: Definition, { onErrorOf, ...opening }: Inspected) {
+  const { db, wall, monotonic, later } = opening
+  const read = () => tableSizesAside(db)
+  const limits = { freshMs: 5 * minuteMs, limitMs: 2_000 }
+  const tableSizes = cachedRead({ read, ...limits, monotonic, later, onError: onErrorOf('table sizes') })
+  const reading = { ...opening, config, definition, tableSizes, now: wall, onError: onErrorOf('health') }
+  return { tableSizes, readHealth: healthReader(reading) }
 }
 
 /** Starts exporting traces if a collector is configured; only then is the SDK of OpenTelemetry loaded. */

@@ -92,7 +92,7 @@ async function start(settings: Config, declared: Definition, version: string, on
   const certificates = await serverCertificates(config, stores.dataDir, now)
   if (certificates?.created) log.info({ authority: certificates.authorityFile }, 'certificate created')
   const baseUrl = baseUrlOf(config)
-  watchComponents(metrics, { ...stores, ...parts, log })
+  watchComponents(config, metrics, { ...stores, ...parts, log })
   const audit = openAudit({ ...stores, now, onEntry: metrics.onAudit, ...logAudit(log) })
   onClose(audit.flush)
   const reserved = { ...stores, db: stores.db.reserved }
@@ -118,12 +118,12 @@ async function start(settings: Config, declared: Definition, version: string, on
   return { ...stores, baseUrl, log, flush: logs.flush, authorityFile: certificates?.authorityFile ?? null }
 }
 
-type Watched = Pick<Stores, 'db'> & Pick<Parts, 'queue' | 'results' | 'now' | 'monotonic'>
+type Watched = Pick<Stores, 'db'> & Pick<Parts, 'queue' | 'results' | 'tableSizes' | 'now' | 'monotonic'>
 
 /** Adds the metrics that are read from the components at each scrape. */
-function watchComponents(metrics: Metrics, { results, log, ...watched }: Watched & { log: Log }): void {
+function watchComponents({ backup }: Config, metrics: Metrics, { results, log, ...watched }: Watched & { log: Log }) {
   const onError = (err: unknown) => log.warn({ err }, 'metrics not read')
-  metrics.watch({ ...watched, space: results.space, later, onError })
+  metrics.watch({ ...watched, space: results.space, hasBackups: backup.schedule !== null, later, onError })
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Definition } from '../definition/service.ts'
 import type { ResultStore } from '../reports/files/store.ts'
 import type { Queryable, ReadOnlyDatabase } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
+import type { TableSize } from '../storage/table-sizes.ts'
 
 /** From best to worst. */
 export const statuses = ['pass', 'warn', 'fail'] as const
@@ -45,6 +46,8 @@ export interface DatabaseContext extends HealthContext {
    * `Unsealable` if the database has a different master key.
    */
   readSealer: (read: Queryable) => Promise<Sealer | null>
+  /** Returns the sizes of the tables, largest first; null if measuring them takes too long. */
+  tableSizes: () => Promise<TableSize[] | null>
 }
 
 /** A check. */

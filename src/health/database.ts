@@ -1,10 +1,23 @@
 import { sql } from 'kysely'
-import { ageText, count } from '../backup/describe.ts'
+import { ageText, count, sizeText } from '../backup/describe.ts'
 import { migrationNames } from '../storage/migrate.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
 const warnClockMs = 5_000
 const failClockMs = 30_000
+const shownTables = 3
+const maxTableBytes = 1024 ** 3
+const maxTableShare = 0.5
+const ofDeliveries =
+  'Find the busiest webhooks; their events and deliveries are kept for 30 days after the last attempt'
+
+/** What to do if one of these tables takes most of the database. */
+const growthCures = new Map([
+  ['tasks', 'Shorten `PLINTH_TASK_TTL`'],
+  ['auth_records', 'Find clients that request a new token for each call; tokens are kept until they expire'],
+  ['answers', 'Find clients that send large bodies with `Idempotency-Key`; responses are stored for 24 hours'],
+  ...['events', 'deliveries', 'attempts'].map((table) => [table, ofDeliveries] as const),
+])
 
 const listed = (names: readonly string[]) =>
   names.length > 3 ? `${names.slice(0, 3).join(', ')}, …` : names.join(', ')
@@ -87,6 +100,23 @@ export const tableChecks: readonly Check<DatabaseContext>[] = [
       if (first === undefined) return pass('None')
       const age = ageText(now() - Date.parse(first.startedAt))
       return warn(`${first.tableName}: ${first.change}, started ${age} ago`, 'Run `plinth migrate` again; it resumes')
+    },
+  },
+  {
+    id: 'database.size',
+    area: 'database',
+    title: 'Size of tables',
+    rule: 'Warns if a table that only the service writes takes more than half of the database and more than 1 GiB',
+    run: async ({ tableSizes }) => {
+      const sizes = await tableSizes()
+      if (sizes === null) return null
+      const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0)
+      const largest = sizes.slice(0, shownTables).map(({ table, bytes }) => `${table} ${sizeText(bytes)}`)
+      const detail = `${sizeText(total)}; the largest: ${largest.join(', ')}`
+      const [first] = sizes
+      const cure = first && growthCures.get(first.table)
+      if (!cure || first.bytes <= maxTableBytes || first.bytes <= total * maxTableShare) return pass(detail)
+      return warn(detail, cure)
     },
   },
 ]

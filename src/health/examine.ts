@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { databaseUrlOf } from '../config/storage.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
+import { tableSizes } from '../storage/table-sizes.ts'
 import {
   type Area,
   areas,
@@ -42,6 +43,8 @@ export interface HealthReport {
 export interface ExamineOptions extends HealthContext, Pick<DatabaseContext, 'readSealer'> {
   /** Opens the database; rejects if it does not respond. */
   openDatabase: () => Promise<DatabaseContext['db'] & { close: () => Promise<void> }>
+  /** Default: measures them with the connection of the checks. */
+  tableSizes?: DatabaseContext['tableSizes']
   /** The time limit of each check, in ms; default: 5 seconds. */
   limitMs?: number
   /** Runs a callback after `ms`; returns a function that cancels it. */
@@ -152,7 +155,7 @@ async function examineDatabase(options: ExamineOptions): Promise<CheckResult[]> 
       path === null ? 'Start the server, or correct DATABASE_URL' : `Make ${path} readable, or restore a backup`
     return [found(fail(`${place}: ${messageOf(error)}`, cure))]
   }
-  const results = await all({ ...context, config, db }, options)
+  const results = await all({ tableSizes: () => tableSizes(db), ...context, config, db }, options)
   // A server that has stopped responding cannot close the connection. The check that it delayed has reported that.
   await limited(db.close(), { ...options, limitMs: closeLimitMs }).catch(() => {})
   return [found(pass(`${db.engine.name === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, ${place}`)), ...results]

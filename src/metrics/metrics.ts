@@ -3,6 +3,7 @@ import { type AccessReports, accessMetrics } from './access.ts'
 import { type CountedLine, httpRequests, type VersionPaths } from './http-requests.ts'
 import { type FileStateOptions, fileState, processMetrics } from './process-state.ts'
 import { type StoredStateOptions, storedState } from './stored-state.ts'
+import { type TableSizesOptions, tableSizesState } from './table-sizes.ts'
 import { topClients } from './top-clients.ts'
 import { type WorkReports, workMetrics } from './work.ts'
 
@@ -26,7 +27,7 @@ export interface Metrics extends AccessReports, WorkReports {
   /** Counts a response. */
   onResponse: (line: CountedLine & { client: string | undefined }) => void
   /** Adds the metrics that are read when the monitoring system requests them (a scrape). */
-  watch: (sources: StoredStateOptions & FileStateOptions) => void
+  watch: (sources: StoredStateOptions & FileStateOptions & TableSizesOptions) => void
 }
 
 /** Creates the metrics of a process. */
@@ -50,6 +51,8 @@ export function openMetrics({ version, versions, monotonic, ofProcess }: Metrics
       count(line)
       if (line.client !== undefined) countClient(line.client)
     },
-    watch: (sources) => void refreshers.push(storedState(registry, sources), fileState(registry, sources)),
+    watch: (sources) => {
+      refreshers.push(storedState(registry, sources), fileState(registry, sources), tableSizesState(registry, sources))
+    },
   }
 }

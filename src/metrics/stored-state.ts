@@ -8,17 +8,20 @@ import { registerRead, type Sample } from './samples.ts'
 export interface StoredStateOptions extends Omit<CachedReadOptions<unknown>, 'read' | 'freshMs' | 'limitMs'> {
   db: Database
   queue: Pick<MeasuredQueue, 'backlog'>
+  /** Whether backups are scheduled. Otherwise, the metrics of backups have no samples. */
+  hasBackups: boolean
   /** Milliseconds since the epoch. */
   now: () => number
 }
 
 /**
- * The counted rows by state (each number is at most `maxCounted`), when the earliest delivery became due, and the
- * queues' backlogs.
+ * The counted rows by state (each number is at most `maxCounted`), when the earliest delivery became due, the scheduled
+ * backups that ended last, and the queues' backlogs.
  */
 interface StoredState {
   counts: Record<CountName, number>
   deliveriesDueAt: string | null
+  backups: { completedAt: string | null; lastStatus: string | null }
   backlogs: Backlog[]
 }
 
@@ -42,6 +45,12 @@ type CountName = keyof typeof counted
 
 const ranks = [0, 1, 2]
 
+/** When the last complete backup ended, and the outcome of the last one. The table has few rows. */
+const backups = [
+  sql`(select max(finished_at) from backups where status = 'completed')`,
+  sql`(select status from backups where status <> 'running' order by scheduled_for desc limit 1)`,
+]
+
 /**
  * Reads all counts in one statement, over the reserved connections. Each count stops after `maxCounted` index entries,
  * so that a scrape costs the same however large the backlog is.
@@ -55,16 +64,19 @@ async function readState(db: Database, queue: StoredStateOptions['queue']): Prom
     (rank) =>
       sql`(select min(due_at) from delivery_owners where rank = ${sql.raw(String(rank))} and due_at is not null)`,
   )
-  const columns = [...counts, ...due].map((column, at) => sql`${column} as ${sql.ref(`value_${at}`)}`)
+  const columns = [...counts, ...due, ...backups].map((column, at) => sql`${column} as ${sql.ref(`value_${at}`)}`)
   const { rows } = await sql<Record<string, number | string | null>>`select ${sql.join(columns)}`.execute(
     db.reserved.read.withoutPlugins(),
   )
   const values = Object.values(rows[0] ?? {})
   const names = Object.keys(counted) as CountName[]
-  const dues = values.slice(names.length).filter((at) => typeof at === 'string')
+  const texts = values.slice(names.length).map((value) => (typeof value === 'string' ? value : null))
+  const dues = texts.slice(0, ranks.length).filter((at) => at !== null)
+  const [completedAt = null, lastStatus = null] = texts.slice(ranks.length)
   return {
     counts: Object.fromEntries(names.map((name, at) => [name, Number(values[at])])) as StoredState['counts'],
     deliveriesDueAt: dues.toSorted()[0] ?? null,
+    backups: { completedAt, lastStatus },
     backlogs: await queue.backlog(),
   }
 }
@@ -126,13 +138,29 @@ const gauges: readonly [name: string, help: string, read: ReadSamples][] = [
   ],
 ]
 
+/** Returns the gauges of scheduled backups; they have no samples without such backups. */
+const backupGauges = (hasBackups: boolean): typeof gauges => [
+  [
+    'plinth_backup_age_seconds',
+    'Time since the last complete scheduled backup was finished',
+    ({ backups: { completedAt } }, nowMs) =>
+      hasBackups && completedAt !== null ? [{ labels: {}, value: ageOf(Date.parse(completedAt), nowMs) }] : [],
+  ],
+  [
+    'plinth_backup_last_succeeded',
+    '1 if the last scheduled backup is complete, 0 if it failed',
+    ({ backups: { lastStatus } }) =>
+      hasBackups && lastStatus !== null ? [{ labels: {}, value: lastStatus === 'completed' ? 1 : 0 }] : [],
+  ],
+]
+
 /**
  * Registers the metrics that are read from the database. Returns a function to call before each scrape; it never
  * rejects. If the database does not respond within two seconds, these metrics have no samples, and `plinth_database_up`
  * is 0.
  */
 export function storedState(registry: Registry, options: StoredStateOptions): () => Promise<void> {
-  const { db, queue, now } = options
+  const { db, queue, now, hasBackups } = options
   const refresh = cachedRead({ ...options, freshMs, limitMs, read: () => readState(db, queue) })
   let state: StoredState | null = null
   registerRead(registry, {
@@ -141,7 +169,7 @@ export function storedState(registry: Registry, options: StoredStateOptions): ()
     type: 'gauge',
     read: () => [{ labels: {}, value: state === null ? 0 : 1 }],
   })
-  for (const [name, help, read] of gauges) {
+  for (const [name, help, read] of [...gauges, ...backupGauges(hasBackups)]) {
     registerRead(registry, { name, help, type: 'gauge', read: () => (state === null ? [] : read(state, now())) })
   }
   return async () => {

@@ -38,6 +38,13 @@ export interface Capacity {
   magnitude?: number
 }
 
+/** The size of a table with its indexes, or of a part. `sample` describes how much of it was measured. */
+export interface MeasuredSize {
+  tableName: string
+  bytes: number
+  sample: string | null
+}
+
 /** A change to the foreign key of an existing column. */
 export interface ForeignKeyChange {
   table: string
@@ -159,6 +166,8 @@ export interface Engine {
    * A condition that is always true. It makes scans of this table interruptible, so that they stop at their time limit.
    */
   interruptible: (table: string) => RawBuilder<boolean>
+  /** A subquery that measures tables and indexes at a bounded cost, and the size that one of its rows means. */
+  tableSizes: { query: RawBuilder<MeasuredSize>; bytesOf: (row: MeasuredSize) => number }
   /** True for errors that mean that another transaction held a row lock for too long. */
   isLockTimeout: (error: unknown) => boolean
 }

@@ -64,6 +64,17 @@ forEachEngine((engine) => {
       expectCheck(await check({ definition }), 'database.tables', 'warn', /No table for invoices/)
     })
 
+    it('database.size warns if the service itself wrote most of a large database', async () => {
+      const gib = 1024 ** 3
+      const sized = (...sizes: [table: string, bytes: number][]) =>
+        check({ tableSizes: async () => sizes.map(([table, bytes]) => ({ table, bytes })) })
+      expectCheck(await check(), 'database.size', 'pass', /the largest: \w+ [\d.]+ kB, /)
+      expectCheck(await sized(['deliveries', 2 * gib], ['products', gib]), 'database.size', 'warn', /3\.2 GB.*webhooks/)
+      expectCheck(await sized(['deliveries', 2 * gib], ['products', 2 * gib]), 'database.size', 'pass')
+      expectCheck(await sized(['deliveries', gib], ['products', 9]), 'database.size', 'pass')
+      expectCheck(await sized(['products', 9 * gib]), 'database.size', 'pass')
+    })
+
     it('database.changes warns about an interrupted migration of rows', async () => {
       expectCheck(await check(), 'database.changes', 'pass')
       const row = { version: '1', digest: 'x', tableName: 'books', change: 'fill books.genre', columnName: 'genre' }

@@ -26,8 +26,8 @@ interface Panel {
 const dashboard: { panels: Panel[]; templating: { list: { name: string }[] } } = JSON.parse(
   readFileSync(join(deploy, 'grafana', 'plinth.json'), 'utf8'),
 )
-/** Matches queries for metrics that exist only on PostgreSQL, and for series that exist only after a failure. */
-const ofOthers = /plinth_database_connection|_total\{status=~"5\.\."|_seconds_count\{outcome="failed"/
+/** Matches queries for metrics that exist only on PostgreSQL, after a scheduled backup, or after a failure. */
+const ofOthers = /plinth_database_connection|plinth_backup_|_total\{status=~"5\.\."|_seconds_count\{outcome="failed"/
 
 /** Configures Prometheus to scrape a service at both its metrics listener and its main listener. */
 function configuration(service: RealService, metricsPort: number): string {

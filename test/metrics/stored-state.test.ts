@@ -4,19 +4,26 @@ import { sql } from 'kysely'
 import { openMetrics } from '../../src/metrics/metrics.ts'
 import type { Backlog, MeasuredQueue } from '../../src/queue/queue.ts'
 import type { Database } from '../../src/storage/database.ts'
+import type { TableSize } from '../../src/storage/table-sizes.ts'
 import { forEachEngine } from '../support/engines.ts'
 import { scraped } from '../support/metrics.ts'
 import { noteStatements, type Statement } from '../support/statements.ts'
 import { drivenTimers, patient, until } from '../support/timers.ts'
 
 /** Returns the metrics of a database, with a clock that the test advances. */
-function watched(db: Database, queue: Pick<MeasuredQueue, 'backlog'>, later = patient) {
+function watched(
+  db: Database,
+  queue: Pick<MeasuredQueue, 'backlog'>,
+  later = patient,
+  more: { hasBackups?: boolean; now?: () => number; tableSizes?: () => Promise<TableSize[] | null> } = {},
+) {
   const errors: unknown[] = []
   const clock = { ms: 1_000_000 }
   const monotonic = () => clock.ms
   const metrics = openMetrics({ version: 'test', versions: [], monotonic, ofProcess: false })
   const onError = (error: unknown) => void errors.push(error)
-  metrics.watch({ db, queue, now: Date.now, monotonic, later, onError, space: async () => null })
+  const sources = { space: async () => null, tableSizes: async () => null, hasBackups: false, ...more }
+  metrics.watch({ db, queue, now: Date.now, monotonic, later, onError, ...sources })
   return { scrape: async () => scraped(await metrics.read()), clock, errors }
 }
 
@@ -81,6 +88,42 @@ forEachEngine((engine) => {
       cached.clock.ms += 1
       await cached.scrape()
       assert.equal(calls, 2)
+    })
+
+    it('show the age and the outcome of the last scheduled backup, once there is one', async () => {
+      const now = () => Date.parse('2026-03-03T04:00:00.000Z')
+      const backlog = async () => idle
+      const scrape = (hasBackups: boolean) => watched(db, { backlog }, patient, { hasBackups, now }).scrape()
+      const found = async (hasBackups = true) => {
+        const { value } = await scrape(hasBackups)
+        return [value('plinth_backup_age_seconds'), value('plinth_backup_last_succeeded')]
+      }
+      const add = (day: string, status: 'completed' | 'failed' | 'running') =>
+        db.write((tx) => {
+          const [scheduledFor, at] = [`${day}T03:00:00.000Z`, `${day}T03:30:00.000Z`]
+          const finishedAt = status === 'running' ? null : at
+          const row = { node: 'n', attempts: 1, startedAt: at, leaseUntil: at, finishedAt }
+          return tx
+            .insertInto('backups')
+            .values({ ...row, scheduledFor, status })
+            .execute()
+        })
+      assert.deepEqual(await found(), [undefined, undefined])
+      await add('2026-03-01', 'completed')
+      assert.deepEqual(await found(), [48.5 * 3_600, 1])
+      await add('2026-03-02', 'failed')
+      await add('2026-03-03', 'running')
+      assert.deepEqual(await found(), [48.5 * 3_600, 0])
+      assert.deepEqual(await found(false), [undefined, undefined])
+    })
+
+    it('show the sizes of the 100 largest tables, and the sum of the others', async () => {
+      const tableSizes = async () =>
+        Array.from({ length: 103 }, (_, at) => ({ table: `table_${at}`, bytes: 1_000 - at }))
+      const { all, value } = await watched(db, { backlog: async () => idle }, patient, { tableSizes }).scrape()
+      assert.equal(all('plinth_database_table_bytes').length, 101)
+      assert.equal(value('plinth_database_table_bytes', { table: 'table_99' }), 901)
+      assert.equal(value('plinth_database_table_bytes', { table: '(others)' }), 900 + 899 + 898)
     })
 
     it('are counted from covering indexes, up to 10,000 rows of a kind', async () => {

@@ -25,6 +25,7 @@ import type { ResultStore } from '../../src/reports/files/store.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { migrate } from '../../src/storage/migrate.ts'
+import { tableSizesAside } from '../../src/storage/table-sizes.ts'
 import { versionLives } from '../../src/version-lifecycle.ts'
 import { webhookKeys } from '../../src/webhooks/secrets.ts'
 import type { EngineUnderTest } from './engines.ts'
@@ -121,7 +122,8 @@ export async function testApp(
     ...settings,
     definition,
   })
-  const watched = { db, now, monotonic: now, later: patient, space: results.space, onError }
+  const sizes = { tableSizes: () => tableSizesAside(db), hasBackups: false }
+  const watched = { db, now, monotonic: now, later: patient, space: results.space, onError, ...sizes }
   if (opened) metrics.watch({ ...watched, queue: opened })
   app.addHook('onClose', async () => {
     await audit.flush()

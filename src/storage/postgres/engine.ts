@@ -134,5 +134,14 @@ export const postgres: Engine = {
     /Connection terminated|^Query read timeout$|connection error and is not queryable|timeout exceeded when trying to connect/.test(
       String(errorField(error, 'message') ?? ''),
     ),
+  // Includes the tables of the job queue.
+  tableSizes: {
+    query: sql`(
+      select case when n.nspname = 'pgboss' then 'pgboss.' || c.relname else c.relname end as table_name,
+        coalesce(pg_total_relation_size(c.oid), 0) as bytes, cast(null as text) as sample
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.relkind in ('r', 'm') and (n.nspname = current_schema() or n.nspname = 'pgboss'))`,
+    bytesOf: ({ bytes }) => bytes,
+  },
   isLockTimeout: (error) => errorField(error, 'code') === '55P03',
 }

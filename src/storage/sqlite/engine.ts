@@ -3,6 +3,7 @@ import { type Capacity, type Engine, errorField, type IdColumn } from '../engine
 import { ScanRefused } from '../scans/scan.ts'
 import { csvRecord } from './csv.ts'
 import { half } from './exact-sum.ts'
+import { sqliteTableSizes } from './table-sizes.ts'
 
 /** Returns the arguments from which the functions in `exact-sum.ts` calculate the sum of a column. */
 function halves(column: RawBuilder<unknown>) {
@@ -121,6 +122,7 @@ export const sqlite: Engine = {
   },
   // Calls a function defined in `scans/scan-thread.ts` for every 1024th row, so the cost is negligible.
   interruptible: (table) => sql`(${sql.ref(`${table}.rowid`)} & 1023 or scan_goes_on())`,
+  tableSizes: sqliteTableSizes,
   // SQLite locks the whole file, and writers wait for the lock before their transaction begins.
   isLockTimeout: () => false,
 }

@@ -1,0 +1,46 @@
+import { sql } from 'kysely'
+import type { Engine, MeasuredSize } from '../engine.ts'
+
+/**
+ * The first pages of a B-tree: their number, the path of the last one, and the number of cells of each interior page by
+ * path. A path such as `/000/01c/` has the hexadecimal position of a page among the children of its parent.
+ */
+type Sample = [pages: number, lastPath: string, interior: [path: string, cells: number][]]
+
+/** The number of pages that are read from each B-tree. */
+const maxSampledPages = 2_000
+
+/**
+ * Measures tables and indexes with the virtual table `dbstat`, which visits the pages of a B-tree from its root, depth
+ * first. For a large B-tree, reads only the first pages, and estimates the size from the share of the tree that they are.
+ */
+export const sqliteTableSizes: Engine['tableSizes'] = {
+  query: sql`(
+    select table_name, cast(pages ->> 0 as integer) as bytes,
+      json_array(pages -> 1, pages ->> 2, pages -> 3) as sample
+    from (
+      select tbl_name as table_name, (
+        select json_array(sum(pgsize), count(*), max(path),
+          json_group_array(json_array(path, ncell)) filter (where pagetype = 'internal'))
+        from (
+          select path, pagetype, ncell, pgsize from dbstat where name = schema.name limit ${sql.lit(maxSampledPages)})
+      ) as pages
+      from sqlite_schema as schema where rootpage > 0
+    ))`,
+  bytesOf: ({ bytes, sample }: MeasuredSize) => {
+    const [pages, lastPath, interior]: Sample = JSON.parse(sample ?? '[0, "", []]')
+    return pages < maxSampledPages ? bytes : Math.round(bytes / shareUpTo(lastPath, new Map(interior)))
+  },
+}
+
+/** Returns the share of a B-tree's pages up to this path, if all subtrees of a page have the same size. */
+function shareUpTo(lastPath: string, cells: ReadonlyMap<string, number>): number {
+  let [share, width, path] = [0, 1, '/']
+  // An overflow page has the path of its leaf, and a suffix that begins with `+`.
+  for (const position of lastPath.split('/').slice(1, -1)) {
+    width /= (cells.get(path) ?? 0) + 1
+    share += Number.parseInt(position, 16) * width
+    path += `${position}/`
+  }
+  return share + width
+}
