@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { deleteExpiredResponses } from './idempotency/store.ts'
 import { expireNodes } from './nodes/nodes.ts'
 import { sweepExpired } from './oauth/tokens/auth-records.ts'
@@ -18,7 +19,7 @@ import type { Database } from './storage/database.ts'
 import type { Sealer } from './storage/encryption.ts'
 import type { RandomBytes } from './storage/ids.ts'
 import { expireRequestCounts } from './storage/request-counts.ts'
-import { type Swept, sweepEvery } from './storage/sweep.ts'
+import { pacedWrites, type Swept, sweepEvery } from './storage/sweep.ts'
 import { expireVersionCalls } from './versioning/call-counts.ts'
 import { enqueueManual } from './webhooks/deliveries/enqueue.ts'
 import { replaySelected } from './webhooks/deliveries/replay.ts'
@@ -129,10 +130,13 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
 
 /** Starts the sweeps; returns a function that stops them. */
 function startSweeps(options: WorkerOptions): () => void {
-  const { db, results, taskSeconds, monotonic, onError, onSwept = () => {} } = options
+  const { results, taskSeconds, monotonic, onError, onSwept = () => {} } = options
+  const stopping = new AbortController()
+  const pause = (ms: number) => wait(ms, undefined, stopping)
+  const db = pacedWrites(options.db, { monotonic, pause })
   const onErrorOf = (what: string) => (error: unknown) => onError(error, what)
   const time = sweepClock(db, monotonic, onErrorOf('sweeps'))
-  return sweepEvery(sweepMs, { onError, onSwept, monotonic, time }, (now) => ({
+  const stop = sweepEvery(sweepMs, { onError, onSwept, monotonic, time }, (now) => ({
     'reports and their files': expireReports({ db, results, now, taskSeconds, onError: onErrorOf('sweep of reports') }),
     'webhook deliveries': () => expireDeliveries(db, now),
     // The result counts removed rows, and this sweep removes none.
@@ -147,6 +151,10 @@ function startSweeps(options: WorkerOptions): () => void {
     'quota usage': () => expireQuotaUses(db, now),
     'lost nodes': () => expireNodes(db, now),
   }))
+  return () => {
+    stop()
+    stopping.abort()
+  }
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Database } from '../storage/database.ts'
 import { iso } from '../storage/ids.ts'
+import { maxSwept } from '../storage/sweep.ts'
 import { type ResultStore, ResultsUnavailable } from './files/store.ts'
 import { lastEndOver } from './tasks.ts'
 
@@ -14,9 +15,9 @@ export interface ExpireOptions {
 }
 
 /** Maximum rows per transaction. */
-export const pageRows = 500
+export const pageRows = maxSwept
 /** Maximum pages per run, so that other sweeps also get to run. */
-const maxPages = 20
+const maxPages = 100
 /** Maximum number of files removed concurrently. */
 const atOnce = 10
 

@@ -1,8 +1,27 @@
 import { sql } from 'kysely'
 import type { Database, Queryable } from './database.ts'
 
-/** Maximum number of rows that a sweep deletes in one transaction. */
-export const maxSwept = 500
+/** Maximum number of rows that a sweep deletes in one transaction. On SQLite, all other writes wait for it. */
+export const maxSwept = 100
+
+const [minPauseMs, maxPauseMs] = [5, 200]
+
+/**
+ * Returns the same database, where each write is followed by a pause that is as long as the write took, between 5 and
+ * 200 ms. A sweep then uses at most half of the time of the only writer of SQLite. `pause` waits for a time in ms.
+ */
+export function pacedWrites(
+  db: Database,
+  { monotonic, pause }: { monotonic: () => number; pause: (ms: number) => Promise<unknown> },
+): Database {
+  const write: Database['write'] = async (unit) => {
+    const startedAt = monotonic()
+    const result = await db.write(unit)
+    await pause(Math.min(Math.max(monotonic() - startedAt, minPauseMs), maxPauseMs))
+    return result
+  }
+  return { ...db, write }
+}
 
 /**
  * Calls `remove` repeatedly, each time in a new transaction, until it removes fewer rows than the maximum. Other writes
@@ -61,7 +80,8 @@ interface Sweeping {
 
 /**
  * Runs the sweeps one after another at an interval; `time` gives all sweeps in a round the same time. A failed sweep is
- * reported and runs again in the next round.
+ * reported and runs again in the next round. Returns a function that stops the sweeps; after that, errors are not reported,
+ * because the database may be closed.
  */
 export function sweepEvery(
   ms: number,
@@ -69,14 +89,19 @@ export function sweepEvery(
   sweepsAt: (now: () => number) => Record<string, Sweep>,
 ): () => void {
   let running = false
+  let isStopped = false
   let at = 0
+  const report = (error: unknown, what: string) => {
+    if (!isStopped) onError(error, what)
+  }
   const sweeps = Object.entries(sweepsAt(() => at))
   const round = async () => {
     at = await time()
     for (const [what, sweep] of sweeps) {
+      if (isStopped) return
       const startedAt = monotonic()
       const count = await sweep().catch((error) => {
-        onError(error, `sweep of ${what}`)
+        report(error, `sweep of ${what}`)
         return 0
       })
       if (count > 0) onSwept({ what, count, ms: Math.round(monotonic() - startedAt) })
@@ -85,8 +110,11 @@ export function sweepEvery(
   const timer = setInterval(async () => {
     if (running) return
     running = true
-    await round().catch((error) => onError(error, 'sweeps'))
+    await round().catch((error) => report(error, 'sweeps'))
     running = false
   }, ms)
-  return () => clearInterval(timer)
+  return () => {
+    isStopped = true
+    clearInterval(timer)
+  }
 }

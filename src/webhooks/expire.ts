@@ -11,7 +11,7 @@ const retentionMs = 30 * 86_400_000
  */
 export async function expireDeliveries(db: Database, now: () => number): Promise<number> {
   const before = new Date(now() - retentionMs).toISOString()
-  const count = await inSteps(db, (tx) => removeEnded(tx, db, before))
+  const count = await inSteps(db, (tx) => removeEnded(tx, db, before), 1)
   for (let position: Position | null = { at: '', id: '' }; position !== null; )
     position = await removeUndelivered(db, before, position)
   for (let lane: string | null = ''; lane !== null; ) lane = await removeIdleQueues(db, before, lane)
@@ -19,15 +19,25 @@ export async function expireDeliveries(db: Database, now: () => number): Promise
   return count
 }
 
+/** Maximum number of deliveries and attempts that are deleted in one transaction, beyond the first delivery. */
+const maxWithAttempts = 300
+
 /**
- * Deletes old deliveries. The DELETE repeats the condition, so that a delivery made due again after the SELECT stays.
+ * Deletes the next few old deliveries; returns their number. The DELETE repeats the condition, so that a delivery made
+ * due again after the SELECT stays.
  */
 async function removeEnded(tx: Queryable, { engine }: Database, before: string): Promise<number> {
   const isOld = sql`completed_at is not null and completed_at <= ${before}`
+  const { rows: old } = await sql<{ id: string; attempts: number }>`
+    select id, attempts from deliveries where ${isOld} limit ${maxSwept} ${engine.lockFreeRows}`.execute(tx)
+  let total = 0
+  const few = old.filter(({ attempts }, at) => {
+    total += 1 + attempts
+    return at === 0 || total <= maxWithAttempts
+  })
+  if (few.length === 0) return 0
   const { rows } = await sql<{ id: string }>`
-    delete from deliveries where ${isOld} and id in (
-      select id from deliveries where ${isOld} limit ${maxSwept} ${engine.lockFreeRows})
-    returning id`.execute(tx)
+    delete from deliveries where ${isOld} and id in (${sql.join(few.map(({ id }) => id))}) returning id`.execute(tx)
   const ids = rows.map(({ id }) => id)
   if (ids.length > 0) await tx.deleteFrom('attempts').where('deliveryId', 'in', ids).execute()
   return ids.length

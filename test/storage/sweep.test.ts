@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { sql } from 'kysely'
+import { deleteExpiredResponses } from '../../src/idempotency/store.ts'
+import { sweepExpired } from '../../src/oauth/tokens/auth-records.ts'
 import { sweepInvitations } from '../../src/oauth/users/invitations.ts'
 import { sweepLoginTries } from '../../src/oauth/users/login-throttle.ts'
 import { expireQuotaUses } from '../../src/rate-limits/stores/quotas.ts'
 import { expireLimitWindows } from '../../src/rate-limits/stores/windows.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { expireRequestCounts } from '../../src/storage/request-counts.ts'
-import { maxSwept } from '../../src/storage/sweep.ts'
+import { maxSwept, pacedWrites } from '../../src/storage/sweep.ts'
 import { expireVersionCalls } from '../../src/versioning/call-counts.ts'
 import { expireDeliveries } from '../../src/webhooks/expire.ts'
 import { forEachEngine } from '../support/engines.ts'
@@ -53,6 +55,20 @@ const cases: [
     `'v1', n, 1, '${old}'`,
     `'v1', 'x', 1, '2026-03'`,
     (db) => expireVersionCalls(db, now),
+  ],
+  [
+    'auth_records',
+    'kind, id, payload, expires_at',
+    `'AccessToken', n, '{}', '${old}'`,
+    `'AccessToken', 'x', '{}', '2030'`,
+    (db) => sweepExpired(db, now),
+  ],
+  [
+    'answers',
+    'id, digest, sealed, created_at',
+    `n, '', '', '${old}'`,
+    `'x', '', '', '2030'`,
+    (db) => deleteExpiredResponses(db, now),
   ],
   ['delivery_lanes', 'lane', 'n', `'x'`, (db) => expireDeliveries(db, now)],
 ]
@@ -105,5 +121,36 @@ forEachEngine((engine) => {
         )
       })
     }
+  })
+
+  describe('the writes of sweeps', () => {
+    let db: Database
+    before(async () => {
+      db = await engine.database()
+    })
+    after(() => db.close())
+
+    it('are each followed by a pause as long as the write, between 5 and 200 ms', async () => {
+      const clock = { ms: 0 }
+      const pauses: number[] = []
+      const paced = pacedWrites(db, { monotonic: () => clock.ms, pause: async (ms) => pauses.push(ms) })
+      const taking = (ms: number) =>
+        paced.write(async () => {
+          clock.ms += ms
+          return ms
+        })
+      assert.deepEqual([await taking(1), await taking(30), await taking(5_000)], [1, 30, 5_000])
+      assert.deepEqual(pauses, [5, 30, 200])
+    })
+
+    it('are not followed by a pause if they fail', async () => {
+      const paced = pacedWrites(db, { monotonic: () => 0, pause: () => assert.fail('paused') })
+      await assert.rejects(
+        paced.write(async () => {
+          throw new Error('full')
+        }),
+        /full/,
+      )
+    })
   })
 })

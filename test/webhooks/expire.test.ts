@@ -55,6 +55,35 @@ forEachEngine((engine) => {
       assert.deepEqual([await count('deliveries'), await left.execute()], [0, []])
     })
 
+    it('deletes at most 300 deliveries and attempts in one transaction, and one delivery with more attempts alone', async () => {
+      const ended = new Date(start - 31 * dayMs).toISOString()
+      const attemptsOf = [...Array.from({ length: 120 }, () => 7), 400, 0, 0]
+      await db.write(async (tx) => {
+        for (const [n, attempts] of attemptsOf.entries()) {
+          await sql`insert into deliveries (id, event_id, url, body, status, attempts, created_at, completed_at)
+            values (${`many_${n}`}, ${n}, '', '{}', 'failed', ${attempts}, ${ended}, ${ended})`.execute(tx)
+          if (attempts === 0) continue
+          await sql`insert into attempts (delivery_id, attempt, started_at, duration_ms)
+            with recursive s(n) as (select 1 union all select n + 1 from s where n < ${sql.lit(attempts)})
+            select ${`many_${n}`}, n, ${ended}, 1 from s`.execute(tx)
+        }
+      })
+      const removed: number[] = []
+      const left = async () => (await count('deliveries')) + (await count('attempts'))
+      const write: Database['write'] = async (unit) => {
+        const before = await left()
+        const result = await db.write(unit)
+        removed.push(before - (await left()))
+        return result
+      }
+      assert.equal(await expireDeliveries({ ...db, write }, now), attemptsOf.length)
+      assert.equal(await left(), 0)
+      assert.ok(
+        removed.every((rows) => rows <= 300 || rows === 401),
+        removed.join(),
+      )
+    })
+
     it('keeps a delivery, with its attempts, that is redelivered during the sweep', async () => {
       const the = await one(outcomes.delivered)
       await the.run()

@@ -1,5 +1,6 @@
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
+import { inSteps, maxSwept } from '../../storage/sweep.ts'
 
 /**
  * The record kinds of access tokens. Access tokens are verified by signature, so revoking one does not delete its
@@ -7,7 +8,6 @@ import { iso } from '../../storage/ids.ts'
  */
 export const accessTokenKinds = ['AccessToken', 'ClientCredentials']
 
-const sweepBatch = 1_000
 /**
  * Expired records are kept this long, because a revocation must outlast its token on every node: a token is accepted for
  * 30 s after it expires, a ready node's clock may be 30 s behind, and a node stays ready for up to 5 s after its clock
@@ -20,17 +20,13 @@ const sweepDelayMs = 5 * 60_000
  */
 export async function sweepExpired(db: Database, now: () => number): Promise<number> {
   const before = iso(now() - sweepDelayMs)
-  for (let swept = 0; ; ) {
-    const batch = await db.write(async (tx) => {
-      const due = tx.selectFrom('authRecords').select(['kind', 'id']).where('expiresAt', '<', before).limit(sweepBatch)
-      const sweep = tx
-        .deleteFrom('authRecords')
-        .where((eb) => eb(eb.refTuple('kind', 'id'), 'in', due.$asTuple('kind', 'id')))
-      return Number((await sweep.executeTakeFirstOrThrow()).numDeletedRows)
-    })
-    swept += batch
-    if (batch < sweepBatch) return swept
-  }
+  return inSteps(db, async (tx) => {
+    const due = tx.selectFrom('authRecords').select(['kind', 'id']).where('expiresAt', '<', before).limit(maxSwept)
+    const sweep = tx
+      .deleteFrom('authRecords')
+      .where((eb) => eb(eb.refTuple('kind', 'id'), 'in', due.$asTuple('kind', 'id')))
+    return Number((await sweep.executeTakeFirstOrThrow()).numDeletedRows)
+  })
 }
 
 /** Ends all of a user's logins and revokes all access that the user has granted. */

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../../storage/database.ts'
 import { iso } from '../../storage/ids.ts'
 import { limitExpression } from '../../storage/rows/page-query.ts'
+import { maxSwept } from '../../storage/sweep.ts'
 import { type Rank, ranks, roomFor, type Slots, withoutShare } from './shares.ts'
 
 /** When an owner's queues with a given rank are due; null for never. */
@@ -106,9 +107,11 @@ export async function reviveOwners(db: Database, now: () => number): Promise<num
   return rows.length
 }
 
-/** Deletes up to 500 rows of owners that have nothing to send; skips rows locked by another transaction. */
+/** Deletes up to `maxSwept` rows of owners that have nothing to send; skips rows locked by another transaction. */
 export async function removeIdleOwners(tx: Queryable, { engine }: Database): Promise<void> {
   await sql`
     delete from delivery_owners where due_at is null and (owner, rank) in (
-      select owner, rank from delivery_owners where due_at is null limit 500 ${engine.lockFreeRows})`.execute(tx)
+      select owner, rank from delivery_owners where due_at is null limit ${sql.lit(maxSwept)} ${engine.lockFreeRows})`.execute(
+    tx,
+  )
 }
