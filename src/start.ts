@@ -20,7 +20,7 @@ import { ensureTextIndexes } from './storage/postgres/text-index.ts'
 import type { Stores } from './stores.ts'
 import { serverCertificates } from './tls/certificates.ts'
 import { versionLives } from './version-lifecycle.ts'
-import { startWork } from './worker.ts'
+import { startWork, type WorkerOptions } from './worker.ts'
 
 /** A running service. */
 export interface Service extends Stores {
@@ -102,7 +102,7 @@ async function start(settings: Config, declared: Definition, version: string, on
   const stopping = new AbortController()
   const served = { ...stores, ...parts, ...authorization, baseUrl, audit, metrics, stopping: stopping.signal }
   const app = await openApp(config, served, certificates, logs)
-  const stopWork = config.service.roles.includes('worker') ? startWork({ ...parts, ...stores }) : null
+  const stopWork = startWorkIf(config, { ...parts, ...stores })
   onClose(await startBackups(config, { ...parts, ...stores, version, log }))
   const onRefused = (refusals: Refusals) => {
     metrics.onConnectionsRefused(refusals.refused)
@@ -117,6 +117,10 @@ async function start(settings: Config, declared: Definition, version: string, on
   await listeners.open()
   return { ...stores, baseUrl, log, flush: logs.flush, authorityFile: certificates?.authorityFile ?? null }
 }
+
+/** Starts the background work, if the process has the role `worker`. */
+const startWorkIf = ({ service, storage }: Config, options: Omit<WorkerOptions, 'auditMonths'>) =>
+  service.roles.includes('worker') ? startWork({ ...options, auditMonths: storage.auditMonths }) : null
 
 type Watched = Pick<Stores, 'db'> & Pick<Parts, 'queue' | 'results' | 'tableSizes' | 'now' | 'monotonic'>
 

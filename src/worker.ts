@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { archiveAudit } from './audit/archive-sweep.ts'
 import { deleteExpiredResponses } from './idempotency/store.ts'
 import { expireNodes } from './nodes/nodes.ts'
 import { sweepExpired } from './oauth/tokens/auth-records.ts'
@@ -49,6 +50,8 @@ export interface WorkerOptions {
   pdfFont: string | null
   resultSeconds: number
   taskSeconds: number
+  /** How many whole months of the audit log stay in the database; null for all. */
+  auditMonths: number | null
   sender: Sender
   webhookKeys: WebhookKeys
   /** Seconds to wait before each attempt of a delivery. */
@@ -131,6 +134,7 @@ export function startWork(options: WorkerOptions): (graceMs?: number) => Promise
 /** Starts the sweeps; returns a function that stops them. */
 function startSweeps(options: WorkerOptions): () => void {
   const { results, taskSeconds, monotonic, onError, onSwept = () => {} } = options
+  const auditing = { store: results, sealer: options.sealer, months: options.auditMonths, clock: options.now }
   const stopping = new AbortController()
   const pause = (ms: number) => wait(ms, undefined, stopping)
   const db = pacedWrites(options.db, { monotonic, pause })
@@ -150,6 +154,7 @@ function startSweeps(options: WorkerOptions): () => void {
     'rate-limit windows': () => expireLimitWindows(db, now),
     'quota usage': () => expireQuotaUses(db, now),
     'lost nodes': () => expireNodes(db, now),
+    'archived audit entries': archiveAudit({ ...auditing, db, now }),
   }))
   return () => {
     stop()

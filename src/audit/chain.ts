@@ -1,4 +1,4 @@
-import type { Database, Queryable } from '../storage/database.ts'
+import type { Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
 
@@ -72,6 +72,7 @@ export const auditEvents = [
   'access.denied',
   'credential.plaintext',
   'audit.overflow',
+  'audit.archived',
 ] as const
 
 export type AuditEvent = (typeof auditEvents)[number]
@@ -88,6 +89,12 @@ export interface TimedEntry extends AuditEntry {
 export type RecordAudit = (tx: Queryable, entry: AuditEntry) => Promise<void>
 
 type Digest = Pick<Sealer, 'digest'>
+
+/** Returns the representation of an entry, without its null members. */
+export function auditView({ details, ...row }: AuditRow): Record<string, unknown> {
+  const entry = { ...row, details: details && JSON.parse(details) }
+  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))
+}
 
 /** Creates the recorder; `now` returns the time of an entry in epoch ms. */
 export function auditRecorder(sealer: Digest, now: () => number): RecordAudit {
@@ -138,57 +145,4 @@ export function chainHash(sealer: Digest, row: Unchained, previous: string): str
   const { sequence, at, event, clientId, subject, target, address, requestId, details } = row
   const content = [sequence, at, event, clientId, subject, target, address, requestId, details, previous]
   return sealer.digest(JSON.stringify(content), 'audit')
-}
-
-/** A chain position that was recorded elsewhere and shows that the log up to that position is unchanged. */
-export interface Anchor {
-  sequence: number
-  hash: string
-}
-
-/** The end of a valid chain, or the first altered entry. */
-export type AuditVerdict = ({ whole: true } & Anchor) | { whole: false; sequence: number; reason: string }
-
-const batch = 1_000
-
-/**
- * Verifies the chain to its head, and checks that it contains the anchor. With `newest`, verifies only that many
- * entries, and trusts the entry before them.
- */
-export async function verifyAudit(
-  { read }: Pick<Database, 'read'>,
-  sealer: Digest,
-  anchor?: Anchor,
-  newest = Number.POSITIVE_INFINITY,
-): Promise<AuditVerdict> {
-  // Read the head first: entries added during the check come after it and are ignored.
-  const head = await read.selectFrom('auditHead').selectAll().executeTakeFirstOrThrow()
-  const broken = (sequence: number, reason: string): AuditVerdict => ({ whole: false, sequence, reason })
-  let position = await entryAt(read, head.sequence - newest)
-  while (position.sequence < head.sequence) {
-    const after = read.selectFrom('auditEntries').selectAll().where('sequence', '>', position.sequence)
-    const rows = await after.where('sequence', '<=', head.sequence).orderBy('sequence').limit(batch).execute()
-    if (rows.length === 0) return broken(position.sequence + 1, 'is missing')
-    for (const { hash, ...row } of rows) {
-      const expected = position.sequence + 1
-      if (row.sequence !== expected) return broken(expected, 'is missing')
-      if (hash !== chainHash(sealer, row, position.hash)) return broken(expected, 'was altered')
-      position = { sequence: expected, hash }
-      if (anchor?.sequence === expected && anchor.hash !== hash)
-        return broken(expected, 'does not match the given hash')
-    }
-  }
-  if (position.hash !== head.hash) return broken(head.sequence, 'does not match the stored head')
-  const cutOff = anchor !== undefined && anchor.sequence > position.sequence
-  return cutOff
-    ? broken(position.sequence + 1, 'is missing: the log ends before the given entry')
-    : { whole: true, ...position }
-}
-
-/** Returns an entry's position; the start of the chain if there is no such entry. */
-async function entryAt(read: Queryable, sequence: number): Promise<Anchor> {
-  const start = { sequence: 0, hash: '' }
-  if (sequence <= 0) return start
-  const entry = read.selectFrom('auditEntries').select(['sequence', 'hash']).where('sequence', '=', sequence)
-  return (await entry.executeTakeFirst()) ?? start
 }

@@ -8,6 +8,7 @@ import { requesterOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
 import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
+import { auditView } from './chain.ts'
 import { AuditEntryView, AuditQuery } from './schemas.ts'
 
 /** Audit log filters. */
@@ -56,12 +57,6 @@ export function auditPage({ read, scan, engine }: Database, query: PageQuery & A
         : scan(page.where(engine.interruptible('audit_entries')), requester)
     },
   })
-}
-
-/** Returns the representation of an entry, without its null members. */
-export function auditView({ details, ...row }: AuditRow): Record<string, unknown> {
-  const entry = { ...row, details: details && JSON.parse(details) }
-  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))
 }
 
 function sequenceOf(value: unknown): number {

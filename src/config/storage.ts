@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path'
 import { url } from './address.ts'
-import { named, optional, type SettingValues, text } from './setting.ts'
+import { Expected, named, optional, type SettingValues, setting, text } from './setting.ts'
 
 /** A folder or a bucket. */
 export const storeForm = /^(file:.+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?)$/
@@ -33,6 +33,18 @@ export const storageSettings = {
     'PLINTH_RESULTS_URL',
     optional(
       text('', 'Storage of report files; the data folder by default', storeForm, 'file:/path or s3://bucket/prefix'),
+    ),
+  ),
+  auditMonths: named(
+    'PLINTH_AUDIT_MONTHS',
+    setting(
+      (value) => {
+        if (value === 'off') return null
+        if (!/^[1-9]\d{0,2}$/.test(value)) throw new Expected('a whole number from 1 to 999, or off')
+        return Number(value)
+      },
+      '13',
+      'Whole months of the audit log in the database; older ones are archived with the results; off archives none',
     ),
   ),
   masterKey: named(

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { databaseUrlOf } from '../config/storage.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
 import { tableSizes } from '../storage/table-sizes.ts'
+import { auditChecks } from './audit.ts'
 import {
   type Area,
   areas,
@@ -67,7 +68,7 @@ const reachable = {
   rule: 'Fails if the database cannot be opened or does not respond; all other checks of the database are then left out. Warns if the SQLite file does not exist yet',
 } as const
 const emptyChecks = [...databaseChecks, ...postgresChecks, ...sqliteChecks]
-const storedChecks = [...keyChecks, ...tableChecks, ...nodeChecks, ...workChecks]
+const storedChecks = [...keyChecks, ...tableChecks, ...nodeChecks, ...workChecks, ...auditChecks]
 
 type Described = Pick<Check<never>, 'id' | 'area' | 'title' | 'rule' | 'deep'>
 const byArea = (one: { area: Area }, other: { area: Area }) => areas.indexOf(one.area) - areas.indexOf(other.area)

@@ -1,16 +1,12 @@
 import { sql } from 'kysely'
-import { verifyAudit } from '../audit/chain.ts'
 import { ageText, count } from '../backup/describe.ts'
 import { lastCompletedRun, lastRun } from '../backup/schedule/runs.ts'
 import { type QueueName, queues } from '../queue/queue.ts'
 import { waitingJobs } from '../queue/waiting-jobs.ts'
-import { Unsealable } from '../storage/encryption.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
 const warnDueMs = 5 * 60_000
 const failDueMs = 3_600_000
-/** How many of the newest audit entries are verified without `--deep`. */
-const newestEntries = 1_000
 /** Rows are counted up to this number, so that the cost does not grow with the data. */
 const maxRows = 10_000
 const maxWaitingShare = 0.8
@@ -43,7 +39,7 @@ function byAge(detail: string, waitedMs: number) {
   return (waitedMs >= failDueMs ? fail : warn)(detail, workerCure)
 }
 
-/** The checks of work in the background, and of the audit log. */
+/** The checks of work in the background, and of backups. */
 export const workChecks: readonly Check<DatabaseContext>[] = [
   {
     id: 'queue.jobs',
@@ -111,28 +107,6 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
         return warn(`${detail}; an owner's oldest are dropped above ${maxWaiting}`, workerCure)
       }
       return byAge(detail, waitedMs)
-    },
-  },
-  {
-    id: 'audit.chain',
-    area: 'audit',
-    title: 'Hash chain',
-    rule: 'Fails if one of the newest 1,000 entries was altered; `--deep` verifies all entries',
-    deep: 'also',
-    run: async ({ db, readSealer, isDeep }) => {
-      // Other checks report a missing or a different master key.
-      const sealer = await readSealer(db.read).catch((error) => {
-        if (error instanceof Unsealable) return null
-        throw error
-      })
-      if (sealer === null) return null
-      const verdict = await verifyAudit(db, sealer, undefined, isDeep ? undefined : newestEntries)
-      if (!verdict.whole) {
-        const cure = 'Compare the log with a backup, and find out who could write to the database'
-        return fail(`Entry ${verdict.sequence} ${verdict.reason}`, cure)
-      }
-      const verified = isDeep ? verdict.sequence : Math.min(verdict.sequence, newestEntries)
-      return pass(`${count(verified, 'entry', 'entries')} of ${verdict.sequence} verified`)
     },
   },
   {

@@ -107,6 +107,10 @@ export interface Engine {
   /** Statements that make a table append-only: its rows can be inserted and read, but neither updated nor deleted. */
   appendOnly: (table: string) => readonly string[]
   /**
+   * Statements that change an append-only table: rows whose column is at most the value of an expression can be deleted.
+   */
+  deletableUpTo: (table: string, column: string, expression: string) => readonly string[]
+  /**
    * The elements of a JSON array (given as text) as rows with one column, `value`; `value ->> 0` works on both engines.
    */
   jsonRows: (json: string) => RawBuilder<{ value: string }>

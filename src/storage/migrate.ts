@@ -34,6 +34,7 @@ import { traces } from './migrations/0029-traces.ts'
 import { uuids } from './migrations/0030-uuids.ts'
 import { nodes } from './migrations/0031-nodes.ts'
 import { dataKeys } from './migrations/0032-data-keys.ts'
+import { auditArchives } from './migrations/0033-audit-archives.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import { refuseOtherIds } from './resource-tables/mismatch.ts'
@@ -76,6 +77,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0030-uuids', uuids],
   ['0031-nodes', nodes],
   ['0032-data-keys', dataKeys],
+  ['0033-audit-archives', auditArchives],
 ]
 
 /** The names of all migrations that this release knows. */

@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { after, beforeEach, describe, it } from 'node:test'
 import { sql } from 'kysely'
 import { openAudit } from '../../src/audit/buffer.ts'
-import { appendAudit, auditRecorder, verifyAudit } from '../../src/audit/chain.ts'
+import { appendAudit, auditRecorder } from '../../src/audit/chain.ts'
+import { verifyAudit } from '../../src/audit/verify.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer as makeSealer } from '../../src/storage/encryption.ts'
 import { openDatabase } from '../../src/storage/open.ts'
@@ -34,7 +35,7 @@ forEachEngine((engine) => {
   const tamper = async (statement: string) => {
     const guards = {
       sqlite: ['drop trigger audit_entries_no_update', 'drop trigger audit_entries_no_delete'],
-      postgres: ['drop trigger audit_entries_append_only on audit_entries'],
+      postgres: ['append_only', 'no_delete'].map((name) => `drop trigger audit_entries_${name} on audit_entries`),
     }[engine.name]
     await db.write(async (tx) => {
       for (const text of [...guards, statement]) await sql.raw(text).execute(tx)

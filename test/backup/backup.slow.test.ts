@@ -3,8 +3,14 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { archiveAudit } from '../../src/audit/archive-sweep.ts'
+import { appendAudit, theService } from '../../src/audit/chain.ts'
+import { verifyArchives, verifyAudit } from '../../src/audit/verify.ts'
 import type { Config } from '../../src/config/config.ts'
+import { resultsUrlOf } from '../../src/config/storage.ts'
 import { freePort } from '../../src/listeners.ts'
+import { openResults } from '../../src/reports/files/open.ts'
+import { openStores } from '../../src/stores.ts'
 import { type EngineUnderTest, onPostgres, onSqlite, type Place as TestPlace } from '../support/engines.ts'
 import { s3Missing, s3Server } from '../support/s3.ts'
 import { eventually } from '../support/service.ts'
@@ -108,6 +114,43 @@ function restoreSuite(engine: EngineUnderTest): void {
       for (const call of calls) assert.ok(isSigned(secret, call))
       assert.notEqual(calls[0]?.headers['webhook-id'], calls[1]?.headers['webhook-id'])
     })
+  })
+}
+
+function auditSuite(engine: EngineUnderTest): void {
+  it('a backup restores the archived months of the audit log, and lists a missing one', async (t) => {
+    const [{ folder, remove }, from, to] = [newFolder(), await engine.place(), await engine.place()]
+    t.after(async () => {
+      await Promise.all([from.remove(), to.remove()])
+      remove()
+    })
+    const at = ({ url }: TestPlace, name: string) =>
+      configIn(join(folder, name), engine.name === 'postgres' ? { DATABASE_URL: url } : {})
+    const config = at(from, 'one')
+    const { db, sealer } = await openStores(config)
+    const entries = ['2025-01-05', '2025-02-05'].map((day) => ({
+      ...{ ...theService, event: 'key.created' as const, at: `${day}T00:00:00.000Z` },
+    }))
+    await db.write((tx) => appendAudit(tx, sealer, entries))
+    const store = await openResults(resultsUrlOf(config.storage))
+    const archive = archiveAudit({ db, store, sealer, months: 1, now: Date.now, clock: Date.now })
+    assert.deepEqual([await archive(), await archive()], [1, 1])
+    const { whole } = await verifyAudit(db, sealer)
+    assert.ok(whole)
+    const file = join(folder, 'one.backup')
+    assert.deepEqual((await backUp(placeIn(config), file, { passphrase })).missingResults, [])
+    const moved = at(to, 'two')
+    await restoreTo(placeIn(moved), file)
+    const restored = await openStores(moved)
+    const archives = await openResults(resultsUrlOf(moved.storage))
+    const verdict = await verifyArchives(restored.db, restored.sealer, archives)
+    assert.deepEqual([verdict.whole, verdict.whole && verdict.sequence], [true, 2])
+    assert.deepEqual(await verifyAudit(restored.db, restored.sealer), await verifyAudit(db, sealer))
+    const [first = ''] = (await store.keys()).toSorted()
+    await store.remove(first)
+    const { missingResults, damagedResults } = await backUp(placeIn(config), join(folder, 'two.backup'))
+    assert.deepEqual([missingResults, damagedResults], [[first], []])
+    await Promise.all([db.close(), restored.db.close()])
   })
 }
 
@@ -279,6 +322,7 @@ function refusalSuite(engine: EngineUnderTest): void {
 
 onSqlite((engine) => {
   restoreSuite(engine)
+  auditSuite(engine)
   refusalSuite(engine)
 
   describe('results in a bucket', { skip: s3Missing }, () => {
@@ -317,6 +361,7 @@ onSqlite((engine) => {
 onPostgres((engine) => {
   describe('with pg_dump', { skip: hasPgDump ? false : 'pg_dump is not installed' }, () => {
     restoreSuite(engine)
+    auditSuite(engine)
     refusalSuite(engine)
   })
 })

@@ -181,6 +181,15 @@ const rows: Record<string, Row> = {
       ['mysql://db.example/plinth', /postgres:\/\/…$/],
     ],
   },
+  PLINTH_AUDIT_MONTHS: {
+    ...{ key: 'storage.auditMonths', development: 13 },
+    valid: [
+      ['1', 1],
+      ['999', 999],
+      ['off', null],
+    ],
+    invalid: ['0', '1000', '1.5', '-1', 'none'].map((text) => [text, /a whole number from 1 to 999, or off$/]),
+  },
   PLINTH_RESULTS_URL: {
     key: 'storage.resultsUrl',
     development: null,

@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { sql } from 'kysely'
 import pg from 'pg'
+import { monthAfter } from '../../src/audit/archives.ts'
 import { appendAudit, theService } from '../../src/audit/chain.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import type { ExamineOptions } from '../../src/health/examine.ts'
@@ -302,6 +303,27 @@ forEachEngine((engine) => {
       await run(`update audit_entries set target = 'x' where sequence = 3`)
       expectCheck(await check(), 'audit.chain', 'fail', /^Entry 4 was altered|^Entry 3 was altered/)
       expectCheck(await check({ readSealer: async () => null }), 'audit.chain', null)
+    })
+
+    it('audit.archive warns about an entry that should have been archived a day ago', async () => {
+      const found = (env: Environment, now: string) => check({ now: () => Date.parse(now) }, env)
+      const [oldest] = await db.read.selectFrom('auditEntries').select('at').orderBy('sequence').limit(1).execute()
+      const month = (oldest?.at ?? iso(nowMs)).slice(0, 7)
+      const env = { PLINTH_AUDIT_MONTHS: '2' }
+      const due = Date.parse(`${monthAfter(month, 3)}-01`)
+      expectCheck(await found(env, iso(due + dayMs - 1)), 'audit.archive', 'pass', /^Nothing is archived/)
+      expectCheck(
+        await found(env, iso(due + dayMs)),
+        'audit.archive',
+        'warn',
+        /an entry of .* is in the database.*worker/,
+      )
+      expectCheck(
+        await found({ PLINTH_AUDIT_MONTHS: 'off' }, iso(due + dayMs)),
+        'audit.archive',
+        'pass',
+        /all other entries/,
+      )
     })
 
     describe('backups', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { decodeJwt } from 'jose'
-import { verifyAudit } from '../../src/audit/chain.ts'
+import { verifyAudit } from '../../src/audit/verify.ts'
 import { clientSecretContext } from '../../src/oauth/clients/clients.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { token as bearer, type TestApp, testApp } from '../support/app.ts'

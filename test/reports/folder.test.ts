@@ -112,7 +112,7 @@ describe('results in a folder', () => {
       'a\0',
       '',
       'a..csv',
-      'a.tar.gz',
+      'a.b.tar.gz',
       'a.CSV',
       'a\n',
     ]) {

@@ -95,6 +95,7 @@ export function hooksOn(
         pdfFont: null,
         resultSeconds: 60,
         taskSeconds: 60,
+        auditMonths: null,
         version: '1.2.3',
         maxWaiting: 100_000,
         onRecorded: () => {},

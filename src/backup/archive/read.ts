@@ -31,7 +31,7 @@ export interface ReadOptions {
 
 const zstdIntro = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
 /** The names of files in an archive, other than its head and its manifest. */
-const fileForm = /^(database\.(db|dump)|results\/[A-Za-z0-9_-]+(\.[a-z]+)?|keys\/[a-z.]+)$/
+const fileForm = /^(database\.(db|dump)|results\/[A-Za-z0-9_-]+(\.[a-z]+){0,2}|keys\/[a-z.]+)$/
 const maxJsonBytes = 64 * 1_048_576
 
 /**

@@ -60,12 +60,13 @@ export function isMissing(error: unknown): boolean {
   return code === 'ENOENT' || name === 'NoSuchKey'
 }
 
-const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+)?$/
+const keyForm = /^[A-Za-z0-9_-]+(\.[a-z]+){0,2}$/
 
 /** Returns true for names that can be keys; unfinished files and foreign files have other names. */
 export const isKey = (name: string): boolean => keyForm.test(name)
 
 /** Throws a TypeError for a key that could refer to something other than a result. */
 export function checkKey(key: string): void {
-  if (!isKey(key)) throw new TypeError('A result key consists of letters, digits, _ and -, and may have one extension')
+  if (!isKey(key))
+    throw new TypeError('A result key consists of letters, digits, _ and -, and may have one or two extensions')
 }

@@ -96,6 +96,18 @@ export const postgres: Engine = {
     `create trigger ${table}_append_only before update or delete or truncate on ${table}
      for each statement execute function ${table}_append_only()`,
   ],
+  deletableUpTo: (table, column, expression) => [
+    `drop trigger ${table}_append_only on ${table}`,
+    `create trigger ${table}_append_only before update or truncate on ${table}
+     for each statement execute function ${table}_append_only()`,
+    `create function ${table}_no_delete() returns trigger language plpgsql as
+     $$ begin
+       if old.${column} > ${expression} then raise exception '${table} is append-only'; end if;
+       return old;
+     end $$`,
+    `create trigger ${table}_no_delete before delete on ${table}
+     for each row execute function ${table}_no_delete()`,
+  ],
   jsonRows: (json) => sql`jsonb_array_elements(cast(${json} as jsonb)) as json_each (value)`,
   // The planner expects an array to have few elements and uses the index; for a subquery, it would expect a hundred
   // rows.

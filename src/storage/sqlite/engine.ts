@@ -91,6 +91,11 @@ export const sqlite: Engine = {
         `create trigger ${table}_no_${change} before ${change} on ${table}
          begin select raise(abort, '${table} is append-only'); end`,
     ),
+  deletableUpTo: (table, column, expression) => [
+    `drop trigger ${table}_no_delete`,
+    `create trigger ${table}_no_delete before delete on ${table} when old.${column} > ${expression}
+     begin select raise(abort, '${table} is append-only'); end`,
+  ],
   jsonRows: (json) => sql`${sql.raw(eachElement)}(${json}) as json_each`,
   isAmong: (column, json) => sql`${column} in (select value from ${sql.raw(eachElement)}(${json}) as json_each)`,
   jsonArray: (expression) => sql`json_group_array(${expression})`,

@@ -15,7 +15,7 @@ export interface ApiKeysTable extends Revisioned {
   revokedAt: string | null
 }
 
-/** An entry of the audit log; the database rejects updates and deletes. */
+/** An entry of the audit log; the database rejects updates, and deletes of entries that are not archived. */
 export interface AuditEntriesTable {
   sequence: number
   at: string
@@ -35,6 +35,27 @@ export interface AuditHeadTable {
   id: number
   sequence: number
   hash: string
+  /** Until then, one node archives months; null while none does. */
+  archivingUntil: string | null
+}
+
+/** A month of the audit log whose entries are in a file. The database rejects updates and deletes. */
+export interface AuditArchivesTable {
+  /** `2026-01`, in UTC. */
+  month: string
+  /** The key of the file in the result store. */
+  key: string
+  firstSequence: number
+  lastSequence: number
+  /** The hash of the entry before the first one, and of the last one. */
+  previousHash: string
+  lastHash: string
+  sizeBytes: number
+  /** The SHA-256 of the file, in base64. */
+  sha256: string
+  archivedAt: string
+  /** A keyed digest of the other columns. */
+  digest: string
 }
 
 /** Keys that sign tokens; `privateSealed` is encrypted. */
@@ -104,4 +125,5 @@ export interface NodesTable {
 
 export type DataKeyRow = Selectable<DataKeysTable>
 export type ApiKey = Selectable<ApiKeysTable>
+export type AuditArchive = Selectable<AuditArchivesTable>
 export type AuditRow = Selectable<AuditEntriesTable>

@@ -176,6 +176,7 @@ export interface Tables extends AuthTables {
   auditEntries: administration.AuditEntriesTable
   auditHead: administration.AuditHeadTable
   nodes: administration.NodesTable
+  auditArchives: administration.AuditArchivesTable
 }
 
 export type Task = Selectable<TasksTable>

@@ -1,0 +1,59 @@
+import { monthAfter, newestArchive } from '../audit/archives.ts'
+import { verifyAudit } from '../audit/verify.ts'
+import { count } from '../backup/describe.ts'
+import { Unsealable } from '../storage/encryption.ts'
+import { iso } from '../storage/ids.ts'
+import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
+
+/** How many of the newest entries are verified without `--deep`. */
+const newestEntries = 1_000
+const dayMs = 86_400_000
+
+/** The checks of the audit log. */
+export const auditChecks: readonly Check<DatabaseContext>[] = [
+  {
+    id: 'audit.chain',
+    area: 'audit',
+    title: 'Hash chain',
+    rule: 'Fails if one of the newest 1,000 entries was altered; `--deep` verifies all entries',
+    deep: 'also',
+    run: async ({ db, readSealer, isDeep }) => {
+      // Other checks report a missing or a different master key.
+      const sealer = await readSealer(db.read).catch((error) => {
+        if (error instanceof Unsealable) return null
+        throw error
+      })
+      if (sealer === null) return null
+      const verdict = await verifyAudit(db, sealer, undefined, isDeep ? undefined : newestEntries)
+      if (!verdict.whole) {
+        const cure = 'Compare the log with a backup, and find out who could write to the database'
+        return fail(`Entry ${verdict.sequence} ${verdict.reason}`, cure)
+      }
+      const verified = isDeep ? verdict.sequence : Math.min(verdict.sequence, newestEntries)
+      return pass(`${count(verified, 'entry', 'entries')} of ${verdict.sequence} verified`)
+    },
+  },
+  {
+    id: 'audit.archive',
+    area: 'audit',
+    title: 'Audit archive',
+    rule: 'Warns if entries are still in the database a day after they should have been archived (`PLINTH_AUDIT_MONTHS`)',
+    run: async ({ db: { read }, config, now }) => {
+      const { auditMonths } = config.storage
+      const archive = await newestArchive(read)
+      const archived = archive ? `Archived up to ${archive.month}` : 'Nothing is archived'
+      if (auditMonths === null) return pass(`${archived}; all other entries stay in the database`)
+      const after = read
+        .selectFrom('auditEntries')
+        .select('at')
+        .where('sequence', '>', archive?.lastSequence ?? 0)
+      const oldest = await after.orderBy('sequence').limit(1).executeTakeFirst()
+      const firstKept = monthAfter(iso(now() - dayMs).slice(0, 7), -auditMonths)
+      if (oldest === undefined || oldest.at >= firstKept) return pass(archived)
+      return warn(
+        `${archived}; an entry of ${oldest.at.slice(0, 10)} is in the database`,
+        'Check that a process with the role worker runs, and see `archived audit entries` in its log',
+      )
+    },
+  },
+]
