@@ -2,14 +2,15 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { instantParameter } from '../http/headers/instant.ts'
 import { addLink } from '../http/headers/vary.ts'
-import { keysetPage, linkHeader, type PageQuery } from '../http/pagination.ts'
+import { Fields, keysetPage, linkHeader, type PageQuery } from '../http/pagination.ts'
 import { malformedQuery } from '../http/problems/problem.ts'
 import { requesterOf } from '../http/requester.ts'
 import type { Database } from '../storage/database.ts'
 import type { ScanRequester } from '../storage/scans/scan.ts'
 import type { AuditRow } from '../storage/tables/administration.ts'
+import { auditArchives, newestArchive } from './archives.ts'
 import { auditView } from './chain.ts'
-import { AuditEntryView, AuditQuery } from './schemas.ts'
+import { AuditArchiveView, AuditEntryView, AuditQuery } from './schemas.ts'
 
 /** Audit log filters. */
 export interface AuditFilter {
@@ -65,19 +66,37 @@ function sequenceOf(value: unknown): number {
 }
 
 const path = '/api/audit'
+const archivesPath = `${path}/archives`
 
-/** Serves GET /api/audit: the audit log, newest first, read-only. */
+const config = { scope: 'audit:read', orScope: 'admin', cache: 'private', fields: true } as const
+
+/**
+ * Serves GET /api/audit: the entries in the database, newest first, read-only. After the oldest of them, a link with the
+ * relation `archives` leads to GET /api/audit/archives: the archived months.
+ */
 export const auditRoutes: FastifyPluginAsyncTypebox<{ db: Database }> = async (app, { db }) => {
-  const about = {
+  const ofLog = {
     tags: ['administration'],
     operationId: 'listAuditEntries',
     summary: 'Read the audit log, newest first',
   }
-  const schema = { ...about, querystring: AuditQuery, response: { 200: Type.Array(AuditEntryView) } }
-  const config = { scope: 'audit:read', orScope: 'admin', cache: 'private', fields: true } as const
-  app.get(path, { config, schema }, async (request, reply) => {
+  const logSchema = { ...ofLog, querystring: AuditQuery, response: { 200: Type.Array(AuditEntryView) } }
+  app.get(path, { config, schema: logSchema }, async (request, reply) => {
     const { rows, cursors } = await auditPage(db, request.query, requesterOf(request, reply))
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
+    const hasArchives = cursors.next === undefined && (await newestArchive(db.read)) !== undefined
+    if (hasArchives) addLink(reply, `<${app.prefix}${archivesPath}>; rel="archives"`)
     return rows.map(auditView) as never
+  })
+  const ofArchives = {
+    tags: ['administration'],
+    operationId: 'listAuditArchives',
+    summary: 'List the archived months of the audit log, oldest first',
+  }
+  const querystring = Type.Object({ fields: Fields })
+  const schema = { ...ofArchives, querystring, response: { 200: Type.Array(AuditArchiveView) } }
+  app.get(archivesPath, { config, schema }, async () => {
+    const archives = await auditArchives(db)
+    return archives.map(({ digest, ...archive }) => archive)
   })
 }

@@ -25,6 +25,29 @@ export const AuditEntryView = partialSchema(
   }),
 )
 
+const hash = '2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A'
+
+/** An archived month of the audit log. */
+export const AuditArchiveView = partialSchema(
+  Type.Object({
+    month: Type.String({ description: 'Year and month in UTC', examples: ['2026-01'] }),
+    key: Type.String({
+      description: 'The name of the file in the result store',
+      examples: ['audit-2026-01-2esZL-x4.ndjson.gz'],
+    }),
+    firstSequence: Type.Integer({ minimum: 1, description: 'Number of the first entry', examples: [1] }),
+    lastSequence: Type.Integer({ minimum: 1, description: 'Number of the last entry', examples: [1204] }),
+    previousHash: Type.String({ description: 'Hash of the entry before the first one; empty at the start of the log' }),
+    lastHash: Type.String({ description: 'Hash of the last entry', examples: [hash] }),
+    sizeBytes: Type.Integer({ minimum: 1, description: 'Size of the file', examples: [48213] }),
+    sha256: Type.String({
+      description: 'SHA-256 of the file in base64',
+      examples: ['n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg='],
+    }),
+    archivedAt: Instant,
+  }),
+)
+
 const equal = (what: string, example: string) =>
   Type.Optional(Type.String({ maxLength: 300, description: `Only entries with this ${what}`, examples: [example] }))
 const bound = (description: string, example: string) =>

@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { archiveAudit } from '../../src/audit/archive-sweep.ts'
 import { openAudit } from '../../src/audit/buffer.ts'
 import { builtIn } from '../../src/catalog/service.ts'
 import { redirectServer } from '../../src/http/server/redirect-server.ts'
 import { createClient } from '../../src/oauth/clients/clients.ts'
+import { folderResults } from '../../src/reports/files/folder.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer, served } from '../oauth/support.ts'
 import { type TestApp, testApp } from '../support/app.ts'
@@ -31,6 +37,39 @@ forEachEngine((engine) => {
   const list = (query = '') => service.send({ url: `/api/audit${query}`, scopes: 'audit:read' })
   const add = (name: string) => service.send({ method: 'POST', url: '/api/keys', payload: { name }, scopes: 'admin' })
   const newest = async (event: string) => (await list(`?event=${event}&limit=1`)).json()[0]
+
+  describe('GET /api/audit/archives', () => {
+    const archives = (scopes: string) => service.send({ url: '/api/audit/archives', scopes })
+
+    it('200 with the archived months; the last page of the log links to them, once there are any', async (t) => {
+      const folder = mkdtempSync(join(tmpdir(), 'plinth-archives-'))
+      t.after(() => rmSync(folder, { recursive: true }))
+      const linkOf = async (query: string) =>
+        /<([^>]+)>; rel="archives"/.exec(String((await list(query)).headers.link))?.[1] ?? null
+      await add('Old')
+      assert.deepEqual([(await archives('audit:read')).json(), await linkOf('')], [[], null])
+      const now = () => service.clock.now + 62 * 86_400_000
+      const [{ sequence, hash }] = (await list('?limit=1')).json()
+      await archiveAudit({ db, store: folderResults(folder), sealer, months: 1, now, clock: now })()
+      await add('New')
+      const answer = await archives('audit:read')
+      assert.deepEqual([answer.statusCode, answer.headers['cache-control']], [200, 'private, no-cache'])
+      const [{ sizeBytes, sha256, archivedAt, key, ...archive }] = answer.json()
+      assert.deepEqual(archive, {
+        ...{ month: '2026-03', firstSequence: 1, lastSequence: sequence, previousHash: '', lastHash: hash },
+      })
+      const file = readFileSync(join(folder, key))
+      assert.deepEqual([sizeBytes, sha256], [file.length, createHash('sha256').update(file).digest('base64')])
+      assert.equal(archivedAt, new Date(now()).toISOString())
+      assert.deepEqual([await linkOf('?limit=1'), await linkOf('')], [null, '/api/audit/archives'])
+    })
+
+    it('200 with the admin scope, 403 without either scope, 401 without a token', async () => {
+      assert.equal((await archives('admin')).statusCode, 200)
+      assert.equal((await archives('products:read')).statusCode, 403)
+      assert.equal((await service.send({ url: '/api/audit/archives', scopes: null })).statusCode, 401)
+    })
+  })
 
   describe('GET /api/audit', () => {
     it('200 with entries newest first, paginated in both directions, and never from a shared cache', async () => {

@@ -34,6 +34,7 @@ forEachEngine((engine) => {
       const attempts = [attemptOf(delivery, 1, 500), attemptOf(delivery, 2, 502)]
       await db.write((tx) => tx.insertInto('attempts').values(attempts).execute())
       await db.write((tx) => tx.insertInto('nodes').values(node).execute())
+      await db.write((tx) => tx.insertInto('auditArchives').values(archive).execute())
       ids = {
         ...{ taskId, webhook, deliveryId: delivery },
         ...{ client: (await make('/api/clients', machine)).id, key: (await make('/api/keys', { name: 'Batch' })).id },
@@ -53,6 +54,11 @@ forEachEngine((engine) => {
       ...{ id: 'nod_a', hostname: 'node-a', pid: 1, version: '1.0.0', roles: 'api', schemaVersion: '0031-nodes' },
       ...{ settings: '{"PLINTH_BASE_URL":"https://plinth.test"}', resources: '{}', definition: 'a', clockAheadMs: 0 },
       ...{ startedAt: '2026-03-01T12:00:00.000Z', heartbeatAt: '2026-03-01T12:00:00.000Z' },
+    }
+
+    const archive = {
+      ...{ month: '2025-01', key: 'audit-2025-01-a.ndjson.gz', firstSequence: 1, lastSequence: 2, previousHash: '' },
+      ...{ lastHash: 'a', sizeBytes: 9, sha256: 'a', archivedAt: '2026-03-01T12:00:00.000Z', digest: 'a' },
     }
 
     const narrowed = () =>

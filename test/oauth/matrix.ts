@@ -146,6 +146,7 @@ export const matrix: Record<string, Row> = {
   'PATCH /api/keys/:id': { ...admins(200), ...keys, body: () => ({ name: 'New' }) },
   'DELETE /api/keys/:id': { ...admins(204), ...keys },
   'GET /api/audit': admins(200),
+  'GET /api/audit/archives': admins(200),
   'GET /api/health': admins(200),
   'GET /api/versions': admins(200),
   'GET /api/nodes': admins(200),

@@ -168,6 +168,8 @@ onSqlite((engine) => {
       [412, '/api/keys/{id}', () => ({ method: 'DELETE', url: `/api/keys/${ids.key}`, headers: stale, ...admin })],
       [204, '/api/keys/{id}', () => ({ method: 'DELETE', url: `/api/keys/${ids.key}`, ...admin })],
       [200, '/api/audit', () => ({ url: '/api/audit?event=key.created&limit=1', ...admin })],
+      [200, '/api/audit/archives', () => ({ scopes: 'audit:read' })],
+      [403, '/api/audit/archives', () => ({})],
       [200, '/api/health', () => admin],
       [403, '/api/health', () => ({})],
       [200, '/api/versions', () => admin],
