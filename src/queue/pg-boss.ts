@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
+import type { PoolConfig } from 'pg'
 import { fromKysely, PgBoss } from 'pg-boss'
 import type { Queryable } from '../storage/database.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosition, queues } from './queue.ts'
@@ -7,6 +8,13 @@ import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosi
 const channel = 'plinth_queue'
 const superviseSeconds = 5
 const connections = 4
+/** Without time limits, a claim would wait for a lost response until the operating system gives up. */
+const poolOptions: PoolConfig = {
+  connectionTimeoutMillis: 3_000,
+  query_timeout: 10_000,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
+}
 
 /**
  * Opens the queue on PostgreSQL, backed by pg-boss: jobs are added inside the caller's transaction, LISTEN/NOTIFY wakes
@@ -53,6 +61,7 @@ async function startBoss(url: string, onError: (error: unknown) => void): Promis
     connectionString: url,
     application_name: 'plinth-queue',
     max: connections,
+    ...poolOptions,
     schedule: false,
     superviseIntervalSeconds: superviseSeconds,
     monitorIntervalSeconds: superviseSeconds,

@@ -148,11 +148,12 @@ onPostgres((engine) => {
       const hasty = await openDatabase(db.url, { poolSize: 1, isHasty: true })
       await unavailable(sql`select pg_sleep(3)`.execute(hasty.read))
       const silent = hasty.write(async (tx) => {
-        await sql`set local statement_timeout = 0`.execute(tx)
+        await sql`set local statement_timeout = 9000`.execute(tx)
         await sql`select pg_sleep(0.9)`.execute(tx)
       })
       const error = await failureOf(silent)
-      assert.deepEqual([String(error), postgres.isUnavailable(error)], ['Error: Query read timeout', true])
+      const expected = ['Error: PostgreSQL did not respond within 700 ms', true]
+      assert.deepEqual([String(error), postgres.isUnavailable(error)], expected)
       await hasty.ping()
       await hasty.close()
     })

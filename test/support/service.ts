@@ -46,7 +46,7 @@ export interface RealService {
   call: (
     method: string,
     path: string,
-    options?: { body?: unknown; headers?: Record<string, string> },
+    options?: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal },
   ) => Promise<Answer>
   remove: () => Promise<void>
 }
@@ -74,9 +74,16 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
   let agent: Agent | undefined
   let bearer: string | undefined
 
-  const raw = async (method: string, path: string, headers: Record<string, string>, body?: string): Promise<Answer> => {
+  const raw = async (
+    method: string,
+    path: string,
+    headers: Record<string, string>,
+    body?: string,
+    signal?: AbortSignal,
+  ): Promise<Answer> => {
     agent ??= new Agent({ connect: { ca: readFileSync(join(dataDir, 'certificates', 'authority.crt')) } })
-    const response = await request(base + path, { method: method as 'GET', headers, body, dispatcher: agent })
+    const options = { method: method as 'GET', headers, body, dispatcher: agent, signal }
+    const response = await request(base + path, options)
     const bytes = Buffer.from(await response.body.arrayBuffer())
     const text = bytes.toString()
     return { status: response.statusCode, headers: response.headers, bytes, text, json: () => JSON.parse(text) }
@@ -119,7 +126,7 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
       agent = undefined
     },
     token,
-    call: async (method, path, { body, headers = {} } = {}) =>
+    call: async (method, path, { body, headers = {}, signal } = {}) =>
       raw(
         method,
         path,
@@ -129,6 +136,7 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
           ...headers,
         },
         body === undefined ? undefined : JSON.stringify(body),
+        signal,
       ),
     remove: async () => {
       if (child?.exitCode === null && child.signalCode === null) child.kill('SIGKILL')

@@ -1,35 +1,24 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
-import pg from 'pg'
+import type pg from 'pg'
 import type { Database, OnCommit, PoolMeasures, ReadOnlyDatabase } from '../database.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { TextIndex } from '../text-index/text-index.ts'
 import { postgres } from './engine.ts'
+import { hastyTimeouts, openPool, patientTimeouts } from './pool.ts'
 import { checkPooler } from './pooler.ts'
-import { useNames, withoutNul } from './statements.ts'
+import { withoutNul } from './statements.ts'
 
-const int8 = 20
-const types: pg.CustomTypesConfig = {
-  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
-    oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text')) as never,
-}
-
-const patient = { connectionTimeoutMillis: 3_000, statement_timeout: 5_000 }
-const hasty = {
-  connectionTimeoutMillis: 500,
-  statement_timeout: 500,
-  // Longer than the statement timeout, so that a responsive server can report that timeout first.
-  query_timeout: 700,
-  options: '-c synchronous_commit=off',
-}
-
-/** Longer than the statement timeout, so that a responsive server can report that timeout first. */
-const readLimitMs = 6_000
 const sessionTimeouts = { lock_timeout: 2_000, idle_in_transaction_session_timeout: 10_000 }
+/** Probes give up after a few seconds, so a failed ping must not take longer. */
+const pingQuery = { text: 'select 1', query_timeout: 2_000 }
 /** A pooler accepts no settings of a session, so the role must have the timeouts: see `checkPooler`. */
-const ofPooler = { connectionTimeoutMillis: patient.connectionTimeoutMillis }
+const ofPooler = {
+  connectionTimeoutMillis: patientTimeouts.connectionTimeoutMillis,
+  responseMs: patientTimeouts.responseMs,
+}
 
 export interface PostgresOptions {
   /** Maximum number of connections, in addition to those reserved for admission checks and those for scans. */
@@ -57,7 +46,7 @@ export async function openPostgres(
   { poolSize, isHasty, poolerUrl, setTimer, onCommit }: PostgresOptions,
 ): Promise<Database> {
   const names = new Map<string, string>()
-  const ofServer = { connectionString: url, ...(isHasty ? hasty : patient), ...sessionTimeouts }
+  const ofServer = { connectionString: url, ...(isHasty ? hastyTimeouts : patientTimeouts), ...sessionTimeouts }
   const pool = (max: number) =>
     openPool(poolerUrl === null ? { ...ofServer, max } : { ...ofPooler, connectionString: poolerUrl, max }, names)
   const [main, reservedPool] = [pool(poolSize), pool(reservedSize)]
@@ -76,7 +65,7 @@ export async function openPostgres(
   const pools: Record<string, pg.Pool> = { main, reserved: reservedPool, scans: scanPool }
   const measure = () => ({ pools: Object.entries(pools).map(measuresOf), walBytes: null })
   const shared = { engine: postgres, url, scan: scans.scan, textIndex, generation: () => null, measure }
-  const ping = async () => void (await reservedPool.query('select 1'))
+  const ping = async () => void (await reservedPool.query(pingQuery))
   const close = async () => {
     await scans.close()
     await Promise.all(Object.values(pools).map((pool) => pool.end()))
@@ -94,7 +83,7 @@ export async function openPostgres(
 
 /** Opens one connection for reading; rejects if the server cannot be reached. `isPatient` removes the time limit. */
 export async function openPostgresReadOnly(url: string, isPatient: boolean): Promise<ReadOnlyDatabase> {
-  const limits = isPatient ? { ...patient, statement_timeout: 0 } : { ...patient, query_timeout: readLimitMs }
+  const limits = isPatient ? { ...patientTimeouts, statement_timeout: 0, responseMs: null } : patientTimeouts
   const pool = openPool({ connectionString: url, max: 1, ...limits, ...sessionTimeouts }, new Map())
   try {
     await pool.query('select 1')
@@ -108,22 +97,6 @@ export async function openPostgresReadOnly(url: string, isPatient: boolean): Pro
 const measuresOf = ([pool, { options, totalCount, idleCount, waitingCount }]: [string, pg.Pool]): PoolMeasures => ({
   ...{ pool, max: options.max, open: totalCount, idle: idleCount, waiting: waitingCount },
 })
-
-function openPool(config: pg.PoolConfig, names: ReadonlyMap<string, string>): pg.Pool {
-  const pool = new pg.Pool({
-    ...config,
-    types,
-    application_name: 'plinth',
-  })
-  // A connection that breaks while idle is replaced on its next use; otherwise the failing query reports the error.
-  pool.on('error', () => {})
-  // The same applies while a connection is checked out; without a listener the process would exit.
-  pool.on('connect', (client) => {
-    client.on('error', () => {})
-    useNames(client, names)
-  })
-  return pool
-}
 
 /** Runs statements on one pool; when the signal is aborted, cancels the statement through a second pool. */
 const cancellableRunner =

@@ -7,6 +7,7 @@ import { copyCsv, copyRows } from './copy-rows.ts'
 const settings = {
   connectionTimeoutMillis: 3_000,
   keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
   application_name: 'plinth-report',
 }
 

@@ -1,0 +1,184 @@
+import { EventEmitter, once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** How the proxy treats connections and bytes. */
+export type Fault =
+  | { kind: 'pass' }
+  /** Resets every connection, also new ones. */
+  | { kind: 'refuse' }
+  /** Accepts connections, keeps the open ones and forwards nothing, like a network that loses every packet. */
+  | { kind: 'silent' }
+  /** Delays each chunk, or limits the bytes per second of each direction of a connection. */
+  | { kind: 'slow'; delayMs?: number; bytesPerSecond?: number }
+  /** Resets each connection after this number of further bytes from the server, in the middle of a message. */
+  | { kind: 'cut'; bytes: number }
+
+export interface FaultProxy {
+  port: number
+  /** Applies a fault to open and new connections, until the next call. */
+  set: (fault: Fault) => void
+  /** Resets every open connection. */
+  reset: () => void
+  /** Forwards new connections to another port. */
+  pointTo: (port: number) => void
+  /**
+   * Drops one reply: the next chunk from the server that contains `reply`, on a connection on which the client has sent
+   * `after`. Then resets the connection or, with `isSilent`, leaves it open without a reply. Resolves when that has happened.
+   */
+  dropReply: (options: { after: string; reply: string; isSilent?: boolean }) => Promise<void>
+  close: () => Promise<void>
+}
+
+interface Drop {
+  after: string
+  reply: string
+  isSilent?: boolean
+  done: () => void
+}
+
+interface State {
+  fault: Fault
+  target: number
+  drop: Drop | undefined
+  /** Emits `change` after each change of the fault. */
+  changes: EventEmitter
+}
+
+/** A pair of connected sockets. */
+interface Link {
+  client: Socket
+  server: Socket
+  /** True once the client has sent the text that a dropped reply belongs to. */
+  isMarked: boolean
+  /** Bytes from the server since the fault began. */
+  bytes: number
+  isMuted: boolean
+}
+
+/** Starts a TCP proxy on 127.0.0.1 in front of a server on this port. */
+export async function faultProxy(target: number): Promise<FaultProxy> {
+  const state: State = { fault: { kind: 'pass' }, target, drop: undefined, changes: new EventEmitter() }
+  state.changes.setMaxListeners(0)
+  const links = new Set<Link>()
+  const sockets = new Set<Socket>()
+  const reset = () => {
+    for (const socket of sockets) socket.resetAndDestroy()
+  }
+  const listener = createServer({ noDelay: true }, (client) => {
+    track(sockets, client)
+    if (state.fault.kind === 'refuse') return void client.resetAndDestroy()
+    void accept(state, links, sockets, client)
+  })
+  await once(listener.listen(0, '127.0.0.1'), 'listening')
+  return {
+    port: (listener.address() as AddressInfo).port,
+    set: (fault) => {
+      state.fault = fault
+      for (const link of links) link.bytes = 0
+      if (fault.kind === 'refuse') reset()
+      state.changes.emit('change')
+    },
+    reset,
+    pointTo: (port) => {
+      state.target = port
+    },
+    dropReply: (drop) => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      state.drop = { ...drop, done: resolve }
+      return promise
+    },
+    close: async () => {
+      listener.close()
+      state.fault = { kind: 'refuse' }
+      reset()
+      state.changes.emit('change')
+      await once(listener, 'close')
+    },
+  }
+}
+
+function track(sockets: Set<Socket>, socket: Socket): void {
+  sockets.add(socket)
+  // Errors also end the reads in `forward`.
+  socket.on('error', () => {})
+  socket.on('close', () => sockets.delete(socket))
+}
+
+async function accept(state: State, links: Set<Link>, sockets: Set<Socket>, client: Socket): Promise<void> {
+  await untilHeard(state)
+  if (client.destroyed) return
+  const server = connect({ port: state.target, host: '127.0.0.1', noDelay: true })
+  track(sockets, server)
+  const link: Link = { client, server, isMarked: false, bytes: 0, isMuted: false }
+  links.add(link)
+  client.on('close', () => server.resetAndDestroy())
+  server.on('close', () => {
+    links.delete(link)
+    // A closed server cannot tell the client in silence.
+    void untilHeard(state).then(() => client.destroy())
+  })
+  await Promise.all([forward(state, link, 'request'), forward(state, link, 'reply')])
+}
+
+/** Waits while the proxy is silent. */
+async function untilHeard(state: State): Promise<void> {
+  while (state.fault.kind === 'silent') await once(state.changes, 'change')
+}
+
+async function forward(state: State, link: Link, direction: 'request' | 'reply'): Promise<void> {
+  const [from, to] = direction === 'request' ? [link.client, link.server] : [link.server, link.client]
+  try {
+    for await (const chunk of from as AsyncIterable<Buffer>) {
+      await untilHeard(state)
+      if (direction === 'request') mark(state, link, chunk)
+      else if (link.isMuted || isDropped(state, link, chunk)) continue
+      await send(state, link, to, chunk, direction)
+    }
+    await untilHeard(state)
+    to.end()
+  } catch {
+    // The peer's socket is closed by the `close` handlers.
+    from.destroy()
+  }
+}
+
+function mark({ drop }: State, link: Link, chunk: Buffer): void {
+  if (drop !== undefined && chunk.includes(drop.after)) link.isMarked = true
+}
+
+function isDropped(state: State, link: Link, chunk: Buffer): boolean {
+  const { drop } = state
+  if (drop === undefined || !link.isMarked || !chunk.includes(drop.reply)) return false
+  state.drop = undefined
+  link.isMuted = true
+  if (!drop.isSilent) link.client.resetAndDestroy()
+  drop.done()
+  return true
+}
+
+const slicesPerSecond = 20
+
+async function send({ fault }: State, link: Link, to: Socket, chunk: Buffer, direction: 'request' | 'reply') {
+  if (fault.kind === 'cut' && direction === 'reply') {
+    const left = fault.bytes - link.bytes
+    link.bytes += chunk.length
+    if (chunk.length >= left) {
+      to.write(chunk.subarray(0, left), () => link.client.resetAndDestroy())
+      return
+    }
+  }
+  if (fault.kind !== 'slow') return write(to, chunk)
+  const { delayMs = 0, bytesPerSecond } = fault
+  await pause(delayMs)
+  if (bytesPerSecond === undefined) return write(to, chunk)
+  const size = Math.ceil(bytesPerSecond / slicesPerSecond)
+  for (let at = 0; at < chunk.length; at += size) {
+    await pause(1_000 / slicesPerSecond)
+    await write(to, chunk.subarray(at, at + size))
+  }
+}
+
+async function write(to: Socket, chunk: Buffer): Promise<void> {
+  if (!to.write(chunk) && !to.destroyed) await Promise.race([once(to, 'drain'), once(to, 'close')])
+}

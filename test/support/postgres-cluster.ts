@@ -1,0 +1,97 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { freePort } from '../../src/listeners.ts'
+
+const run = promisify(execFile)
+
+/** The folder of `initdb` and `pg_ctl`: that in PATH, or the newest of Debian's. */
+const programs = foundPrograms()
+
+/** The reason to skip tests that need their own PostgreSQL server, or false if its programs are installed. */
+export const clusterMissing: string | false = programs === undefined ? 'initdb is not installed' : false
+
+/** A PostgreSQL server with its own data folder, which a test can stop, kill and promote. */
+export interface PostgresServer {
+  port: number
+  /** The data folder. */
+  folder: string
+  start: () => Promise<void>
+  /** Stops the server as after a crash: without a checkpoint, and without waiting for clients. */
+  crash: () => Promise<void>
+  /** Makes a standby accept writes. */
+  promote: () => Promise<void>
+  remove: () => Promise<void>
+}
+
+/** Returns the URL of a database on a server, or on a proxy in front of it. */
+export const urlAt = (port: number, database = 'postgres') => `postgres://postgres@127.0.0.1:${port}/${database}`
+
+const settings = ['fsync=off', 'max_connections=200', 'shared_buffers=16MB', 'listen_addresses=127.0.0.1']
+
+/** Creates an empty server and starts it. */
+export async function postgresServer(): Promise<PostgresServer> {
+  const server = await serverIn(newFolder())
+  await program('initdb', ['-D', server.folder, '-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C', '-N'])
+  await server.start()
+  return server
+}
+
+/** Creates a standby by streaming replication, and starts it. Its `application_name` is `standby`. */
+export async function standbyOf({ port }: Pick<PostgresServer, 'port'>): Promise<PostgresServer> {
+  const server = await serverIn(newFolder())
+  const from = `host=127.0.0.1 port=${port} user=postgres application_name=standby`
+  await program('pg_basebackup', ['-D', server.folder, '-d', from, '-R', '-X', 'stream', '--checkpoint=fast'])
+  await server.start()
+  return server
+}
+
+async function serverIn(root: string): Promise<PostgresServer> {
+  const [folder, log, port] = [join(root, 'data'), join(root, 'log'), await freePort()]
+  const control = (...args: string[]) =>
+    program('pg_ctl', ['-D', folder, ...args]).catch((error) => {
+      throw new Error(`pg_ctl ${args.join(' ')} failed: ${readFileSync(log, 'utf8').slice(-2_000)}`, { cause: error })
+    })
+  const options = [`-p ${port}`, `-k ${root}`, ...settings.map((setting) => `-c ${setting}`)].join(' ')
+  const crash = () => control('-m', 'immediate', 'stop')
+  return {
+    ...{ port, folder, crash },
+    start: () => control('-w', '-l', log, '-o', options, 'start'),
+    promote: () => control('-w', 'promote'),
+    remove: async () => {
+      await crash().catch(() => {})
+      rmSync(root, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Runs a program of PostgreSQL; as the user `postgres` if this process is root, because the server refuses root. */
+async function program(name: string, args: string[]): Promise<void> {
+  const file = join(programs ?? '', name)
+  const asOther = ['--reuid', 'postgres', '--regid', 'postgres', '--init-groups', file]
+  const [command, all] = isRoot ? ['setpriv', [...asOther, ...args]] : [file, args]
+  await run(command, all, { cwd: tmpdir() })
+}
+
+const isRoot = process.getuid?.() === 0
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'plinth-postgres-'))
+  if (isRoot) chownSync(folder, idOf('-u'), idOf('-g'))
+  return folder
+}
+
+const idOf = (option: string) => Number(spawnSync('id', [option, 'postgres']).stdout.toString())
+
+function foundPrograms(): string | undefined {
+  if (spawnSync('initdb', ['--version']).status === 0) return ''
+  const root = '/usr/lib/postgresql'
+  try {
+    const versions = readdirSync(root).sort((one, other) => Number(other) - Number(one))
+    return versions.map((version) => join(root, version, 'bin'))[0]
+  } catch {
+    return undefined
+  }
+}
