@@ -4,6 +4,7 @@ import type { Definition } from './definition/service.ts'
 import { storedDefinition } from './definition/stored.ts'
 import { watchKeys } from './storage/data-keys/open.ts'
 import type { OnCommit } from './storage/database.ts'
+import { refuseDamage } from './storage/sqlite/damage.ts'
 import { lockSqlite } from './storage/sqlite/lock.ts'
 import { checkAddress, dataFolder, openStoresIn, type StoreNotices } from './stores.ts'
 import { takeOver } from './worker.ts'
@@ -11,9 +12,9 @@ import { takeOver } from './worker.ts'
 /**
  * Opens the stores of a serving process, and adapts the definition to the stored column names. Holds a lock until
  * `close`: on a SQLite file, an exclusive lock; on PostgreSQL, a lock that all serving processes share. Throws
- * `DatabaseInUse` if the lock is not available. No other process can hold claims in a locked SQLite file, so claims
- * left by an earlier process are released at once. Loads the data keys again every few seconds. If the function rejects,
- * nothing is left open.
+ * `DatabaseInUse` if the lock is not available, and `DatabaseDamaged` if the SQLite file is damaged. No other process can
+ * hold claims in a locked SQLite file, so claims left by an earlier process are released at once. Loads the data keys
+ * again every few seconds. If the function rejects, nothing is left open.
  */
 export async function openServedStores(
   config: Config,
@@ -26,6 +27,7 @@ export async function openServedStores(
   const unlock = lockSqlite(url, now)
   const leave = unlock ?? (await (await import('./storage/postgres/nodes.ts')).joinNodes(url, notices.onError))
   try {
+    refuseDamage(url)
     const stores = await openStoresIn(
       config,
       dataDir,

@@ -49,8 +49,15 @@ const drainMs = 18_000
  */
 export async function startService(config: Config, definition: Definition, version: string): Promise<Service> {
   const closers: (() => unknown)[] = []
+  /** Runs every closer, even after one has failed, as some do while the database is down. Then throws the first error. */
   const close = async () => {
-    for (const closer of closers.splice(0).reverse()) await closer()
+    const errors: unknown[] = []
+    for (const closer of closers.splice(0).reverse()) {
+      await Promise.resolve()
+        .then(closer)
+        .catch((error) => errors.push(error))
+    }
+    if (errors.length > 0) throw errors[0]
   }
   try {
     const { flush, ...service } = await start(config, definition, version, (closer) => closers.push(closer))
@@ -59,13 +66,20 @@ export async function startService(config: Config, definition: Definition, versi
     const stop = async (reason = 'closed') => {
       const stoppingAt = monotonic()
       log.info({ reason, uptimeSeconds: Math.round((stoppingAt - startedAt) / 1_000) }, 'service stopping')
-      await close()
-      log.info({ ms: Math.round(monotonic() - stoppingAt) }, 'service stopped')
-      flush()
+      try {
+        await close()
+        log.info({ ms: Math.round(monotonic() - stoppingAt) }, 'service stopped')
+      } catch (err) {
+        log.error({ what: 'shutdown', err }, 'background work failed')
+        throw err
+      } finally {
+        flush()
+      }
     }
     return { ...service, close: stop }
   } catch (error) {
-    await close()
+    // Closing may fail for the same reason, which the first error explains better.
+    await close().catch(() => {})
     throw error
   }
 }

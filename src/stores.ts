@@ -35,7 +35,9 @@ export interface Stores {
  * Callbacks for the keys and migrations that opening the stores creates, for later commits, and for errors in
  * background work.
  */
-export interface StoreNotices extends Pick<MigrateOptions, 'onMigrated'>, Pick<OpenOptions, 'onError' | 'onCommit'> {
+export interface StoreNotices
+  extends Pick<MigrateOptions, 'onMigrated'>,
+    Pick<OpenOptions, 'onError' | 'onDamage' | 'onCommit'> {
   /** Called with the open database and the master key before the migration; if it rejects, nothing is migrated. */
   beforeMigration?: (db: Database, masterKey: Buffer) => Promise<void>
   /** Called with the path of a new master key. */
@@ -72,10 +74,13 @@ export async function openStoresIn(
   notices: StoreNotices = {},
 ): Promise<Stores> {
   const { beforeMigration, onKeyCreated, onMigrated, onKeysChanged, onMasterKeyReplaced } = notices
-  const { onError = () => {}, onCommit } = notices
+  const { onError = () => {}, onDamage = () => {}, onCommit } = notices
   const key = masterKey(config, dataDir, onKeyCreated)
   const poolerUrl = poolerUrlOf(config.storage)
-  const db = await openDatabase(databaseUrlOf(config.storage), { poolerUrl, onError, ...(onCommit && { onCommit }) })
+  const db = await openDatabase(databaseUrlOf(config.storage), {
+    ...{ poolerUrl, onError, onDamage },
+    ...(onCommit && { onCommit }),
+  })
   try {
     await beforeMigration?.(db, key)
     const migrations = await migrate(db, { tables, version, onMigrated })

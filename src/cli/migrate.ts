@@ -8,6 +8,7 @@ import { openDatabase } from '../storage/open.ts'
 import type { Progress } from '../storage/resource-tables/batches.ts'
 import { readHistory } from '../storage/resource-tables/history.ts'
 import { rowCount } from '../storage/resource-tables/mismatch.ts'
+import { refuseDamage } from '../storage/sqlite/damage.ts'
 import { checkAddress } from '../stores.ts'
 
 export interface MigrateCommand {
@@ -30,6 +31,7 @@ const somethingToDo = 3
 export async function runMigrations(config: Config, definition: Definition, options: MigrateCommand): Promise<void> {
   const url = databaseUrlOf(config.storage)
   await checkAddress(config)
+  refuseDamage(url)
   const db = await openDatabase(url)
   try {
     if (options.history) return await printHistory(db)

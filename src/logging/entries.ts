@@ -92,6 +92,10 @@ export const entries = {
   'old backups not removed': error(['err'], 'After a scheduled backup'),
   'backup schedule not checked': error(['err'], 'The last backup could not be read from the database'),
   'request failed': error(['requestId', 'traceId', 'err'], 'A response with a status of 500 or above'),
+  'database damaged': error(
+    ['file', 'err'],
+    'A statement met a damaged page of the SQLite file; nothing is written to it any more, and the node is not ready',
+  ),
   'service failed': error(['err'], 'An uncaught error stops the service'),
   'job failed': error(
     ['queue', 'jobId', 'attempt', 'traceId', 'err'],

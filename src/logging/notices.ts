@@ -29,6 +29,7 @@ export const logStores = (log: Log) => ({
   onKeysChanged: (keys: LoadedKeys) => log.info(keys, 'data keys changed'),
   onMasterKeyReplaced: () => log.warn({}, 'master key replaced'),
   onError: (err: unknown) => log.error({ what: 'database', err }, 'background work failed'),
+  onDamage: (err: unknown, file: string) => log.error({ file, err }, 'database damaged'),
 })
 
 const isMigration = /^\d{4}-/

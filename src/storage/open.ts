@@ -16,6 +16,8 @@ export interface OpenOptions {
   onCommit?: OnCommit
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
+  /** Called once with the path of a SQLite file when a statement meets a damaged page. */
+  onDamage?: (error: unknown, path: string) => void
   /** How far the text index of a SQLite file may lag behind; by default, 10,000 new rows and 1,000 changes. */
   unindexed?: Unindexed
 }

@@ -100,10 +100,10 @@ onSqlite((engine) => {
 
     it('depends on the primary result code, and is false for constraints and misuse', () => {
       const of = (errcode: number) => sqlite.isUnavailable(Object.assign(new Error(), { errcode }))
-      // BUSY_SNAPSHOT, IOERR_READ, IOERR_FSYNC, CANTOPEN_FULLPATH, FULL, READONLY_DBMOVED
-      for (const code of [517, 266, 1_034, 782, 13, 1_032]) assert.equal(of(code), true, String(code))
-      // ERROR, CONSTRAINT_UNIQUE, MISMATCH, MISUSE, CORRUPT
-      for (const code of [1, 2_067, 20, 21, 11]) assert.equal(of(code), false, String(code))
+      // BUSY_SNAPSHOT, IOERR_READ, IOERR_FSYNC, CANTOPEN_FULLPATH, FULL, READONLY_DBMOVED, CORRUPT, NOTADB
+      for (const code of [517, 266, 1_034, 782, 13, 1_032, 11, 26]) assert.equal(of(code), true, String(code))
+      // ERROR, CONSTRAINT_UNIQUE, MISMATCH, MISUSE
+      for (const code of [1, 2_067, 20, 21]) assert.equal(of(code), false, String(code))
     })
   })
 
@@ -228,7 +228,20 @@ onPostgres((engine) => {
 
     it('is true for the error classes for connections, resources and shutdown, and false for data and syntax', () => {
       const of = (code: string) => postgres.isUnavailable(Object.assign(new Error(), { code }))
-      for (const code of ['08006', '53100', '53300', '57P01', '57P03', '55P03', '57014', '25006', '40001', '40P01']) {
+      for (const code of [
+        '08006',
+        '53100',
+        '53300',
+        '57P01',
+        '57P03',
+        '55P03',
+        '57014',
+        '25006',
+        '40001',
+        '40P01',
+        '58030',
+        'XX001',
+      ]) {
         assert.equal(of(code), true, code)
       }
       for (const code of ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN']) {

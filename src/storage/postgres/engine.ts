@@ -8,7 +8,7 @@ import { csvFields } from './csv.ts'
  * errors.
  */
 const postgresUnavailable =
-  /^(08|53|57P)|^(55P03|57014|25006|40001|40P01)$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
+  /^(08|53|57P)|^(55P03|57014|58030|25006|40001|40P01|XX00[12])$|^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN)/
 
 /** An arbitrary number, identical on every node. */
 const migrationLock = 5_470_112

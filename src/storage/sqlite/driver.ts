@@ -8,6 +8,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
+import { type DamageGuard, isDamage } from './damage.ts'
 
 /** A prepared statement. `toRow` converts its rows from arrays to objects; null if the statement returns no rows. */
 export interface SqliteStatement {
@@ -103,7 +104,7 @@ export function sharedReads(handle: SqliteHandle): SharedReads {
     generation = null
     if (!isOpen) return
     isOpen = false
-    if (handle.db.isOpen) handle.statement('commit').run.run()
+    if (handle.db.isOpen) endRead(handle)
   }
   const endSoon = () => {
     if (willEnd) return
@@ -127,6 +128,16 @@ export function sharedReads(handle: SqliteHandle): SharedReads {
   return { begin, end, generation: () => (generation ??= readVersion()) }
 }
 
+/** Ends a read transaction. After a damaged page or an I/O error, which the read has reported, COMMIT fails as well. */
+function endRead({ db, statement }: SqliteHandle): void {
+  try {
+    statement('commit').run.run()
+  } catch (error) {
+    if (!isDamage(error) && db.isTransaction) throw error
+    if (db.isTransaction) db.exec('rollback')
+  }
+}
+
 function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> {
   const statement = handle.statement(query.sql)
   if (statement.toRow) {
@@ -139,10 +150,17 @@ function execute<R>(handle: SqliteHandle, query: CompiledQuery): QueryResult<R> 
   return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
 }
 
-/** Creates a Kysely dialect for node:sqlite with a single connection. */
-export function sqliteDialect(handle: SqliteHandle): Dialect {
+/** Creates a Kysely dialect for node:sqlite with a single connection; the guard sees the errors of statements. */
+export function sqliteDialect(handle: SqliteHandle, guard?: Pick<DamageGuard, 'rethrow'>): Dialect {
   const connection: DatabaseConnection = {
-    executeQuery: async (query) => execute(handle, query),
+    executeQuery: async (query) => {
+      try {
+        return execute(handle, query)
+      } catch (error) {
+        guard?.rethrow(error)
+        throw error
+      }
+    },
     streamQuery: () => {
       throw new Error('Streaming is not supported; read in keyset pages')
     },

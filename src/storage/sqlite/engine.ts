@@ -12,7 +12,7 @@ function halves(column: RawBuilder<unknown>) {
 }
 
 /** Primary result codes: 5 BUSY, 6 LOCKED, 8 READONLY, 10 IOERR, 13 FULL, 14 CANTOPEN. */
-const sqliteUnavailable = new Set([5, 6, 8, 10, 13, 14])
+const sqliteUnavailable = new Set([5, 6, 8, 10, 11, 13, 14, 26])
 
 /** Since SQLite 3.51, `jsonb_each` returns elements in binary form, so that their members can be read without parsing. */
 const eachElement = isAtLeast(process.versions.sqlite, 3, 51) ? 'jsonb_each' : 'json_each'

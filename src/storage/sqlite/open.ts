@@ -10,6 +10,7 @@ import { scanThreads } from '../scans/scan-threads.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
 import type { Unindexed } from '../text-index/builder.ts'
+import { type DamageGuard, damageGuard } from './damage.ts'
 import {
   openSqliteFile,
   rowsOfStatement,
@@ -23,14 +24,16 @@ import { sqlite } from './engine.ts'
 import { groupCommit } from './group-commit.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
 
-const kysely = (handle: SqliteHandle) =>
-  new Kysely<Tables>({ dialect: sqliteDialect(handle), plugins: [new CamelCasePlugin()] })
+const kysely = (handle: SqliteHandle, guard?: DamageGuard) =>
+  new Kysely<Tables>({ dialect: sqliteDialect(handle, guard), plugins: [new CamelCasePlugin()] })
 
 export interface SqliteOptions {
   setTimer: SetTimer
   onCommit?: OnCommit
   /** Receives errors from background work that no caller awaits. */
   onError?: (error: unknown) => void
+  /** Called once, when a statement meets a damaged page. From then on, nothing is written to the file. */
+  onDamage?: (error: unknown, path: string) => void
   /** How far the text index may lag behind; by default, 10,000 new rows and 1,000 changes. */
   unindexed?: Unindexed
 }
@@ -38,43 +41,41 @@ export interface SqliteOptions {
 /** Opens a SQLite file, or creates it: one connection for writes, one for reads, and threads for scans. */
 export function openSqlite(url: string, path: string, options: SqliteOptions): Database {
   const { setTimer, onError = () => {}, onCommit = () => {}, unindexed = unindexedAtMost } = options
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  // SQLite creates the -wal and -shm files with the permissions of the database file.
-  createPrivateFile(path)
-  const writer = openSqliteFile(path)
-  // Group commit waits for other processes asynchronously; a busy timeout would block the event loop.
-  writer.db.exec('pragma busy_timeout = 0')
-  const reader = openSqliteFile(path, { readOnly: true })
-  const tx = kysely(writer)
+  const guard = damageGuard((error) => options.onDamage?.(error, path))
+  const { writer, reader } = openFiles(path)
+  const tx = kysely(writer, guard)
   const reads = sharedReads(reader)
   const threads = scanThreads(path, setTimer)
   const execute: ScannerOptions['execute'] = ({ sql, parameters }, signal) =>
-    threads.run({ sql, values: sqliteValues(parameters) }, signal)
+    threads.run({ sql, values: sqliteValues(parameters) }, signal).catch(guard.rethrow)
   const scans = scanner({ running: 2, runningPerAccount: 1, setTimer, execute })
   const afterCommit = (units: number, seconds: number) => {
     reads.end()
     onCommit(units, seconds)
   }
-  const access = { read: kysely(reader), write: groupCommit(writer, tx, afterCommit), scan: scans.scan }
+  const write = guardedWrite(groupCommit(writer, tx, afterCommit), guard)
+  const access = { read: kysely(reader, guard), write, scan: scans.scan }
   const textIndex = sqliteTextIndex({ ...access, path, setTimer, newToken: randomUUID, unindexed, onError })
   const database: Database = {
     ...access,
     engine: sqlite,
     url,
     textIndex,
-    prepare: preparer(reader, writer, reads),
+    prepare: preparer(reader, writer, reads, guard),
     prepareInsert: insertPreparer(writer, tx),
     get reserved() {
       return database
     },
     generation: reads.generation,
     measure: () => ({ pools: [], walBytes: statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0 }),
-    ping: async () => void reader.statement('select 1').run.get(),
+    ping: async () => {
+      guard.refuse()
+      reader.statement('select 1').run.get()
+    },
     close: async () => {
       await Promise.all([textIndex.close(), scans.close()])
       await threads.close()
-      reader.db.close()
-      writer.db.close()
+      closeFiles(reader, writer, guard)
     },
   }
   return database
@@ -90,14 +91,46 @@ export function openSqliteReadOnly(url: string, path: string): ReadOnlyDatabase 
   return { engine: sqlite, url, read: kysely(handle), close: async () => handle.db.close() }
 }
 
+/** Opens the connections for writes and for reads. */
+function openFiles(path: string) {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  // SQLite creates the -wal and -shm files with the permissions of the database file.
+  createPrivateFile(path)
+  const writer = openSqliteFile(path)
+  // Group commit waits for other processes asynchronously; a busy timeout would block the event loop.
+  writer.db.exec('pragma busy_timeout = 0')
+  return { writer, reader: openSqliteFile(path, { readOnly: true }) }
+}
+
+/** Rejects every write once the guard has recorded damage. */
+const guardedWrite =
+  (write: Database['write'], guard: DamageGuard): Database['write'] =>
+  async (unit) => {
+    guard.refuse()
+    return write(unit).catch(guard.rethrow)
+  }
+
+/**
+ * Closes the connections. The last one checkpoints the WAL, which a read-only connection cannot, so a damaged file stays
+ * as it is.
+ */
+function closeFiles(reader: SqliteHandle, writer: SqliteHandle, guard: DamageGuard): void {
+  const handles = guard.isDamaged() ? [writer, reader] : [reader, writer]
+  for (const { db } of handles) db.close()
+}
+
 const preparer =
-  (reader: SqliteHandle, writer: SqliteHandle, reads: SharedReads): Database['prepare'] =>
+  (reader: SqliteHandle, writer: SqliteHandle, reads: SharedReads, guard: DamageGuard): Database['prepare'] =>
   (query) => {
     const text = query.compile().sql
     return {
       all: (values) => {
-        reads.begin()
-        return rowsOfStatement(reader.statement(text), values) as never
+        try {
+          reads.begin()
+          return rowsOfStatement(reader.statement(text), values) as never
+        } catch (error) {
+          return guard.rethrow(error)
+        }
       },
       in: (_tx, values) => runPrepared(writer, text, values) as never,
     }
