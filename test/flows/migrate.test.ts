@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { openDatabase } from '../../src/storage/open.ts'
 import { ended, eventually, killAll, plinth, succeeding } from '../cli/support.ts'
@@ -17,7 +18,7 @@ const earlier = write('earlier', itemsDefinition('number: Line(1, 20), total: Ty
 const rowCount = 30_000
 
 forEachEngine((engine) => {
-  describe('plinth migrate, killed while it fills a field', () => {
+  describe('plinth migrate, killed three times while it fills a field', () => {
     it('resumes, writes every row once, and lets no process serve meanwhile', { timeout: 120_000 }, async () => {
       const place = await engine.place()
       const service = await realService({ DATABASE_URL: place.url })
@@ -44,14 +45,17 @@ forEachEngine((engine) => {
           (await db.read.selectFrom('schemaChanges').select('rows').where('finishedAt', 'is', null).execute()).map(
             (one) => Number(one.rows),
           )
-        const first = plinth(['migrate', filled], env)
-        await eventually('some rows are filled', async () => ((await unfinished())[0] ?? 0) >= 1_000)
-        first.child.kill('SIGKILL')
-        const { signal, stderr } = await ended(first)
-        assert.equal(signal, 'SIGKILL', 'it was killed before its end')
-        assert.match(stderr, /^plinth: resource_items\.label: 0 of 30000 rows\n/)
-        const [done = 0] = await unfinished()
-        assert.ok(done >= 1_000 && done < rowCount, String(done))
+        let done = 0
+        for (const rows of [1, 5_000, 15_000]) {
+          const run = plinth(['migrate', filled], env)
+          await eventually(`${rows} rows are filled`, async () => ((await unfinished())[0] ?? 0) >= rows)
+          run.child.kill('SIGKILL')
+          const { signal, stderr } = await ended(run)
+          assert.equal(signal, 'SIGKILL', 'it was killed before its end')
+          assert.ok(stderr.startsWith(`plinth: resource_items.label: ${done} of ${rowCount} rows\n`), stderr)
+          done = (await unfinished())[0] ?? 0
+          assert.ok(done >= rows && done < rowCount, String(done))
+        }
 
         const refused = await ended(plinth(['serve', filled], env))
         assert.equal(refused.code, 2)
@@ -87,6 +91,56 @@ forEachEngine((engine) => {
     })
   })
 })
+
+/** How often the creation of the schema is killed; long runs set MIGRATION_KILLS=50. */
+const kills = Number(process.env.MIGRATION_KILLS ?? 5)
+
+forEachEngine((engine) => {
+  describe(`plinth migrate, killed at ${kills} points while it creates the schema (T-OPS-03)`, () => {
+    it('leaves no part of it behind, and the next run creates all of it', {
+      timeout: 60_000 + kills * 10_000,
+    }, async (t) => {
+      const service = await realService()
+      const env = { PLINTH_DATA_DIR: service.dataDir, PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0' }
+      const migrateIn = async (url: string) => {
+        const began = performance.now()
+        await succeeding({ ...env, DATABASE_URL: url })('migrate')
+        return performance.now() - began
+      }
+      const reference = await engine.place()
+      const wholeMs = await migrateIn(reference.url)
+      const schema = await schemaOf(reference.url)
+      await reference.remove()
+      let unfinished = 0
+      for (let kill = 0; kill < kills; kill++) {
+        const place = await engine.place()
+        const run = plinth(['migrate'], { ...env, DATABASE_URL: place.url })
+        // The second half of the run contains the migrations.
+        await pause(wholeMs * (0.5 + (0.5 * kill) / kills))
+        run.child.kill('SIGKILL')
+        await ended(run)
+        const left = await schemaOf(place.url)
+        if (left.length === 0) unfinished += 1
+        else assert.deepEqual(left, schema)
+        await migrateIn(place.url)
+        assert.deepEqual(await schemaOf(place.url), schema)
+        assert.equal(await succeeding({ ...env, DATABASE_URL: place.url })('migrate'), 'The schema is up to date\n')
+        await place.remove()
+      }
+      t.diagnostic(`${unfinished} of ${kills} runs were killed before their commit`)
+      await service.remove()
+    })
+  })
+})
+
+/** Returns the tables and columns of a database, sorted; nothing for an empty one. */
+async function schemaOf(url: string): Promise<string[]> {
+  const db = await openDatabase(url)
+  const tables = await db.read.introspection.getTables().finally(db.close)
+  return tables
+    .flatMap(({ name, columns }) => columns.map((column) => `${name}.${column.name} ${column.dataType}`))
+    .sort()
+}
 
 onPostgres((engine) => {
   describe('a renamed field on two nodes', () => {
