@@ -46,7 +46,7 @@ export function begin({ db, now }: Transitions, taskId: string): Promise<Task | 
   )
 }
 
-/** Decrements the attempt count if a shutdown cut this attempt short, unless the next attempt has already started. */
+/** Decrements the attempt count after a shutdown or an outage of the result store, unless the next attempt has started. */
 export async function requeue({ db, now }: Transitions, { id, attempts }: Task): Promise<void> {
   const at = iso(now())
   await db.write((tx) =>

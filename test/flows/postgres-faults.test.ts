@@ -82,7 +82,7 @@ describe('faults of PostgreSQL and of the network to it', { skip: clusterMissing
   it('201 again after connections break in the middle of a message, and nothing is lost (F-PG-03)', { timeout }, (t) =>
     during(t, 'cut', async (ledger) => {
       for (const bytes of [1, 3, 40, 200]) {
-        proxy.set({ kind: 'cut', bytes })
+        proxy.set({ kind: 'cut', of: 'reply', bytes })
         await further(ledger, 503, 2)
       }
       proxy.set({ kind: 'pass' })

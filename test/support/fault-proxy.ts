@@ -2,6 +2,9 @@ import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
+/** From the client to the server, or back. */
+type Direction = 'request' | 'reply'
+
 /** How the proxy treats connections and bytes. */
 export type Fault =
   | { kind: 'pass' }
@@ -11,8 +14,8 @@ export type Fault =
   | { kind: 'silent' }
   /** Delays each chunk, or limits the bytes per second of each direction of a connection. */
   | { kind: 'slow'; delayMs?: number; bytesPerSecond?: number }
-  /** Resets each connection after this number of further bytes from the server, in the middle of a message. */
-  | { kind: 'cut'; bytes: number }
+  /** Resets each connection after this number of further bytes of requests or replies, in the middle of a message. */
+  | { kind: 'cut'; of: Direction; bytes: number }
 
 export interface FaultProxy {
   port: number
@@ -51,7 +54,7 @@ interface Link {
   server: Socket
   /** True once the client has sent the text that a dropped reply belongs to. */
   isMarked: boolean
-  /** Bytes from the server since the fault began. */
+  /** Bytes of the direction that the fault cuts, since it began. */
   bytes: number
   isMuted: boolean
 }
@@ -113,11 +116,7 @@ async function accept(state: State, links: Set<Link>, sockets: Set<Socket>, clie
   const link: Link = { client, server, isMarked: false, bytes: 0, isMuted: false }
   links.add(link)
   client.on('close', () => server.resetAndDestroy())
-  server.on('close', () => {
-    links.delete(link)
-    // A closed server cannot tell the client in silence.
-    void untilHeard(state).then(() => client.destroy())
-  })
+  server.on('close', () => links.delete(link))
   await Promise.all([forward(state, link, 'request'), forward(state, link, 'reply')])
 }
 
@@ -126,7 +125,7 @@ async function untilHeard(state: State): Promise<void> {
   while (state.fault.kind === 'silent') await once(state.changes, 'change')
 }
 
-async function forward(state: State, link: Link, direction: 'request' | 'reply'): Promise<void> {
+async function forward(state: State, link: Link, direction: Direction): Promise<void> {
   const [from, to] = direction === 'request' ? [link.client, link.server] : [link.server, link.client]
   try {
     for await (const chunk of from as AsyncIterable<Buffer>) {
@@ -138,8 +137,10 @@ async function forward(state: State, link: Link, direction: 'request' | 'reply')
     await untilHeard(state)
     to.end()
   } catch {
-    // The peer's socket is closed by the `close` handlers.
+    // The other side learns of a broken connection only when packets pass again.
+    await untilHeard(state)
     from.destroy()
+    to.destroy()
   }
 }
 
@@ -159,12 +160,15 @@ function isDropped(state: State, link: Link, chunk: Buffer): boolean {
 
 const slicesPerSecond = 20
 
-async function send({ fault }: State, link: Link, to: Socket, chunk: Buffer, direction: 'request' | 'reply') {
-  if (fault.kind === 'cut' && direction === 'reply') {
+async function send({ fault }: State, link: Link, to: Socket, chunk: Buffer, direction: Direction) {
+  if (fault.kind === 'cut' && direction === fault.of) {
     const left = fault.bytes - link.bytes
     link.bytes += chunk.length
     if (chunk.length >= left) {
-      to.write(chunk.subarray(0, left), () => link.client.resetAndDestroy())
+      to.write(chunk.subarray(0, left), () => {
+        link.client.resetAndDestroy()
+        link.server.resetAndDestroy()
+      })
       return
     }
   }

@@ -71,13 +71,17 @@ export async function within<T>(
   try {
     return await run({ abortSignal: stop.signal })
   } catch (error) {
-    throw isAway(error) ? new ResultsUnavailable('The result store does not respond', { cause: error }) : error
+    throw asUnavailable(error)
   } finally {
     // Otherwise the timer would abort a body that is still being read.
     clearTimeout(limit)
     signal?.removeEventListener('abort', end)
   }
 }
+
+/** Converts an error of the SDK to `ResultsUnavailable` if a later retry may succeed. */
+export const asUnavailable = (error: unknown): unknown =>
+  isAway(error) ? new ResultsUnavailable('The result store does not respond', { cause: error }) : error
 
 const networkError = /^E(CONN|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN)/
 
@@ -87,8 +91,11 @@ interface SdkError {
   $metadata?: { httpStatusCode?: number }
 }
 
+/** Temporary credentials are renewed, and clocks are corrected, without a restart. */
+const temporary = ['TimeoutError', 'AbortError', 'ExpiredToken', 'ExpiredTokenException', 'RequestTimeTooSkewed']
+
 function isAway(error: unknown): boolean {
   const { name = '', code = '', $metadata } = (error ?? {}) as SdkError
   const status = $metadata?.httpStatusCode ?? 0
-  return ['TimeoutError', 'AbortError'].includes(name) || networkError.test(code) || status >= 500 || status === 429
+  return temporary.includes(name) || networkError.test(code) || status >= 500 || status === 429
 }

@@ -9,6 +9,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { blocks } from './blocks.ts'
+import { asUnavailable } from './s3-client.ts'
 import type { ResultWriter } from './store.ts'
 
 export interface S3Location {
@@ -55,8 +56,8 @@ export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
   })
 
   return {
-    write: gathered.write,
-    finish: async () => {
+    write: unlessAway(gathered.write),
+    finish: unlessAway(async () => {
       const last = gathered.rest()
       whole.update(last)
       sizeBytes += last.length
@@ -70,7 +71,7 @@ export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
       uploadId = undefined
       await expectSize(client, location, sizeBytes)
       return { sizeBytes, sha256 }
-    },
+    }),
     discard: async () => {
       await uploading.catch(() => {})
       if (uploadId === undefined) return
@@ -80,6 +81,14 @@ export function s3Writer(client: S3Client, location: S3Location): ResultWriter {
     sizeBytes: () => sizeBytes + gathered.rest().length,
   }
 }
+
+/** Makes a function reject with `ResultsUnavailable` if the store does not respond. */
+const unlessAway =
+  <Args extends unknown[], Result>(run: (...args: Args) => Promise<Result>) =>
+  (...args: Args): Promise<Result> =>
+    run(...args).catch((error) => {
+      throw asUnavailable(error)
+    })
 
 /** Checks that the size of the stored object equals the number of bytes sent. */
 async function expectSize(client: S3Client, location: S3Location, sizeBytes: number): Promise<void> {

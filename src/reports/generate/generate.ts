@@ -5,7 +5,7 @@ import { iso } from '../../storage/ids.ts'
 import type { RowTest } from '../../storage/rows/row-test.ts'
 import type { Task } from '../../storage/tables/tables.ts'
 import { matchingRows } from '../declared-report.ts'
-import type { ResultStore } from '../files/store.ts'
+import { type ResultStore, ResultsUnavailable } from '../files/store.ts'
 import { formats } from '../formats/formats.ts'
 import { checkParameters } from '../parameters.ts'
 import {
@@ -39,6 +39,7 @@ export interface GenerateOptions extends Transitions {
 }
 
 const maxAttemptMs = 15 * 60_000
+const maxOutageMs = 24 * 3_600_000
 const checkEveryMs = 400
 
 /**
@@ -63,14 +64,19 @@ export const generate =
     try {
       await attempt(options, job, task)
     } catch (error) {
-      if (error instanceof Stopping) await requeue(options, task)
-      if (options.db.engine.isUnavailable(error) || !endsTask(error, task)) throw error
+      const isInterrupted = error instanceof Stopping || isOutage(options, error, task)
+      if (isInterrupted) await requeue(options, task)
+      if (isInterrupted || options.db.engine.isUnavailable(error) || !endsTask(error, task)) throw error
       await fail(options, job, taskId, error)
     }
   }
 
+/** Returns whether the results cannot be stored now. Such attempts do not count for a day; the queue spaces them out. */
+const isOutage = ({ now }: GenerateOptions, error: unknown, { startedAt }: Task): boolean =>
+  error instanceof ResultsUnavailable && now() - Date.parse(startedAt ?? iso(now())) < maxOutageMs
+
 function endsTask(error: unknown, { attempts }: Task): boolean {
-  if (error instanceof Stopping || error instanceof LeaseLost) return false
+  if (error instanceof LeaseLost) return false
   return error instanceof Problem || error instanceof Ended || attempts >= maxFailures
 }
 

@@ -3,6 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { Problem } from '../../http/problems/problem.ts'
 import { openSnapshot } from '../../storage/open.ts'
 import { openResults } from '../files/open.ts'
+import { ResultsUnavailable } from '../files/store.ts'
 import { renderReport } from './render.ts'
 import type { FromThread, ThreadData } from './worker-thread.ts'
 
@@ -24,10 +25,24 @@ async function outcome(): Promise<FromThread> {
   try {
     return { produced: await renderReport(order, { snapshot, results: await openResults(resultsUrl) }, onProgress) }
   } catch (error) {
-    return error instanceof Problem ? { problem: { code: error.code, detail: error.message } } : { error }
+    if (error instanceof Problem) return { problem: { code: error.code, detail: error.message } }
+    return isOutage(error) ? { unavailable: textOf(error) } : { error }
   } finally {
     await snapshot.close()
   }
+}
+
+/** Returns whether the result could not be stored now, although it can be later. */
+function isOutage(error: unknown): boolean {
+  return (
+    error instanceof ResultsUnavailable || ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')
+  )
+}
+
+/** Messages between threads contain no error classes, so the cause becomes part of the text. */
+function textOf(error: unknown): string {
+  const { message, cause } = error as Error
+  return cause instanceof Error ? `${message}: ${cause.message}` : message
 }
 
 post(await outcome())

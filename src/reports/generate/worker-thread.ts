@@ -1,6 +1,7 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { Problem, type ProblemCode } from '../../http/problems/problem.ts'
+import { ResultsUnavailable } from '../files/store.ts'
 import type { OnProgress, RenderJob, RenderResult } from './render.ts'
 
 /** Generates a report. When the signal is aborted, stops immediately and rejects with the signal's reason. */
@@ -18,6 +19,7 @@ export type FromThread =
   | { progress: number }
   | { produced: RenderResult }
   | { problem: { code: ProblemCode; detail: string } }
+  | { unavailable: string }
   | { error: unknown }
 
 /** The end of an attempt to generate a report; `rows` and `bytes` are 0 if it failed. */
@@ -68,6 +70,7 @@ export const inThread =
       if ('progress' in message) onProgress(message.progress)
       else if ('produced' in message) resolve(message.produced)
       else if ('problem' in message) reject(new Problem(message.problem.code, message.problem.detail))
+      else if ('unavailable' in message) reject(new ResultsUnavailable(message.unavailable))
       else reject(message.error)
     })
     worker.on('error', reject)
