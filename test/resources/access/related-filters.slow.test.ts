@@ -73,11 +73,10 @@ forEachEngine((engine) => {
       assert.deepEqual(await found('crm_north', 'customer.name=Ada'), ['ada'])
       assert.deepEqual(await found('crm_south', 'customer.name[in]=Ada,Bob'), ['south'])
       // Payments have no rules, so everyone can read them, but not the invoices they refer to.
-      const payments = await Promise.all(
-        [invoices.ada, invoices.south].map((invoiceId) =>
-          create('auditor', '/payments', { invoiceId, amount: '1.00' }),
-        ),
-      )
+      const payments: unknown[] = []
+      for (const invoiceId of [invoices.ada, invoices.south]) {
+        payments.push(await create('auditor', '/payments', { invoiceId, amount: '1.00' }))
+      }
       const seen = async (who: string, query: string) => {
         const listed = await as(who, { url: `/payments?limit=200&${query}` })
         assert.equal(listed.statusCode, 200, listed.body)
