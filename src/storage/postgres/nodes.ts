@@ -10,7 +10,8 @@ const retryMs = 1_000
 
 async function connect(url: string): Promise<pg.Client> {
   const name = `plinth ${hostname().slice(0, 40)} ${process.pid}`
-  const client = new pg.Client({ connectionString: url, application_name: name, keepAlive: true })
+  const options = { application_name: name, keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
+  const client = new pg.Client({ connectionString: url, ...options })
   // Without a listener, a broken connection would crash the process. The `end` event follows, which leads to a reconnect.
   client.on('error', () => {})
   await client.connect()
