@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { routeConfig } from '../route-config.ts'
 
 /**
  * The caller: the client that presented the token, and the subject on whose behalf it acts (a user or the client itself).
@@ -77,9 +76,6 @@ export const authenticate = fastifyPlugin<IdentifyOptions>(
       verified.then((result) => setCaller(request, result, done), done)
     }
     app.addHook('onRequest', (request, _reply, done) => {
-      const { scope, limit } = routeConfig(request)
-      // Health checks respond without the database, which may be needed to verify a token.
-      if (scope === 'public' && limit === 'none') return done()
       const key = request.headers['x-api-key']
       if (typeof key !== 'string' || !readApiKey) return identifyCaller(request, done)
       const next = (identity: ApiKeyIdentity | null) => {
