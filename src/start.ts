@@ -53,9 +53,7 @@ export async function startService(config: Config, definition: Definition, versi
   const close = async () => {
     const errors: unknown[] = []
     for (const closer of closers.splice(0).reverse()) {
-      await Promise.resolve()
-        .then(closer)
-        .catch((error) => errors.push(error))
+      await (async () => closer())().catch((error: unknown) => errors.push(error))
     }
     if (errors.length > 0) throw errors[0]
   }

@@ -31,6 +31,7 @@ const bounded: [text: RegExp, reason: string][] = [
   [/\(select count\(\*\) from \(select 1 from /, 'the metrics: each count stops at 10,000 entries of an index'],
   [/from pragma_/, 'facts about the file or a table, not rows'],
   [/from "schema_changes" where "finished_at" is null/, 'the changes of the schema, which only operators make'],
+  [/from "audit_archives"/, 'one row for each archived month'],
   [/from "data_keys"/, 'a few rows: each data key, once for each valid master key'],
   [/from "version_calls"/, 'limited, and sorted by its index but for callers of the same instant'],
 ]

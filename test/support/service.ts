@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
+import { isHealthPath } from '../../src/http/server/health.ts'
 import { freePort } from '../../src/listeners.ts'
 import { withoutLimits } from './limits.ts'
 
@@ -131,7 +132,8 @@ export async function realService(env: Record<string, string> = {}): Promise<Rea
         method,
         path,
         {
-          authorization: `Bearer ${await token()}`,
+          // As probes do, health checks send no token, which the service would verify.
+          ...(!isHealthPath(path) && { authorization: `Bearer ${await token()}` }),
           ...(body !== undefined && { 'content-type': 'application/json' }),
           ...headers,
         },
