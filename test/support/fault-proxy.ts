@@ -66,11 +66,11 @@ export async function faultProxy(target: number): Promise<FaultProxy> {
   const links = new Set<Link>()
   const sockets = new Set<Socket>()
   const reset = () => {
-    for (const socket of sockets) socket.resetAndDestroy()
+    for (const socket of sockets) abort(socket)
   }
   const listener = createServer({ noDelay: true }, (client) => {
     track(sockets, client)
-    if (state.fault.kind === 'refuse') return void client.resetAndDestroy()
+    if (state.fault.kind === 'refuse') return abort(client)
     void accept(state, links, sockets, client)
   })
   await once(listener.listen(0, '127.0.0.1'), 'listening')
@@ -94,11 +94,17 @@ export async function faultProxy(target: number): Promise<FaultProxy> {
     close: async () => {
       listener.close()
       state.fault = { kind: 'refuse' }
-      reset()
+      for (const socket of sockets) socket.destroy()
       state.changes.emit('change')
       await once(listener, 'close')
     },
   }
+}
+
+/** Resets a connection. One that is still connecting, or already ending, is closed: its handle cannot be reset. */
+function abort(socket: Socket): void {
+  if (socket.connecting || socket.writableEnded) socket.destroy()
+  else socket.resetAndDestroy()
 }
 
 function track(sockets: Set<Socket>, socket: Socket): void {
@@ -115,7 +121,7 @@ async function accept(state: State, links: Set<Link>, sockets: Set<Socket>, clie
   track(sockets, server)
   const link: Link = { client, server, isMarked: false, bytes: 0, isMuted: false }
   links.add(link)
-  client.on('close', () => server.resetAndDestroy())
+  client.on('close', () => abort(server))
   server.on('close', () => links.delete(link))
   await Promise.all([forward(state, link, 'request'), forward(state, link, 'reply')])
 }
@@ -153,7 +159,7 @@ function isDropped(state: State, link: Link, chunk: Buffer): boolean {
   if (drop === undefined || !link.isMarked || !chunk.includes(drop.reply)) return false
   state.drop = undefined
   link.isMuted = true
-  if (!drop.isSilent) link.client.resetAndDestroy()
+  if (!drop.isSilent) abort(link.client)
   drop.done()
   return true
 }
@@ -166,8 +172,8 @@ async function send({ fault }: State, link: Link, to: Socket, chunk: Buffer, dir
     link.bytes += chunk.length
     if (chunk.length >= left) {
       to.write(chunk.subarray(0, left), () => {
-        link.client.resetAndDestroy()
-        link.server.resetAndDestroy()
+        abort(link.client)
+        abort(link.server)
       })
       return
     }
