@@ -94,6 +94,8 @@ onSqlite((engine) => {
       const { url } = await begun()
       await using(async (page) => {
         await page.goto(url)
+        // Chromium focuses the field after the page has loaded.
+        await page.locator('input[name=email]:focus').waitFor()
         await page.keyboard.type(auth.user.email)
         await page.keyboard.press('Tab')
         await page.keyboard.type(auth.user.password)
