@@ -208,6 +208,7 @@ forEachEngine((engine) => {
       await the.add(4)
       const node = await dispatchers.start(async () => outcomes.delivered)
       await node.settled()
+      await node.stop(0)
       await the.add(5)
       assert.deepEqual(await the.states(), [...Array(4).fill('delivered'), ...Array(5).fill('pending')])
     })
