@@ -52,7 +52,8 @@ export function licencesOf(folder = root): Licence[] {
   const lock = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, LockedPackage>
   }
-  const installed = Object.entries(lock.packages).filter(([path, { dev }]) => path !== '' && !dev)
+  const isInstalled = (path: string, { dev }: LockedPackage) => /(^|\/)node_modules\/(?!plinth-)/.test(path) && !dev
+  const installed = Object.entries(lock.packages).filter(([path, locked]) => isInstalled(path, locked))
   const licences = installed.map(([path, locked]) => licenceOf(folder, path, locked))
   const refused = licences.filter(({ licence }) => !isPermissive(licence))
   if (refused.length > 0) {
@@ -90,6 +91,14 @@ function repositoryOf(file: string): string {
     .replace(/^(?:github:)?([\w.-]+\/[\w.-]+)$/, 'https://github.com/$1')
 }
 
+/** Returns the licences of the packages in the build of the console, from the file that the build writes. */
+export function bundledLicences(folder = root): Pick<Licence, 'name' | 'version' | 'licence'>[] {
+  const text = readFileSync(join(folder, 'console/dist/licences.md'), 'utf8')
+  return [...text.matchAll(/^## (\S+) - (\S+) \((.+)\)$/gm)].map(([, name = '', version = '', licence = '']) => ({
+    ...{ name, version, licence },
+  }))
+}
+
 /** Returns the text of docs/licences.md. */
 export function licencesPage(licences: readonly Licence[]): string {
   const rows = licences.map(
@@ -98,7 +107,8 @@ export function licencesPage(licences: readonly Licence[]): string {
   return `# Licences
 
 Plinth has the licence MIT. An installation contains these packages, all with permissive licences. Each package includes its
-text or names it in its \`package.json\`. \`UPDATE=1 node --test test/deploy/licences.test.ts\` writes this page.
+text or names it in its \`package.json\`. The packages in the build of the console, and their licences, are in
+\`console/dist/licences.md\`. \`UPDATE=1 node --test test/deploy/licences.test.ts\` writes this page.
 
 | Package | Version | Licence | Repository |
 |---|---|---|---|

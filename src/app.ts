@@ -3,6 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { type Audit, refusals } from './audit/buffer.ts'
 import { ownFields } from './catalog/own-fields.ts'
 import { userinfoReader } from './catalog/user-rows.ts'
+import { type ConsoleOptions, consolePages } from './console/routes.ts'
 import type { Definition } from './definition/service.ts'
 import { documentation } from './documentation.ts'
 import { home } from './home.ts'
@@ -57,7 +58,6 @@ import { webhookKeySet } from './webhooks/secret-routes.ts'
 import type { WebhookKeys } from './webhooks/secrets.ts'
 
 export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'report'> {
-  /** The definition to serve. */
   definition: Definition
   verify: Verify
   /** The revocation counter that `verify` uses. */
@@ -67,7 +67,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   people: UserParts
   /** The client for logging in from the API reference, if there is one. */
   docsClientId?: string | null
-  /** Looks up an X-API-Key. */
+  /** If omitted, the console is not served. */
+  console?: ConsoleOptions | null
   readApiKey?: ReadApiKey
   /** The audit log for rejected requests and for credentials sent over plain HTTP. */
   audit?: Pick<Audit, 'tally'>
@@ -80,11 +81,10 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   tls: ServerOptions | null
   clock?: Pick<SharedClock, 'isUsable'>
   trustedProxies: readonly string[]
-  /** Allowed CORS origins. */
   corsOrigins: readonly string[]
   /** Rate limits and their counters. If omitted, nothing is limited. */
   limits?: { rules: LimitRules; counters: Counters; monotonic: () => number }
-  /** Overload detection. If omitted, no request is rejected because of load. */
+  /** If omitted, no request is rejected because of load. */
   overload?: Omit<OverloadOptions, 'later'>
   patience?: ServerSettings['patience']
   /** Aborted when the service starts to shut down. */
@@ -157,9 +157,9 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   await app.register(problemPages, { baseUrl, frame: options.people.frame })
   const firstCalls = firstCallsOf(definition, options)
   await app.register(docs, { documents, baseUrl, firstCalls, clientId: options.docsClientId ?? null })
-  const { frame } = options.people
+  if (options.console) await app.register(consolePages, options.console)
   const paths = { documents: Object.keys(documents), resources: options.api ? resourcePaths(definition, lives) : {} }
-  await app.register(home, { frame, ...paths, hasDiscovery: options.provider !== null, version })
+  await app.register(home, { frame: options.people.frame, ...paths, hasDiscovery: options.provider !== null, version })
 }
 
 /** Adds the authorization server and its pages, if this process runs one. */

@@ -5,7 +5,7 @@ import type { Definition } from './definition/service.ts'
 import { clientAddress } from './http/headers/client-address.ts'
 import { apiKeyReader } from './oauth/api-keys/lookup.ts'
 import { ensureBootstrapClient } from './oauth/clients/bootstrap-client.ts'
-import { syncDocsClient } from './oauth/clients/docs-client.ts'
+import { consoleClient, docsClient, syncBuiltInClient } from './oauth/clients/built-in-clients.ts'
 import { keyRing, maintainKeys } from './oauth/keys/key-ring.ts'
 import type { Rotated } from './oauth/keys/rotation.ts'
 import type { RevocationEpoch } from './oauth/tokens/revocation-epoch.ts'
@@ -50,7 +50,9 @@ export async function openAuthorization(options: AuthorizationOptions) {
   const tokens = { ...own, revocations, sharedSecret: sharedSecret(config) }
   const { bootstrapClientId: id, bootstrapClientSecret: secret, accessTokenSeconds } = config.oauth
   if (id !== null && secret !== null) await ensureBootstrapClient(db, sealer, scopes, id, secret)
-  const docsClientId = await syncDocsClient({ db, sealer, scopes, baseUrl, isEnabled: !config.production })
+  const pages = { db, sealer, scopes, baseUrl }
+  const docsClientId = await syncBuiltInClient(docsClient, { ...pages, isEnabled: !config.production })
+  await syncBuiltInClient(consoleClient, { ...pages, isEnabled: config.service.console === 'on' })
   const users = userParts(options)
   const about = { userinfo, accessTokenSeconds, report, audit, address: clientAddress(config.http.trustedProxies) }
   const trusted = trustedIssuer(options)

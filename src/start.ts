@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import { type Audit, auditPlaintextCredential, openAudit } from './audit/buffer.ts'
@@ -24,7 +25,6 @@ import { startWork, type WorkerOptions } from './worker.ts'
 
 /** A running service. */
 export interface Service extends Stores {
-  /** The URL at which clients reach the service. */
   baseUrl: string
   log: Log
   /** The CA certificate that clients must trust, if the service created its own. */
@@ -130,7 +130,6 @@ async function start(settings: Config, declared: Definition, version: string, on
   return { ...stores, baseUrl, log, flush: logs.flush, authorityFile: certificates?.authorityFile ?? null }
 }
 
-/** Starts the background work, if the process has the role `worker`. */
 const startWorkIf = ({ service, storage }: Config, options: Omit<WorkerOptions, 'auditMonths'>) =>
   service.roles.includes('worker') ? startWork({ ...options, auditMonths: storage.auditMonths }) : null
 
@@ -190,6 +189,7 @@ async function openApp(
     patience: { keepAliveTimeout: config.http.keepAliveSeconds * 1_000 },
     tls: certificates,
     api: config.service.roles.includes('api'),
+    console: config.service.console === 'on' ? { random: randomBytes } : null,
     count: parts.counter.count,
     countDeprecated: parts.versionCounter.count,
     log: {

@@ -3,8 +3,8 @@ import { isAbsolute, relative, resolve } from 'node:path'
 import { auditRecorder } from '../audit/chain.ts'
 import type { Config } from '../config/config.ts'
 import { type Output, terminalOf } from '../logging/terminal.ts'
+import { isBuiltInClient } from '../oauth/clients/built-in-clients.ts'
 import { createClient, listClients } from '../oauth/clients/clients.ts'
-import { docsClientId } from '../oauth/clients/docs-client.ts'
 import type { Scopes } from '../oauth/tokens/scopes.ts'
 import { createFirstAdmin } from '../oauth/users/accounts.ts'
 import { passwords } from '../oauth/users/passwords.ts'
@@ -83,7 +83,7 @@ interface FirstClient {
 }
 
 const hasClient = async ({ db }: Service) =>
-  (await listClients(db)).some(({ id, revokedAt }) => revokedAt === null && id !== docsClientId)
+  (await listClients(db)).some(({ id, revokedAt }) => revokedAt === null && !isBuiltInClient(id))
 
 /** Creates a client on the first run in development, so that requests can be sent at once. */
 async function firstClient(

@@ -9,5 +9,6 @@ export const serviceSettings = {
     optional(text('', 'Definition of the service; users, products and books by default')),
   ),
   roles: named('PLINTH_ROLES', words(['api', 'auth', 'worker'], 'api,auth,worker', 'What this process does')),
+  console: named('PLINTH_CONSOLE', choice(['on', 'off'], 'on', 'Whether the console is served at `/console`')),
   logLevel: named('PLINTH_LOG_LEVEL', choice(levels, 'info', 'Lowest severity that is logged')),
 }

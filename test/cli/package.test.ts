@@ -80,6 +80,7 @@ describe('the package that npm pack creates', () => {
     const modes = new Map(files.map(({ path, mode }) => [path, mode]))
     const expected = ['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md', 'bin/import.js', 'bin/code.js']
     expected.push('dist/main.js', 'dist/plinth.js', 'dist/plinth.d.ts', 'docs/operations.md', 'docs/licences.md')
+    expected.push('console/dist/index.html', 'console/dist/licences.md')
     expected.push('deploy/Dockerfile', 'deploy/compose.yaml', 'deploy/plinth.service', 'deploy/kubernetes/api.yaml')
     assert.deepEqual(
       expected.filter((path) => !modes.has(path)),
@@ -87,7 +88,7 @@ describe('the package that npm pack creates', () => {
     )
     assert.equal(modes.get('bin/plinth.js'), 0o755)
     const folders = new Set([...modes.keys()].filter((path) => path.includes('/')).map((path) => path.split('/')[0]))
-    assert.deepEqual([...folders].toSorted(), ['bin', 'deploy', 'dist', 'docs'])
+    assert.deepEqual([...folders].toSorted(), ['bin', 'console', 'deploy', 'dist', 'docs'])
     const sources = [...modes.keys()].filter((path) => /\.test\.|(?<!\.d)\.ts$|\.map$|\.env|\.(key|pem|db)$/.test(path))
     assert.deepEqual(sources, [])
     assert.ok(size < 2_000_000, `${size} bytes`)

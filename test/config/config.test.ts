@@ -205,6 +205,15 @@ const rows: Record<string, Row> = {
       [',', /a comma-separated list of api, auth, worker$/],
     ],
   },
+  PLINTH_CONSOLE: {
+    key: 'service.console',
+    development: 'on',
+    valid: [
+      ['on', 'on'],
+      ['off', 'off'],
+    ],
+    invalid: ['true', 'On', '1'].map((text) => [text, /on, off$/]),
+  },
   PLINTH_PUBLIC_READ: { key: 'http.publicRead', development: true, ...flag },
   PLINTH_REQUIRE_IF_MATCH: { key: 'http.requireIfMatch', development: false, ...flag },
   PLINTH_CORS_ORIGINS: {

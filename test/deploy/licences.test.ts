@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { isPermissive, licencesOf, licencesPage } from '../../scripts/licences.ts'
+import { bundledLicences, isPermissive, licencesOf, licencesPage } from '../../scripts/licences.ts'
 
 const page = fileURLToPath(new URL('../../docs/licences.md', import.meta.url))
 
@@ -15,6 +15,15 @@ describe('docs/licences.md', () => {
     assert.equal(readFileSync(page, 'utf8'), text, 'UPDATE=1 writes the page')
     const { dependencies } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
     for (const name of Object.keys(dependencies)) assert.match(text, new RegExp(`^\\| ${name} \\| `, 'm'))
+  })
+
+  it('has only permissive licences in the build of the console, too', () => {
+    const bundled = bundledLicences()
+    assert.ok(bundled.some(({ name }) => name === 'react'))
+    assert.deepEqual(
+      bundled.filter(({ licence }) => !isPermissive(licence)),
+      [],
+    )
   })
 
   it('refuses a package with another licence or none, and names it', () => {

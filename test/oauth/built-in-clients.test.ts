@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
+import { theService } from '../../src/audit/chain.ts'
 import { builtIn } from '../../src/catalog/service.ts'
+import { docsClient, syncBuiltInClient } from '../../src/oauth/clients/built-in-clients.ts'
 import { findClient } from '../../src/oauth/clients/clients.ts'
-import { docsClientId, syncDocsClient } from '../../src/oauth/clients/docs-client.ts'
+import { revokeClient } from '../../src/oauth/clients/update.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { forEachEngine } from '../support/engines.ts'
 
 forEachEngine((engine) => {
-  describe('the API reference’s client', () => {
+  describe('the client of a page of the service', () => {
     let db: Database
     const seals = sealer(Buffer.alloc(32, 1), randomBytes)
     before(async () => {
@@ -18,8 +20,8 @@ forEachEngine((engine) => {
     after(() => db.close())
 
     const keep = (isEnabled: boolean, baseUrl = 'https://localhost:8443', scopes = builtIn.scopes) =>
-      syncDocsClient({ db, sealer: seals, scopes, baseUrl, isEnabled })
-    const found = () => findClient(db, docsClientId)
+      syncBuiltInClient(docsClient, { db, sealer: seals, scopes, baseUrl, isEnabled })
+    const found = () => findClient(db, docsClient.id)
 
     it('is not registered if users cannot log in from the reference', async () => {
       assert.equal(await keep(false), null)
@@ -51,10 +53,17 @@ forEachEngine((engine) => {
       assert.ok(!client?.scopes.includes('admin'))
     })
 
-    it('is revoked if users can no longer log in from the reference, and is never registered again', async () => {
+    it('keeps only the scope openid while users cannot log in from the page, and gets the others back', async () => {
       assert.equal(await keep(false), null)
-      assert.equal(await found(), undefined)
+      assert.deepEqual((await found())?.scopes, ['openid'])
+      assert.equal(await keep(true), docsClient.id)
+      assert.deepEqual((await found())?.scopes, Object.keys(builtIn.scopes))
+    })
+
+    it('is not registered again after an administrator revoked it', async () => {
+      await revokeClient({ db, sealer: seals, actor: theService }, docsClient.id)
       assert.equal(await keep(true), null)
+      assert.equal(await found(), undefined)
     })
   })
 })

@@ -1,0 +1,109 @@
+import createClient from 'openapi-fetch'
+import { createContext, useContext } from 'react'
+import type { Session } from '../session/session.ts'
+import type { paths } from './schema.d.ts'
+
+/** An error body in any of the forms that the service sends. */
+interface ErrorBody {
+  errorCode?: string
+  requestId?: string
+  title?: string
+  detail?: string
+  message?: string
+  error?: string
+  error_description?: string
+  errors?: { field: string; message: string }[]
+  details?: { field: string; issue: string }[]
+}
+
+/** An error response of the API. The message explains this occurrence. */
+export class ApiError extends Error {
+  readonly status: number
+  /** The error code, such as INVALID_INPUT. */
+  readonly code: string
+  readonly requestId: string | null
+  /** The invalid fields, with what is wrong. */
+  readonly fields: readonly { field: string; message: string }[]
+  readonly response: Response
+
+  constructor(response: Response, body: ErrorBody) {
+    const { detail, message, error_description: description, title, error } = body
+    super(detail ?? message ?? description ?? title ?? error ?? `The service responded with status ${response.status}.`)
+    this.name = 'ApiError'
+    this.status = response.status
+    this.code = body.errorCode ?? body.error ?? ''
+    this.requestId = body.requestId ?? response.headers.get('x-request-id')
+    this.fields = body.errors ?? body.details?.map(({ field, issue }) => ({ field, message: issue })) ?? []
+    this.response = response
+  }
+}
+
+/**
+ * Returns a `fetch` that sends the person's access token. If the service rejects the token, it refreshes the token and
+ * sends the request once more.
+ */
+export function authorizedFetch(session: Session): (request: Request) => Promise<Response> {
+  const send = (request: Request, token: string) => {
+    request.headers.set('authorization', `Bearer ${token}`)
+    return fetch(request)
+  }
+  return async (request) => {
+    const again = request.clone()
+    const token = await session.accessToken()
+    const response = await send(request, token)
+    return response.status === 401 ? send(again, await session.accessToken(token)) : response
+  }
+}
+
+/** The typed client of the API. Wrap each call in `unwrap`. */
+export const createApi = (session: Session) =>
+  createClient<paths>({
+    baseUrl: location.origin,
+    fetch: authorizedFetch(session),
+    headers: { accept: 'application/json, application/problem+json' },
+  })
+
+export type Api = ReturnType<typeof createApi>
+
+export const ApiContext = createContext<Api | null>(null)
+
+export function useApi(): Api {
+  const api = useContext(ApiContext)
+  if (api === null) throw new Error('There is no API above this component')
+  return api
+}
+
+interface Outcome<Data> {
+  data?: Data
+  error?: unknown
+  response: Response
+}
+
+/** Resolves with the data of a successful response; rejects with an `ApiError` for any other. */
+export async function unwrap<Data>(outcome: Promise<Outcome<Data>>): Promise<Data> {
+  const { data, error, response } = await outcome
+  if (!response.ok) throw new ApiError(response, errorBodyOf(error))
+  return data as Data
+}
+
+/** Like `unwrap`, with the response headers, such as ETag and Link. */
+export async function unwrapWithHeaders<Data>(
+  outcome: Promise<Outcome<Data>>,
+): Promise<{ data: Data; headers: Headers }> {
+  const { data, error, response } = await outcome
+  if (!response.ok) throw new ApiError(response, errorBodyOf(error))
+  return { data: data as Data, headers: response.headers }
+}
+
+const errorBodyOf = (body: unknown): ErrorBody => (typeof body === 'object' && body !== null ? body : {})
+
+/** Returns the target of a Link header with this relation (RFC 8288), as a path with its query; null if there is none. */
+export function linkOf(headers: Headers, relation: string): string | null {
+  for (const [, target = '', rel] of (headers.get('link') ?? '').matchAll(/<([^>]*)>\s*;[^,]*?rel="?([^",;]*)"?/g)) {
+    if (rel?.split(' ').includes(relation)) {
+      const url = new URL(target, location.origin)
+      return url.pathname + url.search
+    }
+  }
+  return null
+}

@@ -1,0 +1,22 @@
+import { createRouter } from '@tanstack/react-router'
+import { overviewRoute } from './pages/overview/route.ts'
+import { rootRoute } from './root.tsx'
+import { Failed, Loading } from './ui/states.tsx'
+
+/** Every page; each area declares its routes in `pages/<area>/route.ts`. */
+const routeTree = rootRoute.addChildren([overviewRoute])
+
+export const router = createRouter({
+  routeTree,
+  basepath: '/console',
+  defaultPreload: 'intent',
+  defaultPendingComponent: () => <Loading />,
+  defaultErrorComponent: ({ error, reset }) => <Failed error={error} onRetry={reset} />,
+  scrollRestoration: true,
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}

@@ -1,0 +1,101 @@
+import { createContext, useContext, useSyncExternalStore } from 'react'
+import { beginLogin, completeLogin, endSession, LoginError, refresh, type Tokens } from './oauth.ts'
+
+/** The person who is logged in. */
+export interface Person {
+  id: string
+  email: string
+  name: string
+}
+
+/**
+ * A logged-in session. Its tokens exist only in memory: a reload asks the authorization server for new ones, which needs no
+ * password while the server's own session lasts.
+ */
+export interface Session {
+  person: Person
+  /** Returns whether the person holds every one of these scopes. */
+  may: (...scopes: string[]) => boolean
+  /** Returns a valid access token; refreshes it if it is about to expire or if `rejected` is the current one. */
+  accessToken: (rejected?: string) => Promise<string>
+  /** Returns whether the session has ended, so that the person must log in again. */
+  isExpired: () => boolean
+  subscribe: (listener: () => void) => () => void
+  logIn: () => void
+  logOut: () => void
+}
+
+/** Refresh this long before the expiry, so that a token does not expire on its way. */
+const refreshAheadMs = 30_000
+
+/** Returns the session of this page, or null if the browser is leaving for the login. */
+export async function openSession(): Promise<Session | null> {
+  const { pathname, search, hash } = location
+  if (pathname !== '/console/signed-in') {
+    await beginLogin(pathname + search + hash)
+    return null
+  }
+  const { tokens, returnTo } = await completeLogin(new URLSearchParams(search))
+  history.replaceState(null, '', returnTo)
+  return createSession(tokens)
+}
+
+function createSession(first: Tokens): Session {
+  let tokens = first
+  let expired = false
+  let refreshing: Promise<string> | null = null
+  const listeners = new Set<() => void>()
+  const expire = () => {
+    expired = true
+    for (const listener of listeners) listener()
+  }
+  const renew = async (): Promise<string> => {
+    try {
+      if (tokens.refreshToken === null) throw new LoginError('The session has ended.')
+      tokens = { ...(await refresh(tokens.refreshToken)), idToken: tokens.idToken }
+      return tokens.accessToken
+    } catch (error) {
+      if (error instanceof LoginError) expire()
+      throw error
+    } finally {
+      refreshing = null
+    }
+  }
+  return {
+    person: personOf(first.idToken),
+    may: (...scopes) => scopes.every((scope) => first.scopes.has(scope)),
+    accessToken: async (rejected) => {
+      if (tokens.accessToken !== rejected && tokens.expiresAt > Date.now() + refreshAheadMs) return tokens.accessToken
+      refreshing ??= renew()
+      return refreshing
+    },
+    isExpired: () => expired,
+    subscribe: (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    logIn: () => void beginLogin(location.pathname + location.search),
+    logOut: () => endSession(tokens.idToken),
+  }
+}
+
+/** Reads the claims of the ID token. It comes directly from the token endpoint over TLS (OpenID Connect Core §3.1.3.7). */
+function personOf(idToken: string | null): Person {
+  const payload = idToken?.split('.')[1] ?? 'e30'
+  const bytes = Uint8Array.from(atob(payload.replace(/-/g, '+').replace(/_/g, '/')), (char) => char.charCodeAt(0))
+  const { sub = '', email = '', name = '' } = JSON.parse(new TextDecoder().decode(bytes)) as Record<string, string>
+  return { id: sub, email, name: name || email || sub }
+}
+
+export const SessionContext = createContext<Session | null>(null)
+
+export function useSession(): Session {
+  const session = useContext(SessionContext)
+  if (session === null) throw new Error('There is no session above this component')
+  return session
+}
+
+export function useIsExpired(): boolean {
+  const { subscribe, isExpired } = useSession()
+  return useSyncExternalStore(subscribe, isExpired)
+}

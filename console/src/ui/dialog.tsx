@@ -1,0 +1,65 @@
+import { type ReactNode, useState } from 'react'
+import { Dialog as AriaDialog } from 'react-aria-components/Dialog'
+import { Heading, Modal, ModalOverlay } from 'react-aria-components/Modal'
+import { Button } from './button.tsx'
+import { messageOf } from './states.tsx'
+
+export interface DialogProps {
+  title: string
+  isOpen: boolean
+  onClose: () => void
+  isWide?: boolean
+  children: ReactNode
+}
+
+/** A modal dialog. Escape and a press outside close it. */
+export function Dialog({ title, isOpen, onClose, isWide = false, children }: DialogProps) {
+  return (
+    <ModalOverlay className="overlay" isOpen={isOpen} onOpenChange={(open) => !open && onClose()} isDismissable>
+      <Modal className={isWide ? 'modal wide' : 'modal'}>
+        <AriaDialog>
+          <Heading slot="title" level={2}>
+            {title}
+          </Heading>
+          {children}
+        </AriaDialog>
+      </Modal>
+    </ModalOverlay>
+  )
+}
+
+export interface ConfirmProps extends Omit<DialogProps, 'isWide'> {
+  /** The text of the button, such as "Revoke client". */
+  action: string
+  isDangerous?: boolean
+  onConfirm: () => Promise<unknown>
+}
+
+/** Asks before an action, runs it, and stays open with the error if it fails. */
+export function Confirm({ action, isDangerous = false, onConfirm, onClose, children, ...dialog }: ConfirmProps) {
+  const [state, setState] = useState<{ isRunning: boolean; error: unknown }>({ isRunning: false, error: null })
+  const close = () => {
+    setState({ isRunning: false, error: null })
+    onClose()
+  }
+  const run = () => {
+    setState({ isRunning: true, error: null })
+    onConfirm().then(close, (error: unknown) => setState({ isRunning: false, error }))
+  }
+  return (
+    <Dialog {...dialog} onClose={close}>
+      {children}
+      {state.error !== null && (
+        <p className="notice wrong" role="alert">
+          {messageOf(state.error)}
+        </p>
+      )}
+      <div className="row end">
+        <Button onPress={close}>Cancel</Button>
+        <Button look={isDangerous ? 'danger' : 'primary'} isDisabled={state.isRunning} onPress={run}>
+          {action}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,57 @@
+const second = 1_000
+const minute = 60 * second
+const hour = 60 * minute
+const day = 24 * hour
+
+const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
+const units: [Intl.RelativeTimeFormatUnit, number][] = [
+  ['day', day],
+  ['hour', hour],
+  ['minute', minute],
+  ['second', second],
+]
+
+/** Returns a time relative to now, such as "5 minutes ago". */
+export function agoText(at: string | number | Date, now = Date.now()): string {
+  const ms = new Date(at).getTime() - now
+  const [unit, size] = units.find(([, size]) => Math.abs(ms) >= size) ?? ['second', second]
+  return relative.format(Math.round(ms / size), unit as Intl.RelativeTimeFormatUnit)
+}
+
+/** Shows a time in the local zone, and in UTC on hover; with `isRelative`, as "5 minutes ago". "–" for null. */
+export function Time({ at, isRelative = false }: { at: string | null | undefined; isRelative?: boolean }) {
+  if (at === null || at === undefined) return <span>–</span>
+  const date = new Date(at)
+  const text = local.format(date)
+  const title = `${isRelative ? `${text} · ` : ''}${date.toISOString()}`
+  return (
+    <time dateTime={date.toISOString()} title={title}>
+      {isRelative ? agoText(date) : text}
+    </time>
+  )
+}
+
+const number = new Intl.NumberFormat('en')
+const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
+
+/** Formats a count, with a separator for thousands. */
+export const countText = (value: number) => number.format(value)
+/** Formats a count in few characters, such as 1.2M. */
+export const shortText = (value: number) => short.format(value)
+export const percentText = (share: number) => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`
+
+/** Formats a size in bytes, such as "1.2 MiB". */
+export function bytesText(bytes: number): string {
+  const names = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+  const step = Math.min(names.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
+  return `${(bytes / 1024 ** step).toFixed(step === 0 ? 0 : 1)} ${names[step]}`
+}
+
+/** Formats a duration in milliseconds, such as "340 ms" or "1.2 s". */
+export function durationText(ms: number): string {
+  if (ms < second) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`
+  if (ms < minute) return `${(ms / second).toFixed(1)} s`
+  if (ms < hour) return `${Math.round(ms / minute)} min`
+  return ms < 2 * day ? `${Math.round(ms / hour)} h` : `${Math.round(ms / day)} days`
+}

@@ -1,0 +1,74 @@
+import type { UseQueryResult } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { ApiError } from '../api/client.ts'
+import { Button } from './button.tsx'
+
+/** Shown while data loads for the first time. */
+export function Loading({ what = 'Loading' }: { what?: string }) {
+  return (
+    <div className="state">
+      <div className="loading" aria-hidden="true" />
+      <p role="status">{what} …</p>
+    </div>
+  )
+}
+
+/** Shown if there is nothing to list; `children` are what the person can do about it. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="state">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  )
+}
+
+/** Explains a failed request, and offers to send it again. */
+export function Failed({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+  const isForbidden = error instanceof ApiError && error.status === 403
+  return (
+    <div className="state" role="alert">
+      <h2>{isForbidden ? 'You may not see this' : navigator.onLine ? 'This did not work' : 'You are offline'}</h2>
+      <p>{messageOf(error)}</p>
+      {error instanceof ApiError && error.requestId !== null && (
+        <p className="small">
+          Request <code>{error.requestId}</code>
+        </p>
+      )}
+      {onRetry && !isForbidden && <Button onPress={onRetry}>Try again</Button>}
+    </div>
+  )
+}
+
+/** Returns a message for the person. Network errors have none of their own. */
+export function messageOf(error: unknown): string {
+  if (error instanceof ApiError) return error.message
+  if (error instanceof TypeError)
+    return 'The service cannot be reached. Check the connection and whether it is running.'
+  return error instanceof Error ? error.message : String(error)
+}
+
+/**
+ * Shows the data of a query, or its loading or error state. If data is already shown and a later request fails, the data
+ * stays, with a notice.
+ */
+export function Loaded<Data>({
+  query,
+  children,
+}: {
+  query: UseQueryResult<Data>
+  children: (data: Data) => ReactNode
+}) {
+  if (query.data !== undefined)
+    return (
+      <>
+        {query.isError && (
+          <p className="notice warn" role="status">
+            Not up to date: {messageOf(query.error)}
+          </p>
+        )}
+        {children(query.data)}
+      </>
+    )
+  return query.isError ? <Failed error={query.error} onRetry={() => void query.refetch()} /> : <Loading />
+}

@@ -1,0 +1,21 @@
+// Builds the console, unless its build is newer than its source. Does nothing without the build tool, which is a development
+// dependency, or with a Node.js that is too old for it: without a build, the service responds to /console with an explanation.
+import { spawnSync } from 'node:child_process'
+import { existsSync, globSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const folder = fileURLToPath(new URL('../console', import.meta.url))
+const vite = fileURLToPath(new URL('../node_modules/vite/bin/vite.js', import.meta.url))
+const changed = (path) => statSync(join(folder, path)).mtimeMs
+
+const page = 'dist/index.html'
+const sources = globSync('{*.json,*.html,vite.config.ts,src/**/*.*}', { cwd: folder })
+const isCurrent = existsSync(join(folder, page)) && sources.every((path) => changed(path) <= changed(page))
+if (!isCurrent && existsSync(vite) && Number.parseInt(process.versions.node, 10) >= 24) {
+  const { status } = spawnSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], {
+    cwd: folder,
+    stdio: 'inherit',
+  })
+  process.exitCode = status ?? 1
+}

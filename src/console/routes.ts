@@ -1,0 +1,109 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { FastifyPluginAsync, FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { acceptsCoding } from '../http/headers/content-encoding.ts'
+import { Problem } from '../http/problems/problem.ts'
+
+export interface ConsoleOptions {
+  /** Returns random bytes, for the nonce of each page. */
+  random: (size: number) => Uint8Array
+}
+
+/** What `npm run build` writes. */
+const built = new URL('../../console/dist/', import.meta.url)
+/** The build writes this text where the nonce belongs. */
+const noncePlaceholder = /__NONCE__/g
+const nonceBytes = 18
+
+const types: Readonly<Record<string, string>> = {
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+
+const about = (operationId: string, summary: string, type: string) => ({
+  operationId,
+  summary,
+  tags: ['meta'],
+  response: { 200: { description: 'OK', content: { [type]: { schema: Type.String() } } } },
+})
+
+/**
+ * Serves the console at `/console`: one page for every path, and its files, whose names contain a hash of their content.
+ * The page is a client of the public API, and gets no other access. Without a build, every path responds with 404.
+ */
+export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, { random }) => {
+  const files = await listed()
+  const page = files.size > 0 ? await readFile(new URL('index.html', built), 'utf8') : null
+  const schema = about('readConsole', 'The console, as a page for browsers', 'text/html')
+  const config = { scope: 'public', cache: 'none', headers: ['Content-Security-Policy'] } as const
+  const sendPage = (reply: FastifyReply) => {
+    if (page === null)
+      throw new Problem('RESOURCE_NOT_FOUND', 'The console is not built; run `npm run build`')
+    const nonce = Buffer.from(random(nonceBytes)).toString('base64')
+    const html = page.replace(noncePlaceholder, nonce)
+    return reply.type('text/html; charset=utf-8').header('content-security-policy', policyWith(nonce)).send(html)
+  }
+  app.get('/console', { config, schema }, (_request, reply) => sendPage(reply))
+  app.get('/console/*', { config, schema: { ...schema, operationId: 'readConsolePage' } }, (_, reply) =>
+    sendPage(reply),
+  )
+
+  const file = about('readConsoleFile', 'A file of the console', 'text/javascript')
+  const fileConfig = { scope: 'public', cache: 'public', produces: Object.values(types) } as const
+  const params = Type.Object({ file: Type.String() })
+  app.get('/console/assets/:file', { config: fileConfig, schema: { ...file, params } }, async (request, reply) => {
+    const { file: name } = request.params as { file: string }
+    const found = files.get(name)
+    if (found === undefined) throw new Problem('RESOURCE_NOT_FOUND', `The console has no file ${JSON.stringify(name)}`)
+    const { bytes, packed } = await found()
+    const isPacked = acceptsCoding(request.headers['accept-encoding'] as string | undefined, 'gzip')
+    reply.headers({ 'cache-control': 'public, max-age=31536000, immutable', vary: 'Accept-Encoding' })
+    if (isPacked) reply.header('content-encoding', 'gzip')
+    return reply.type(types[extname(name)] as string).send(isPacked ? packed : bytes)
+  })
+}
+
+interface Asset {
+  bytes: Buffer
+  packed: Buffer
+}
+
+const pack = promisify(gzip)
+
+/** Lists the files of the build, by name. Each is read and compressed once, on its first request. */
+async function listed(): Promise<ReadonlyMap<string, () => Promise<Asset>>> {
+  const folder = new URL('assets/', built)
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return []
+    throw error
+  })
+  const read = async (name: string): Promise<Asset> => {
+    const bytes = await readFile(new URL(name, folder))
+    return { bytes, packed: await pack(bytes, { level: 9 }) }
+  }
+  return new Map(
+    names
+      .filter((name) => extname(name) in types)
+      .map((name) => {
+        let asset: Promise<Asset> | undefined
+        return [name, () => (asset ??= read(name))]
+      }),
+  )
+}
+
+/** Allows nothing but this origin. The nonce permits the style elements that the components create. */
+const policyWith = (nonce: string) =>
+  [
+    "default-src 'none'",
+    "script-src 'self'",
+    `style-src 'self' 'nonce-${nonce}'`,
+    "img-src 'self' data: blob:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ')

@@ -1,0 +1,103 @@
+import { theService } from '../../audit/chain.ts'
+import { Problem } from '../../http/problems/problem.ts'
+import type { Database } from '../../storage/database.ts'
+import type { Sealer } from '../../storage/encryption.ts'
+import type { Scopes } from '../tokens/scopes.ts'
+import type { RegisteredClient } from './client-rows.ts'
+import { createClient, findClient } from './clients.ts'
+import { isRedirectUri } from './redirect-uris.ts'
+import { updateClient } from './update.ts'
+
+/** A page of the service that logs users in with a client of its own. */
+export interface BuiltInClient {
+  id: string
+  name: string
+  /** The path of the redirect URI. */
+  redirectPath: string
+  /** The path to return to after a logout. */
+  logoutPath: string
+}
+
+/** The client of the API reference. */
+export const docsClient: BuiltInClient = {
+  id: 'docs',
+  name: 'API reference',
+  redirectPath: '/docs',
+  logoutPath: '/docs',
+}
+
+/** The client of the console. */
+export const consoleClient: BuiltInClient = {
+  id: 'console',
+  name: 'Console',
+  redirectPath: '/console/signed-in',
+  logoutPath: '/console/',
+}
+
+/** Returns whether the id belongs to a page of the service. */
+export const isBuiltInClient = (id: string): boolean => [docsClient.id, consoleClient.id].includes(id)
+
+export interface BuiltInClientOptions {
+  db: Database
+  sealer: Sealer
+  /**
+   * All scopes of the service. The client may request any of them; the user's role limits which of them are granted.
+   */
+  scopes: Scopes
+  baseUrl: string
+  /** Whether users can log in from the page. */
+  isEnabled: boolean
+}
+
+/**
+ * Registers or updates the client of a page, which is public and may redirect only to that page on this origin. If users
+ * cannot log in from the page, removes all scopes but `openid` from the client, and thereby from its tokens; it is not revoked,
+ * because a revoked client's id cannot be reused. Returns the client's id, or null if users cannot log in. Call on each start.
+ */
+export async function syncBuiltInClient(client: BuiltInClient, options: BuiltInClientOptions): Promise<string | null> {
+  const { db, sealer, baseUrl } = options
+  const { id } = client
+  // If clients may not register this host, for example because it contains an underscore, the page offers no login.
+  const isEnabled = options.isEnabled && isRedirectUri(baseUrl + client.redirectPath)
+  const found = await findClient(db, id)
+  const change = { db, sealer, actor: theService }
+  if (!isEnabled) {
+    const scopes = ['openid']
+    if (found && String(found.scopes) !== String(scopes)) await updateClient(change, options.scopes, id, { scopes })
+    return null
+  }
+  const settings = settingsOf(client, options)
+  if (found === undefined) return register(id, settings, options)
+  if (!isUpToDate(found, settings)) await updateClient(change, options.scopes, id, settings)
+  return id
+}
+
+const settingsOf = (
+  { name, redirectPath, logoutPath }: BuiltInClient,
+  { scopes, baseUrl }: Pick<BuiltInClientOptions, 'scopes' | 'baseUrl'>,
+) => ({
+  name,
+  scopes: Object.keys(scopes),
+  grants: ['authorization_code', 'refresh_token'],
+  redirectUris: [baseUrl + redirectPath],
+  postLogoutRedirectUris: [baseUrl + logoutPath],
+  firstParty: true,
+})
+
+type Settings = ReturnType<typeof settingsOf>
+
+const isUpToDate = (client: RegisteredClient, settings: Settings): boolean =>
+  Object.entries(settings).every(([name, value]) => String(client[name as keyof Settings]) === String(value))
+
+/** Registers the client. Returns null if an administrator revoked it, because a revoked client's id cannot be reused. */
+async function register(id: string, settings: Settings, options: BuiltInClientOptions): Promise<string | null> {
+  const { db, sealer, scopes } = options
+  try {
+    await createClient(db, sealer, scopes, { ...settings, id, secret: null })
+    return id
+  } catch (error) {
+    if (!(error instanceof Problem && error.code === 'DUPLICATE_RESOURCE')) throw error
+    // The id is taken: another node has just registered the client, or the client was revoked.
+    return (await findClient(db, id)) ? id : null
+  }
+}
