@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { type Audit, refusals } from './audit/buffer.ts'
 import { ownFields } from './catalog/own-fields.ts'
 import { userinfoReader } from './catalog/user-rows.ts'
-import { type ConsoleOptions, consolePages } from './console/routes.ts'
+import { consolePages } from './console/routes.ts'
 import type { Definition } from './definition/service.ts'
 import { documentation } from './documentation.ts'
 import { home } from './home.ts'
@@ -67,8 +67,8 @@ export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'repo
   people: UserParts
   /** The client for logging in from the API reference, if there is one. */
   docsClientId?: string | null
-  /** If omitted, the console is not served. */
-  console?: ConsoleOptions | null
+  /** Whether the console is served. */
+  console?: boolean
   readApiKey?: ReadApiKey
   /** The audit log for rejected requests and for credentials sent over plain HTTP. */
   audit?: Pick<Audit, 'tally'>
@@ -157,7 +157,7 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   await app.register(problemPages, { baseUrl, frame: options.people.frame })
   const firstCalls = firstCallsOf(definition, options)
   await app.register(docs, { documents, baseUrl, firstCalls, clientId: options.docsClientId ?? null })
-  if (options.console) await app.register(consolePages, options.console)
+  if (options.console) await app.register(consolePages, options)
   const paths = { documents: Object.keys(documents), resources: options.api ? resourcePaths(definition, lives) : {} }
   await app.register(home, { frame: options.people.frame, ...paths, hasDiscovery: options.provider !== null, version })
 }

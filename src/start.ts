@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import { type Audit, auditPlaintextCredential, openAudit } from './audit/buffer.ts'
@@ -189,7 +188,7 @@ async function openApp(
     patience: { keepAliveTimeout: config.http.keepAliveSeconds * 1_000 },
     tls: certificates,
     api: config.service.roles.includes('api'),
-    console: config.service.console === 'on' ? { random: randomBytes } : null,
+    console: config.service.console === 'on',
     count: parts.counter.count,
     countDeprecated: parts.versionCounter.count,
     log: {

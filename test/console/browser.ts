@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { after, before } from 'node:test'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run']
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** False, or why browser tests are skipped. */
+export const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`
+
+export type Theme = 'light' | 'dark'
+
+/** A window that shows the console. */
+export interface Window {
+  page: Page
+  context: BrowserContext
+  /** Each request to the API since the last call: method, path and status. */
+  requests: () => { method: string; path: string; status: number }[]
+  /** Opens a path of the console, and waits until the page and its data are shown. */
+  open: (path: string) => Promise<void>
+}
+
+/** Starts Chromium before the tests. `using` fails if a page logs an error, throws, or violates its policy. */
+export function chromiumBrowser(baseUrl: () => string) {
+  let chrome: Browser
+  before(async () => {
+    chrome = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] })
+  })
+  after(() => chrome?.close())
+  return async (
+    { colorScheme = 'light' as Theme, width = 1440, expected = /^$/ },
+    work: (window: Window) => Promise<void>,
+  ) => {
+    const viewport = { width, height: 900 }
+    const context = await chrome.newContext({ ignoreHTTPSErrors: true, colorScheme, viewport, reducedMotion: 'reduce' })
+    const page = await context.newPage()
+    const faults: string[] = []
+    const note = (text: string) => !expected.test(text) && faults.push(text)
+    page.on('console', (message) => ['error', 'warning'].includes(message.type()) && note(message.text()))
+    page.on('pageerror', (error) => note(String(error)))
+    const requests: { method: string; path: string; status: number }[] = []
+    page.on('response', (response) => {
+      const { pathname, search } = new URL(response.url())
+      if (/^\/(console|oauth|\.well-known)\b/.test(pathname)) return
+      requests.push({ method: response.request().method(), path: pathname + search, status: response.status() })
+    })
+    const open = async (path: string) => {
+      await page.goto(`${baseUrl()}/console${path}`)
+      await settled(page)
+    }
+    try {
+      await work({ page, context, open, requests: () => requests.splice(0) })
+    } finally {
+      await context.close()
+    }
+    assert.deepEqual(faults, [])
+  }
+}
+
+/** Waits until a page of the console shows its title and no loading state. */
+export async function settled(page: Page): Promise<void> {
+  await page.getByRole('heading', { level: 1 }).first().waitFor()
+  await page.locator('.loading').first().waitFor({ state: 'detached' })
+}
+
+/** Logs in through the service's own pages, and waits for the console. */
+export async function logIn(page: Page, { email, password }: { email: string; password: string }): Promise<void> {
+  await page.getByLabel('E-mail address').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor({ state: 'attached' })
+  await settled(page)
+}
+
+interface Violation {
+  id: string
+  impact: string
+  nodes: { html: string; failureSummary: string }[]
+}
+
+/** Returns the serious and critical findings of axe-core on the page, as text. */
+export async function accessibilityFaults(page: Page): Promise<string[]> {
+  // Evaluated by the debugger, which the page's policy does not restrict.
+  await page.evaluate(axe)
+  const found = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: { run: () => Promise<{ violations: Violation[] }> } }
+    return (await axe.run()).violations
+  })
+  return found
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
+}

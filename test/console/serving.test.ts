@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { gunzipSync } from 'node:zlib'
+import { appOn } from '../support/app.ts'
+import { onSqlite } from '../support/engines.ts'
+
+const file = (name: string) => readFileSync(new URL(`../../console/dist/${name}`, import.meta.url))
+const [, script = ''] = /src="\/console\/(assets\/[^"]+\.js)"/.exec(file('index.html').toString()) ?? []
+
+onSqlite((engine) => {
+  describe('the console', () => {
+    const on = appOn(engine, { console: true })
+    const off = appOn(engine)
+    const get = (url: string, headers: Record<string, string> = {}) => on.send({ url, headers, scopes: null })
+
+    it('200 with the page for every path; each response has another nonce, which only its policy allows', async () => {
+      const nonces = new Set<string>()
+      for (const url of ['/console', '/console/', '/console/records/products?page=2', '/console/nowhere']) {
+        const { statusCode, headers, body } = await get(url)
+        assert.deepEqual([statusCode, headers['content-type']], [200, 'text/html; charset=utf-8'], url)
+        assert.equal(headers['cache-control'], 'no-store')
+        const [, nonce = ''] = /'nonce-([A-Za-z0-9+/]{24})'/.exec(String(headers['content-security-policy'])) ?? []
+        assert.match(body, new RegExp(`<meta property="csp-nonce" nonce="${nonce.replaceAll('+', '\\+')}">`))
+        assert.doesNotMatch(body, /__NONCE__/)
+        nonces.add(nonce)
+      }
+      assert.equal(nonces.size, 4)
+    })
+
+    it('has a policy that allows this origin only, no inline script and no frame', async () => {
+      const policy = String((await get('/console/')).headers['content-security-policy'])
+      const allowed = policy.replace(/'nonce-[^']+'/, 'nonce').split('; ')
+      assert.deepEqual(allowed, [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' nonce",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+      ])
+      assert.doesNotMatch((await get('/console/')).body, /<script(?![^>]* src="\/console\/assets\/)|https?:|style=/)
+    })
+
+    it('200 with its files, cacheable for a year, compressed if the client accepts gzip', async () => {
+      const plain = await get(`/console/${script}`)
+      assert.deepEqual(
+        [plain.statusCode, plain.headers['content-type'], plain.headers['content-encoding']],
+        [200, 'text/javascript; charset=utf-8', undefined],
+      )
+      assert.equal(plain.headers['cache-control'], 'public, max-age=31536000, immutable')
+      assert.deepEqual(plain.rawPayload, file(script))
+      const packed = await get(`/console/${script}`, { 'accept-encoding': 'gzip' })
+      assert.deepEqual([packed.headers['content-encoding'], packed.headers.vary], ['gzip', 'Accept-Encoding'])
+      assert.deepEqual(gunzipSync(packed.rawPayload), file(script))
+    })
+
+    it('404 for a file that is not in the build, and for paths outside it', async () => {
+      for (const name of ['index.js', '..%2findex.html', '..%2f..%2fpackage.json', 'licences.md']) {
+        const { statusCode, headers } = await get(`/console/assets/${name}`)
+        assert.equal(statusCode, 404, name)
+        assert.match(String(headers['content-type']), /json/)
+      }
+    })
+
+    it('405 for a change', async () => {
+      const { statusCode, headers } = await on.send({ method: 'POST', url: '/console/', payload: {}, scopes: null })
+      assert.equal(statusCode, 405)
+      assert.match(String(headers.allow), /GET/)
+    })
+
+    it('404 for every path if it is switched off', async () => {
+      for (const url of ['/console', '/console/', `/console/${script}`]) {
+        assert.equal((await off.send({ url, scopes: null })).statusCode, 404, url)
+      }
+    })
+
+    it('downloads at most 200 KiB of compressed scripts for its first page', async () => {
+      const { body } = await get('/console/')
+      const urls = [...body.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+\.js)"/g)].map(([, url]) => url as string)
+      assert.ok(urls.length > 0)
+      let bytes = 0
+      for (const url of urls) bytes += (await get(url, { 'accept-encoding': 'gzip' })).rawPayload.length
+      assert.ok(bytes <= 200 * 1_024, `${bytes} bytes`)
+    })
+  })
+})
