@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 clients=$PWD/scripts/clients
+console=$PWD/console/src/api/schema.d.ts document=$PWD/openapi.json
 . scripts/service.sh
 . scripts/tools.sh
 
@@ -36,6 +37,8 @@ typescript_program() { # argument: the program, whose imports are already in the
 
 run_openapi_typescript() {
   npm_packages
+  "$downloads/npm/node_modules/.bin/openapi-typescript" "$document" -o console.d.ts
+  cmp console.d.ts "$console" || { echo 'run: npm run schema -w console' >&2; return 1; }
   "$downloads/npm/node_modules/.bin/openapi-typescript" "$folder/openapi.json" -o schema.d.ts
   typescript_program openapi-typescript.ts
 }

@@ -41,8 +41,7 @@ export const consolePages: FastifyPluginAsync<ConsoleOptions> = async (app, { ra
   const schema = about('readConsole', 'The console, as a page for browsers', 'text/html')
   const config = { scope: 'public', cache: 'none', headers: ['Content-Security-Policy'] } as const
   const sendPage = (reply: FastifyReply) => {
-    if (page === null)
-      throw new Problem('RESOURCE_NOT_FOUND', 'The console is not built; run `npm run build`')
+    if (page === null) throw new Problem('RESOURCE_NOT_FOUND', 'The console is not built; run `npm run build`')
     const nonce = Buffer.from(random(nonceBytes)).toString('base64')
     const html = page.replace(noncePlaceholder, nonce)
     return reply.type('text/html; charset=utf-8').header('content-security-policy', policyWith(nonce)).send(html)

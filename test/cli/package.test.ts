@@ -37,7 +37,8 @@ const succeeded = ({ code, stdout, stderr }: Ended): string => {
   return stdout
 }
 
-const unreachable = /EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|SELF_SIGNED_CERT_IN_CHAIN/
+const unreachable =
+  /EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|SELF_SIGNED_CERT_IN_CHAIN/
 
 /** The service.ts in docs/resources.md. */
 const [, snippet = ''] = /Write `service\.ts`:\n\n```ts\n([\s\S]+?)```/.exec(

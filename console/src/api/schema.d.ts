@@ -4,5033 +4,2261 @@
  */
 
 export interface paths {
-  '/openapi.json': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * This document
-     * @description Public.
-     */
-    get: operations['readOpenapi']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/livez': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Check that the process is alive
-     * @description Public.
-     */
-    get: operations['livez']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/readyz': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Check that the service can handle requests
-     * @description Public.
-     */
-    get: operations['readyz']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/metrics': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Metrics in the Prometheus text format
-     * @description Requires the scope `admin`.
-     */
-    get: operations['readMetrics']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/.well-known/webhook-keys.json': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the public keys that verify webhook signatures
-     * @description Public.
-     */
-    get: operations['readWebhookKeys']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/oauth/token': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Get an access token (RFC 6749)
-     * @description For registered clients, which authenticate in the form or with HTTP Basic.
-     */
-    post: operations['createToken']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/oauth/revoke': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Revoke a token (RFC 7009)
-     * @description For registered clients, which authenticate in the form or with HTTP Basic.
-     */
-    post: operations['revokeToken']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/oauth/introspect': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Introspect a token (RFC 7662)
-     * @description For registered clients, which authenticate in the form or with HTTP Basic.
-     */
-    post: operations['introspectToken']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/oauth/jwks': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the public keys that verify tokens (RFC 7517)
-     * @description Public, and the same for every client.
-     */
-    get: operations['readKeys']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/.well-known/openid-configuration': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the provider metadata (OpenID Connect Discovery)
-     * @description Public, and the same for every client.
-     */
-    get: operations['readDiscovery']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/.well-known/oauth-authorization-server': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the authorization server metadata (RFC 8414)
-     * @description Public, and the same for every client.
-     */
-    get: operations['readServerMetadata']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/.well-known/oauth-protected-resource': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the protected resource metadata (RFC 9728)
-     * @description Public, and the same for every client.
-     */
-    get: operations['readResourceMetadata']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/oauth/userinfo': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the claims of the logged-in user (OpenID Connect Core §5.3)
-     * @description Requires the scope `openid`; `profile` adds `name`, and `email` adds `email`.
-     */
-    get: operations['readUserInfo']
-    put?: never
-    /**
-     * Read the claims of the logged-in user (OpenID Connect Core §5.3)
-     * @description Requires the scope `openid`; `profile` adds `name`, and `email` adds `email`.
-     */
-    post: operations['postUserInfo']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/users': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List users
-     * @description Requires the scope `users:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listUsers']
-    put?: never
-    /**
-     * Create a user
-     * @description Requires the scope `users:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['createUser']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/users/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a user
-     * @description Requires the scope `users:read`. `fields` selects members of the response.
-     */
-    get: operations['readUser']
-    /**
-     * Replace a user
-     * @description Requires the scope `users:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    put: operations['replaceUser']
-    post?: never
-    /**
-     * Delete a user
-     * @description Requires the scope `users:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    delete: operations['deleteUser']
-    options?: never
-    head?: never
-    /**
-     * Change a user
-     * @description Requires the scope `users:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    patch: operations['patchUser']
-    trace?: never
-  }
-  '/products': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List products
-     * @description Public. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listProducts']
-    put?: never
-    /**
-     * Create a product
-     * @description Requires the scope `products:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['createProduct']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/products/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a product
-     * @description Public. `fields` selects members of the response.
-     */
-    get: operations['readProduct']
-    /**
-     * Replace a product
-     * @description Requires the scope `products:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    put: operations['replaceProduct']
-    post?: never
-    /**
-     * Delete a product
-     * @description Requires the scope `products:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    delete: operations['deleteProduct']
-    options?: never
-    head?: never
-    /**
-     * Change a product
-     * @description Requires the scope `products:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    patch: operations['patchProduct']
-    trace?: never
-  }
-  '/books': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List books
-     * @description Public. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listBooks']
-    put?: never
-    /**
-     * Create a book
-     * @description Requires the scope `books:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['createBook']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/books/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a book
-     * @description Public. `fields` selects members of the response.
-     */
-    get: operations['readBook']
-    /**
-     * Replace a book
-     * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    put: operations['replaceBook']
-    post?: never
-    /**
-     * Delete a book
-     * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    delete: operations['deleteBook']
-    options?: never
-    head?: never
-    /**
-     * Change a book
-     * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    patch: operations['patchBook']
-    trace?: never
-  }
-  '/api/reports': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List your reports
-     * @description Requires the scope `reports:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listReports']
-    put?: never
-    /**
-     * Request a report
-     * @description Requires the scope `reports:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['createReport']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/reports/{taskId}/retry': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Retry a finished report
-     * @description Requires the scope `reports:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['retryReport']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/report-types': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List the report types
-     * @description Requires the scope `reports:read`.
-     */
-    get: operations['listReportTypes']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/reports/{taskId}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a report task
-     * @description Requires the scope `reports:read`. `fields` selects members of the response.
-     */
-    get: operations['readReport']
-    put?: never
-    post?: never
-    /**
-     * Delete a report
-     * @description Requires the scope `reports:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    delete: operations['deleteReport']
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/reports/{taskId}/status': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the status of a report task
-     * @description Requires the scope `reports:read`. `fields` selects members of the response.
-     */
-    get: operations['readReportStatus']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/reports/{taskId}/events': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Watch a report task as Server-Sent Events
-     * @description Requires the scope `reports:read`.
-     */
-    get: operations['watchReport']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/reports/{taskId}/cancel': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Cancel a report
-     * @description Requires the scope `reports:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['cancelReport']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/reports/{taskId}/download': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Download the result of a report
-     * @description Requires the scope `reports:read`.
-     */
-    get: operations['downloadReport']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List webhooks, newest first
-     * @description Requires the scope `webhooks:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listWebhooks']
-    put?: never
-    /**
-     * Register a webhook
-     * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['createWebhook']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a webhook
-     * @description Requires the scope `webhooks:read`. `fields` selects members of the response.
-     */
-    get: operations['readWebhook']
-    put?: never
-    post?: never
-    /**
-     * Delete a webhook
-     * @description Requires the scope `webhooks:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    delete: operations['deleteWebhook']
-    options?: never
-    head?: never
-    /**
-     * Change, pause or enable a webhook
-     * @description Requires the scope `webhooks:write`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    patch: operations['patchWebhook']
-    trace?: never
-  }
-  '/api/webhooks/{id}/deliveries': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List a webhook's deliveries, newest first
-     * @description Requires the scope `webhooks:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listDeliveries']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks/{id}/deliveries/{deliveryId}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a delivery
-     * @description Requires the scope `webhooks:read`. `fields` selects members of the response.
-     */
-    get: operations['readDelivery']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks/{id}/test': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Send a test event to one webhook, even if it is paused
-     * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`. The body is optional.
-     */
-    post: operations['testWebhook']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks/{id}/deliveries/{deliveryId}/redeliver': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Send a delivery again: the same event in new attempts
-     * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['redeliver']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks/{id}/replay': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Send the deliveries of a time range again
-     * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['replayWebhook']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks/{id}/rotate-secret': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Rotate the secret of a webhook; the old one also signs for another 24 hours
-     * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`. The body is optional.
-     */
-    post: operations['rotateWebhookSecret']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks/secret': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the account's webhook secret
-     * @description Requires the scope `webhooks:read`.
-     */
-    get: operations['readWebhookSecret']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/webhooks/secret/rotate': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Rotate the account's webhook secret; the old one also signs for another 24 hours
-     * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`. The body is optional.
-     */
-    post: operations['rotateAccountSecret']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/event-types': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List the event types
-     * @description Requires the scope `webhooks:read`. `fields` selects members of the response.
-     */
-    get: operations['listEventTypes']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/users/{id}/invitation': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Invite a user to choose a password
-     * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`. The body is optional.
-     */
-    post: operations['inviteUser']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/clients': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List the clients, newest first
-     * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listOAuthClients']
-    put?: never
-    /**
-     * Register a client
-     * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['createOAuthClient']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/clients/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read a client
-     * @description Requires the scope `admin`. `fields` selects members of the response.
-     */
-    get: operations['readOAuthClient']
-    put?: never
-    post?: never
-    /**
-     * Revoke a client permanently
-     * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    delete: operations['deleteOAuthClient']
-    options?: never
-    head?: never
-    /**
-     * Change a client
-     * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    patch: operations['patchOAuthClient']
-    trace?: never
-  }
-  '/api/clients/{id}/rotate-secret': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Give a client a new secret; the old one stops working
-     * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['rotateOAuthClientSecret']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/keys': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List the API keys, newest first
-     * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listApiKeys']
-    put?: never
-    /**
-     * Create an API key
-     * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
-     */
-    post: operations['createApiKey']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/keys/{id}': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read an API key
-     * @description Requires the scope `admin`. `fields` selects members of the response.
-     */
-    get: operations['readApiKey']
-    put?: never
-    post?: never
-    /**
-     * Revoke an API key permanently
-     * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    delete: operations['deleteApiKey']
-    options?: never
-    head?: never
-    /**
-     * Change an API key
-     * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
-     */
-    patch: operations['patchApiKey']
-    trace?: never
-  }
-  '/api/audit': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the audit log, newest first
-     * @description Requires the scope `audit:read` or `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listAuditEntries']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/audit/archives': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List the archived months of the audit log, oldest first
-     * @description Requires the scope `audit:read` or `admin`. `fields` selects members of the response.
-     */
-    get: operations['listAuditArchives']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/health': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Check the settings, the data and the work of this node
-     * @description Requires the scope `admin`.
-     */
-    get: operations['readHealth']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/nodes': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List the nodes, newest first
-     * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
-     */
-    get: operations['listNodes']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/versions': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * List the API versions
-     * @description Requires the scope `admin`. `fields` selects members of the response.
-     */
-    get: operations['listVersions']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  '/api/usage': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    /**
-     * Read the limits that apply to the caller and their usage
-     * @description Requires a valid access token.
-     */
-    get: operations['readUsage']
-    put?: never
-    post?: never
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
+    "/openapi.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * This document
+         * @description Public.
+         */
+        get: operations["readOpenapi"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/livez": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Check that the process is alive
+         * @description Public.
+         */
+        get: operations["livez"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/readyz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Check that the service can handle requests
+         * @description Public.
+         */
+        get: operations["readyz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Metrics in the Prometheus text format
+         * @description Requires the scope `admin`.
+         */
+        get: operations["readMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/.well-known/webhook-keys.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the public keys that verify webhook signatures
+         * @description Public.
+         */
+        get: operations["readWebhookKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/oauth/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get an access token (RFC 6749)
+         * @description For registered clients, which authenticate in the form or with HTTP Basic.
+         */
+        post: operations["createToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/oauth/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Revoke a token (RFC 7009)
+         * @description For registered clients, which authenticate in the form or with HTTP Basic.
+         */
+        post: operations["revokeToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/oauth/introspect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Introspect a token (RFC 7662)
+         * @description For registered clients, which authenticate in the form or with HTTP Basic.
+         */
+        post: operations["introspectToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/oauth/jwks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the public keys that verify tokens (RFC 7517)
+         * @description Public, and the same for every client.
+         */
+        get: operations["readKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/.well-known/openid-configuration": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the provider metadata (OpenID Connect Discovery)
+         * @description Public, and the same for every client.
+         */
+        get: operations["readDiscovery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/.well-known/oauth-authorization-server": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the authorization server metadata (RFC 8414)
+         * @description Public, and the same for every client.
+         */
+        get: operations["readServerMetadata"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/.well-known/oauth-protected-resource": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the protected resource metadata (RFC 9728)
+         * @description Public, and the same for every client.
+         */
+        get: operations["readResourceMetadata"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/oauth/userinfo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the claims of the logged-in user (OpenID Connect Core §5.3)
+         * @description Requires the scope `openid`; `profile` adds `name`, and `email` adds `email`.
+         */
+        get: operations["readUserInfo"];
+        put?: never;
+        /**
+         * Read the claims of the logged-in user (OpenID Connect Core §5.3)
+         * @description Requires the scope `openid`; `profile` adds `name`, and `email` adds `email`.
+         */
+        post: operations["postUserInfo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List users
+         * @description Requires the scope `users:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listUsers"];
+        put?: never;
+        /**
+         * Create a user
+         * @description Requires the scope `users:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["createUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a user
+         * @description Requires the scope `users:read`. `fields` selects members of the response.
+         */
+        get: operations["readUser"];
+        /**
+         * Replace a user
+         * @description Requires the scope `users:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        put: operations["replaceUser"];
+        post?: never;
+        /**
+         * Delete a user
+         * @description Requires the scope `users:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["deleteUser"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a user
+         * @description Requires the scope `users:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        patch: operations["patchUser"];
+        trace?: never;
+    };
+    "/products": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List products
+         * @description Public. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listProducts"];
+        put?: never;
+        /**
+         * Create a product
+         * @description Requires the scope `products:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["createProduct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/products/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a product
+         * @description Public. `fields` selects members of the response.
+         */
+        get: operations["readProduct"];
+        /**
+         * Replace a product
+         * @description Requires the scope `products:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        put: operations["replaceProduct"];
+        post?: never;
+        /**
+         * Delete a product
+         * @description Requires the scope `products:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["deleteProduct"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a product
+         * @description Requires the scope `products:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        patch: operations["patchProduct"];
+        trace?: never;
+    };
+    "/books": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List books
+         * @description Public. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listBooks"];
+        put?: never;
+        /**
+         * Create a book
+         * @description Requires the scope `books:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["createBook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/books/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a book
+         * @description Public. `fields` selects members of the response.
+         */
+        get: operations["readBook"];
+        /**
+         * Replace a book
+         * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        put: operations["replaceBook"];
+        post?: never;
+        /**
+         * Delete a book
+         * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["deleteBook"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a book
+         * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        patch: operations["patchBook"];
+        trace?: never;
+    };
+    "/api/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List your reports
+         * @description Requires the scope `reports:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listReports"];
+        put?: never;
+        /**
+         * Request a report
+         * @description Requires the scope `reports:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["createReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reports/{taskId}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry a finished report
+         * @description Requires the scope `reports:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["retryReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/report-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the report types
+         * @description Requires the scope `reports:read`.
+         */
+        get: operations["listReportTypes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reports/{taskId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a report task
+         * @description Requires the scope `reports:read`. `fields` selects members of the response.
+         */
+        get: operations["readReport"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a report
+         * @description Requires the scope `reports:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["deleteReport"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reports/{taskId}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the status of a report task
+         * @description Requires the scope `reports:read`. `fields` selects members of the response.
+         */
+        get: operations["readReportStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reports/{taskId}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch a report task as Server-Sent Events
+         * @description Requires the scope `reports:read`.
+         */
+        get: operations["watchReport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reports/{taskId}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a report
+         * @description Requires the scope `reports:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["cancelReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/reports/{taskId}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download the result of a report
+         * @description Requires the scope `reports:read`.
+         */
+        get: operations["downloadReport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhooks, newest first
+         * @description Requires the scope `webhooks:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listWebhooks"];
+        put?: never;
+        /**
+         * Register a webhook
+         * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["createWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a webhook
+         * @description Requires the scope `webhooks:read`. `fields` selects members of the response.
+         */
+        get: operations["readWebhook"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook
+         * @description Requires the scope `webhooks:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["deleteWebhook"];
+        options?: never;
+        head?: never;
+        /**
+         * Change, pause or enable a webhook
+         * @description Requires the scope `webhooks:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        patch: operations["patchWebhook"];
+        trace?: never;
+    };
+    "/api/webhooks/{id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a webhook's deliveries, newest first
+         * @description Requires the scope `webhooks:read`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/deliveries/{deliveryId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a delivery
+         * @description Requires the scope `webhooks:read`. `fields` selects members of the response.
+         */
+        get: operations["readDelivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event to one webhook, even if it is paused
+         * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`. The body is optional.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/deliveries/{deliveryId}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a delivery again: the same event in new attempts
+         * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["redeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send the deliveries of a time range again
+         * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["replayWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/{id}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the secret of a webhook; the old one also signs for another 24 hours
+         * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`. The body is optional.
+         */
+        post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the account's webhook secret
+         * @description Requires the scope `webhooks:read`.
+         */
+        get: operations["readWebhookSecret"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/webhooks/secret/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the account's webhook secret; the old one also signs for another 24 hours
+         * @description Requires the scope `webhooks:write`. Safe to retry with an `Idempotency-Key`. The body is optional.
+         */
+        post: operations["rotateAccountSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/event-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the event types
+         * @description Requires the scope `webhooks:read`. `fields` selects members of the response.
+         */
+        get: operations["listEventTypes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/{id}/invitation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Invite a user to choose a password
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`. The body is optional.
+         */
+        post: operations["inviteUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/clients": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the clients, newest first
+         * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listOAuthClients"];
+        put?: never;
+        /**
+         * Register a client
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["createOAuthClient"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/clients/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a client
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["readOAuthClient"];
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a client permanently
+         * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["deleteOAuthClient"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a client
+         * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        patch: operations["patchOAuthClient"];
+        trace?: never;
+    };
+    "/api/clients/{id}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a client a new secret; the old one stops working
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["rotateOAuthClientSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the API keys, newest first
+         * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listApiKeys"];
+        put?: never;
+        /**
+         * Create an API key
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["createApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read an API key
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["readApiKey"];
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an API key permanently
+         * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["deleteApiKey"];
+        options?: never;
+        head?: never;
+        /**
+         * Change an API key
+         * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        patch: operations["patchApiKey"];
+        trace?: never;
+    };
+    "/api/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the audit log, newest first
+         * @description Requires the scope `audit:read` or `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listAuditEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audit/archives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the archived months of the audit log, oldest first
+         * @description Requires the scope `audit:read` or `admin`. `fields` selects members of the response.
+         */
+        get: operations["listAuditArchives"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Check the settings, the data and the work of this node
+         * @description Requires the scope `admin`.
+         */
+        get: operations["readHealth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the nodes, newest first
+         * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the API versions
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["listVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the limits that apply to the caller and their usage
+         * @description Requires a valid access token.
+         */
+        get: operations["readUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
-  'report.completed': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A report task has completed, and its result can be downloaded
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onReportCompleted']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'report.failed': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A report task has failed; GET its status for the reason
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onReportFailed']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'user.created': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A user was created
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onUserCreated']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'user.updated': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A user was changed or replaced
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onUserUpdated']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'user.deleted': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A user was deleted
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onUserDeleted']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'product.created': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A product was created
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onProductCreated']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'product.updated': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A product was changed or replaced
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onProductUpdated']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'product.deleted': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A product was deleted
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onProductDeleted']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'book.created': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A book was created
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onBookCreated']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'book.updated': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A book was changed or replaced
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onBookUpdated']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'book.deleted': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A book was deleted
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onBookDeleted']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'webhook.test': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * A test of this webhook, requested by its owner or an administrator; no other webhook receives it
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onWebhookTest']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'webhook.failing': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Another of your webhooks has been failing for a day, or so many deliveries were waiting that the oldest were dropped
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onWebhookFailing']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
-  'webhook.disabled': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Another of your webhooks was disabled: it is not called until you enable it again
-     * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
-     */
-    post: operations['onWebhookDisabled']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
+    "report.completed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A report task has completed, and its result can be downloaded
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onReportCompleted"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "report.failed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A report task has failed; GET its status for the reason
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onReportFailed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "user.created": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A user was created
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onUserCreated"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "user.updated": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A user was changed or replaced
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onUserUpdated"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "user.deleted": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A user was deleted
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onUserDeleted"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "product.created": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A product was created
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onProductCreated"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "product.updated": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A product was changed or replaced
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onProductUpdated"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "product.deleted": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A product was deleted
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onProductDeleted"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "book.created": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A book was created
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onBookCreated"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "book.updated": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A book was changed or replaced
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onBookUpdated"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "book.deleted": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A book was deleted
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onBookDeleted"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "webhook.test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A test of this webhook, requested by its owner or an administrator; no other webhook receives it
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onWebhookTest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "webhook.failing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Another of your webhooks has been failing for a day, or so many deliveries were waiting that the oldest were dropped
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onWebhookFailing"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "webhook.disabled": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Another of your webhooks was disabled: it is not called until you enable it again
+         * @description Sent to every webhook that is registered for it, signed, and retried until an attempt succeeds.
+         */
+        post: operations["onWebhookDisabled"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface components {
-  schemas: {
-    /**
-     * @description A stable code for programs
-     * @enum {string}
-     */
-    ErrorCode:
-      | 'INVALID_INPUT'
-      | 'MISSING_REQUIRED_FIELD'
-      | 'AUTH_REQUIRED'
-      | 'AUTH_TOKEN_EXPIRED'
-      | 'AUTH_TOKEN_INVALID'
-      | 'ACCESS_DENIED'
-      | 'PERMISSION_DENIED'
-      | 'QUOTA_EXCEEDED'
-      | 'RESOURCE_NOT_FOUND'
-      | 'METHOD_NOT_ALLOWED'
-      | 'NOT_ACCEPTABLE'
-      | 'REQUEST_TIMEOUT'
-      | 'DUPLICATE_RESOURCE'
-      | 'RESOURCE_IN_USE'
-      | 'RESOURCE_LOCKED'
-      | 'IDEMPOTENCY_IN_PROGRESS'
-      | 'TASK_NOT_COMPLETED'
-      | 'TASK_FAILED'
-      | 'TASK_ALREADY_FINISHED'
-      | 'WEBHOOK_NOT_ACTIVE'
-      | 'WEBHOOK_LIMIT_REACHED'
-      | 'SECRET_ROTATION_IN_PROGRESS'
-      | 'LAST_ADMINISTRATOR'
-      | 'RESULT_EXPIRED'
-      | 'VERSION_RETIRED'
-      | 'PRECONDITION_FAILED'
-      | 'PAYLOAD_TOO_LARGE'
-      | 'URI_TOO_LONG'
-      | 'UNSUPPORTED_MEDIA_TYPE'
-      | 'RANGE_NOT_SATISFIABLE'
-      | 'EXPECTATION_FAILED'
-      | 'VALIDATION_ERROR'
-      | 'IDEMPOTENCY_KEY_REUSED'
-      | 'CALLBACK_URL_BLOCKED'
-      | 'PRECONDITION_REQUIRED'
-      | 'RATE_LIMIT_EXCEEDED'
-      | 'HEADERS_TOO_LARGE'
-      | 'INTERNAL_ERROR'
-      | 'NOT_IMPLEMENTED'
-      | 'SERVICE_UNAVAILABLE'
-    /** @description An error in one of three forms: the problem form (RFC 9457), the code form, or `error` alone for limits and OAuth */
-    ErrorBody: {
-      errorCode?: components['schemas']['ErrorCode']
-      /** @description The value of X-Request-Id */
-      requestId?: string
-      /** Format: date-time */
-      timestamp?: string
-      /**
-       * Format: uri
-       * @description Problem form: a page that explains the errorCode
-       */
-      type?: string
-      /** @description Problem form: a summary, the same for every problem of this type */
-      title?: string
-      /**
-       * Format: int32
-       * @description Problem form: the HTTP status
-       */
-      status?: number
-      /** @description Problem form: an explanation of this occurrence */
-      detail?: string
-      /**
-       * Format: uri
-       * @description Problem form: identifies this occurrence
-       */
-      instance?: string
-      /** @description Problem form: the invalid fields */
-      errors?: {
-        field: string
-        message: string
-      }[]
-      /** @description Code form: an explanation of this occurrence */
-      message?: string
-      /** @description Code form: the invalid fields */
-      details?: {
-        field: string
-        issue: string
-      }[]
-      /** @description Code form: the path of the request */
-      path?: string
-      /** @description The limit that was exceeded; at OAuth endpoints, the error code of RFC 6749 §5.2 */
-      error?: string
-      /** @description OAuth endpoints: an explanation of this occurrence */
-      error_description?: string
-    }
-    /**
-     * @example {
-     *       "access_token": "ACCESS_TOKEN",
-     *       "token_type": "Bearer",
-     *       "expires_in": 900,
-     *       "scope": "reports:read"
-     *     }
-     */
-    Token: {
-      access_token: string
-      /** @constant */
-      token_type: 'Bearer'
-      /**
-       * Format: int64
-       * @description Lifetime in seconds
-       */
-      expires_in: number
-      scope?: string
-      refresh_token?: string
-      /** @description A JWT; only with the scope openid */
-      id_token?: string
-    }
-    /**
-     * @example {
-     *       "error": "invalid_client",
-     *       "error_description": "client authentication failed"
-     *     }
-     */
-    OauthError: {
-      error: string
-      error_description?: string
-    }
-    /**
-     * @example {
-     *       "error": "invalid_token",
-     *       "error_description": "the access token is not valid"
-     *     }
-     */
-    BearerError: {
-      /** @description Absent if no token was sent */
-      error?: string
-      error_description: string
-    }
-    /**
-     * @example {
-     *       "active": false
-     *     }
-     */
-    Introspection: {
-      active: boolean
-      client_id?: string
-      sub?: string
-      scope?: string
-      /** Format: int64 */
-      exp?: number
-    }
-    /**
-     * @example {
-     *       "sub": "1",
-     *       "name": "Ada Lovelace",
-     *       "email": "ada@example.com"
-     *     }
-     */
-    UserInfo: {
-      sub: string
-      name?: string
-      email?: string
-    }
-    /**
-     * @example {
-     *       "keys": [
-     *         {
-     *           "kty": "RSA",
-     *           "kid": "KEY_ID",
-     *           "use": "sig",
-     *           "alg": "RS256",
-     *           "n": "MODULUS",
-     *           "e": "AQAB"
-     *         }
-     *       ]
-     *     }
-     */
-    JsonWebKeySet: {
-      keys: {
-        kty: string
-        kid: string
-        use?: string
-        alg?: string
-        n?: string
-        e?: string
-      }[]
-    }
-    /**
-     * @example {
-     *       "issuer": "https://localhost:8443",
-     *       "authorization_endpoint": "https://localhost:8443/oauth/authorize",
-     *       "token_endpoint": "https://localhost:8443/oauth/token",
-     *       "jwks_uri": "https://localhost:8443/oauth/jwks",
-     *       "response_types_supported": [
-     *         "code"
-     *       ]
-     *     }
-     */
-    ServerMetadata: {
-      /** Format: uri */
-      issuer: string
-      /** Format: uri */
-      authorization_endpoint: string
-      /** Format: uri */
-      token_endpoint: string
-      /** Format: uri */
-      userinfo_endpoint?: string
-      /** Format: uri */
-      jwks_uri: string
-      /** Format: uri */
-      introspection_endpoint?: string
-      /** Format: uri */
-      revocation_endpoint?: string
-      /** Format: uri */
-      end_session_endpoint?: string
-      scopes_supported?: string[]
-      response_types_supported: string[]
-      response_modes_supported?: string[]
-      grant_types_supported?: string[]
-      subject_types_supported?: string[]
-      id_token_signing_alg_values_supported?: string[]
-      token_endpoint_auth_methods_supported?: string[]
-      revocation_endpoint_auth_methods_supported?: string[]
-      introspection_endpoint_auth_methods_supported?: string[]
-      code_challenge_methods_supported?: string[]
-      claims_supported?: string[]
-    }
-    /**
-     * @example {
-     *       "resource": "https://localhost:8443",
-     *       "authorization_servers": [
-     *         "https://localhost:8443"
-     *       ]
-     *     }
-     */
-    ResourceMetadata: {
-      /** Format: uri */
-      resource: string
-      authorization_servers: string[]
-      scopes_supported?: string[]
-      bearer_methods_supported?: string[]
-    }
-    /**
-     * @example {
-     *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-     *       "status": "completed",
-     *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
-     *       "reportType": "activity",
-     *       "format": "csv",
-     *       "progress": 100,
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "startedAt": "2026-03-01T12:00:00.100Z",
-     *       "completedAt": "2026-03-01T12:00:00.900Z",
-     *       "expiresAt": "2026-03-08T12:00:00.900Z",
-     *       "attempts": 1,
-     *       "rowCount": 1200,
-     *       "sizeBytes": 65536,
-     *       "_links": {
-     *         "self": {
-     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
-     *         },
-     *         "status": {
-     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
-     *         },
-     *         "download": {
-     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-     *         },
-     *         "retry": {
-     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
-     *           "method": "POST"
-     *         },
-     *         "delete": {
-     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-     *           "method": "DELETE"
-     *         }
-     *       }
-     *     }
-     */
-    Task: {
-      taskId: string
-      /** @enum {string} */
-      status: 'pending' | 'in_progress' | 'completed' | 'failed'
-      /** @description Path of the download, once completed */
-      resultUrl?: string
-      reportType: string
-      /** @enum {string} */
-      format: 'json' | 'csv' | 'ndjson' | 'xlsx' | 'pdf'
-      /** @description The parameters of the request, as parsed */
-      parameters?: {
-        [key: string]: unknown
-      }
-      /** @description The task that this one retries */
-      retryOf?: string
-      /** Format: int32 */
-      progress: number
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      startedAt?: string
-      /**
-       * Format: date-time
-       * @description When the task completed or failed
-       */
-      completedAt?: string
-      /**
-       * Format: date-time
-       * @description When the result is removed
-       */
-      expiresAt?: string
-      /** Format: int64 */
-      attempts: number
-      /** Format: int64 */
-      rowCount?: number
-      /** Format: int64 */
-      sizeBytes?: number
-      error?: {
-        errorCode: string
-        message: string
-      }
-      _links: {
-        [key: string]: {
-          href: string
-          method?: string
-        }
-      }
-    }
-    /**
-     * @example {
-     *       "keys": [
-     *         {
-     *           "kty": "OKP",
-     *           "crv": "Ed25519",
-     *           "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
-     *           "kid": "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
-     *           "alg": "EdDSA",
-     *           "use": "sig"
-     *         }
-     *       ]
-     *     }
-     */
-    WebhookKeys: {
-      keys: {
-        /** @example OKP */
-        kty: string
-        /** @example Ed25519 */
-        crv: string
-        /** @example 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo */
-        x: string
-        /** @example kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k */
-        kid: string
-        /** @example EdDSA */
-        alg: string
-        /** @example sig */
-        use: string
-      }[]
-    }
-    /**
-     * @example {
-     *       "id": 1,
-     *       "name": "Ada Lovelace",
-     *       "email": "ada@example.com",
-     *       "address": "12 St James’s Square, London",
-     *       "phone": "+44 20 7946 0958",
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "updatedAt": "2026-03-01T12:00:00.000Z"
-     *     }
-     */
-    User: {
-      /** Format: int64 */
-      id: number
-      name: string
-      /**
-       * Format: email
-       * @example ada@example.com
-       */
-      email: string
-      address?: string
-      phone?: string
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      updatedAt: string
-    }
-    /**
-     * @example {
-     *       "id": 1,
-     *       "name": "Desk lamp",
-     *       "price": 24.5,
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "updatedAt": "2026-03-01T12:00:00.000Z"
-     *     }
-     */
-    Product: {
-      /** Format: int64 */
-      id: number
-      name: string
-      /**
-       * Format: double
-       * @description At most two decimal places
-       */
-      price: number
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      updatedAt: string
-    }
-    /**
-     * @example {
-     *       "id": 1,
-     *       "title": "Notes on the Analytical Engine",
-     *       "author": "Ada Lovelace",
-     *       "genre": "mathematics",
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "updatedAt": "2026-03-01T12:00:00.000Z",
-     *       "_links": {
-     *         "self": {
-     *           "href": "/books/1"
-     *         },
-     *         "update": {
-     *           "href": "/books/1",
-     *           "method": "PUT"
-     *         },
-     *         "delete": {
-     *           "href": "/books/1",
-     *           "method": "DELETE"
-     *         },
-     *         "author": {
-     *           "href": "/books?author=Ada%20Lovelace"
-     *         }
-     *       }
-     *     }
-     */
-    Book: {
-      /** Format: int64 */
-      id: number
-      title: string
-      author: string
-      genre?: string
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      updatedAt: string
-      _links: {
-        [key: string]: {
-          href: string
-          method?: string
-        }
-      }
-    }
-    /**
-     * @example {
-     *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-     *       "event": "report.completed",
-     *       "callbackUrl": "https://client.example/hooks/reports",
-     *       "description": "Tells the billing system",
-     *       "headers": {
-     *         "x-environment": "staging"
-     *       },
-     *       "payloadStyle": "plain",
-     *       "version": "v2",
-     *       "status": "active",
-     *       "statusReason": "text",
-     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "ownerClient": "cli_Q2hhcmxlcyBCYWJiYWdlXw",
-     *       "ownerSubject": "42"
-     *     }
-     */
-    Webhook: {
-      /** @example whk_Q2hhcmxlcyBCYWJiYWdlXw */
-      id: string
-      /**
-       * @description An event type of /api/event-types, all types of a noun (`report.*`), or `*` for all
-       * @example report.completed
-       */
-      event: string
-      /**
-       * Format: uri
-       * @description Absolute https URL that receives the POST requests
-       * @example https://client.example/hooks/reports
-       */
-      callbackUrl: string
-      /** @example Tells the billing system */
-      description?: string
-      /**
-       * @description Static headers sent with every call, in addition to those that the service sets
-       * @example {
-       *       "x-environment": "staging"
-       *     }
-       */
-      headers?: {
-        [key: string]: string
-      }
-      /**
-       * @description `plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}
-       * @enum {string}
-       */
-      payloadStyle: 'plain' | 'envelope'
-      /**
-       * @description The API version whose field names the events of resources have; without one, the newest
-       * @example v2
-       */
-      version?: string
-      /** @enum {string} */
-      status: 'active' | 'paused' | 'disabled'
-      /** @description Why the service disabled the webhook */
-      statusReason?: string
-      /**
-       * Format: date-time
-       * @description Until then, calls are also signed with the previous secret
-       */
-      previousSecretExpiresAt?: string
-      /** Format: date-time */
-      createdAt: string
-      /**
-       * @description The client that registered the webhook; visible only to administrators
-       * @example cli_Q2hhcmxlcyBCYWJiYWdlXw
-       */
-      ownerClient?: string
-      /**
-       * @description The user that the client acted for, or the client itself; visible only to administrators
-       * @example 42
-       */
-      ownerSubject?: string
-    }
-    /**
-     * @example {
-     *       "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
-     *       "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
-     *       "event": "report.completed",
-     *       "status": "pending",
-     *       "test": true,
-     *       "attempts": [
-     *         {
-     *           "attempt": 1,
-     *           "startedAt": "2026-03-01T12:00:00.000Z",
-     *           "durationMs": 0,
-     *           "statusCode": 204,
-     *           "error": "text",
-     *           "responseStart": "text"
-     *         }
-     *       ],
-     *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "completedAt": "2026-03-01T12:00:00.000Z",
-     *       "reason": "text"
-     *     }
-     */
-    Delivery: {
-      /** @example dlv_QW5hbHl0aWNhbEVuZ2luZV */
-      id: string
-      /**
-       * @description The `webhook-id` header of every attempt
-       * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-       */
-      eventId: string
-      /** @example report.completed */
-      event: string
-      /** @enum {string} */
-      status: 'pending' | 'delivered' | 'failed'
-      /**
-       * @description True for a test, which has a single attempt
-       * @example true
-       */
-      test?: boolean
-      attempts: {
-        /** Format: int64 */
-        attempt: number
-        /** Format: date-time */
-        startedAt: string
-        /** Format: int64 */
-        durationMs: number
+    schemas: {
         /**
-         * Format: int64
-         * @example 204
-         */
-        statusCode?: number
-        /** @description Why the attempt failed */
-        error?: string
-        /** @description The first 4 KiB of the response body */
-        responseStart?: string
-      }[]
-      /** Format: date-time */
-      nextAttemptAt?: string
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      completedAt?: string
-      /** @description Why the delivery ended without another attempt, for example because it was dropped */
-      reason?: string
-    }
-    /**
-     * @example {
-     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=",
-     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z"
-     *     }
-     */
-    WebhookSecret: {
-      /**
-       * @description Signs calls to the `webhookUrl` of a report request
-       * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=
-       */
-      secret: string
-      /**
-       * Format: date-time
-       * @description Until then, calls are also signed with the previous secret
-       */
-      previousSecretExpiresAt?: string
-    }
-    /**
-     * @example {
-     *       "id": "partner",
-     *       "type": "confidential",
-     *       "name": "Partner",
-     *       "scopes": [
-     *         "reports:read"
-     *       ],
-     *       "grants": [
-     *         "client_credentials"
-     *       ],
-     *       "redirectUris": [
-     *         "https://app.example/cb"
-     *       ],
-     *       "postLogoutRedirectUris": [
-     *         "https://app.example/cb"
-     *       ],
-     *       "firstParty": false,
-     *       "trusted": false,
-     *       "introspectsOthers": false,
-     *       "labels": {
-     *         "tenant": "north"
-     *       },
-     *       "responseTypes": [],
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "updatedAt": "2026-03-01T12:00:00.000Z"
-     *     }
-     */
-    OAuthClient: {
-      /**
-       * @description The client_id
-       * @example partner
-       */
-      id: string
-      /**
-       * @description A public client has no secret
-       * @enum {string}
-       */
-      type: 'confidential' | 'public'
-      /**
-       * @description Display name, 1 to 200 characters
-       * @example Partner
-       */
-      name: string
-      /**
-       * @description The scopes that its tokens may have
-       * @example [
-       *       "reports:read"
-       *     ]
-       */
-      scopes: string[]
-      /**
-       * @description client_credentials, authorization_code, refresh_token, and the deprecated password and implicit
-       * @example [
-       *       "client_credentials"
-       *     ]
-       */
-      grants: string[]
-      /**
-       * @description Where users return after login: https, loopback http or a private-use scheme; compared exactly
-       * @example [
-       *       "https://app.example/cb"
-       *     ]
-       */
-      redirectUris: string[]
-      /**
-       * @description Where users may be redirected after logout
-       * @example [
-       *       "https://app.example/cb"
-       *     ]
-       */
-      postLogoutRedirectUris: string[]
-      /**
-       * @description The operator's own client: users are not asked for consent
-       * @example false
-       */
-      firstParty: boolean
-      /**
-       * @description May receive user passwords, as the grant password requires
-       * @example false
-       */
-      trusted: boolean
-      /**
-       * @description May introspect the tokens of other clients; by default a client can introspect only its own
-       * @example false
-       */
-      introspectsOthers: boolean
-      /**
-       * @description What claims functions know about the client: at most 20 labels, set by administrators alone
-       * @example {
-       *       "tenant": "north"
-       *     }
-       */
-      labels: {
-        [key: string]: string
-      }
-      /**
-       * @description The response types implied by its grants
-       * @example []
-       */
-      responseTypes: string[]
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      updatedAt: string
-    }
-    /**
-     * @example {
-     *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
-     *       "name": "Partner",
-     *       "hint": "plk_Zm9vYm",
-     *       "rate": "600/60",
-     *       "quota": 100000,
-     *       "expiresAt": "2030-01-31T00:00:00.000Z",
-     *       "lastUsedAt": null,
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "updatedAt": "2026-03-01T12:00:00.000Z"
-     *     }
-     */
-    ApiKey: {
-      /** @example key_QmFiYmFnZU1hY2hpbmVzMQ */
-      id: string
-      /**
-       * @description Display name, 1 to 200 characters
-       * @example Partner
-       */
-      name: string
-      /**
-       * @description The first characters of the key
-       * @example plk_Zm9vYm
-       */
-      hint: string
-      /**
-       * @description calls/seconds; null for the default limit
-       * @example 600/60
-       */
-      rate: string | null
-      /**
-       * Format: int32
-       * @description Requests per calendar month; null for the default quota
-       * @example 100000
-       */
-      quota: number | null
-      /**
-       * Format: date-time
-       * @description When the key expires; null for never
-       * @example 2030-01-31T00:00:00.000Z
-       */
-      expiresAt: string | null
-      /**
-       * Format: date-time
-       * @description When the key was last used, to the minute
-       * @example null
-       */
-      lastUsedAt: string | null
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      updatedAt: string
-    }
-    /**
-     * @example {
-     *       "status": "warn",
-     *       "checkedAt": "2026-03-01T12:00:00.000Z",
-     *       "checks": [
-     *         {
-     *           "id": "tls.expiry",
-     *           "area": "TLS",
-     *           "title": "Certificate expiry",
-     *           "status": "warn",
-     *           "detail": "/etc/plinth/chain.pem expires on 2026-12-20",
-     *           "cure": "Renew /etc/plinth/chain.pem, and restart the service"
-     *         }
-     *       ]
-     *     }
-     */
-    Health: {
-      /**
-       * @description The worst status of the checks
-       * @example warn
-       * @enum {string}
-       */
-      status: 'pass' | 'warn' | 'fail'
-      /**
-       * Format: date-time
-       * @description When the checks were made, at most ten seconds ago
-       */
-      checkedAt: string
-      /** @description The checks that apply to this service; more may be added */
-      checks: {
-        /**
-         * @description Permanent, so that monitoring can refer to it
-         * @example tls.expiry
-         */
-        id: string
-        /** @example TLS */
-        area: string
-        /** @example Certificate expiry */
-        title: string
-        /**
-         * @description The outcome of this check
-         * @example warn
+         * @description A stable code for programs
          * @enum {string}
          */
-        status: 'pass' | 'warn' | 'fail'
-        /** @example /etc/plinth/chain.pem expires on 2026-12-20 */
-        detail: string
-        /**
-         * @description A command or a setting that corrects it; present unless the check passed
-         * @example Renew /etc/plinth/chain.pem, and restart the service
-         */
-        cure?: string
-      }[]
-    }
-    /**
-     * @example {
-     *       "countedBy": "key",
-     *       "rates": [
-     *         {
-     *           "name": "default",
-     *           "limit": 6000,
-     *           "windowSeconds": 60,
-     *           "used": 0,
-     *           "remaining": 0,
-     *           "reset": 0
-     *         }
-     *       ],
-     *       "quotas": [
-     *         {
-     *           "name": "requests",
-     *           "limit": 10000000,
-     *           "used": 0,
-     *           "remaining": 0,
-     *           "reset": 0
-     *         }
-     *       ]
-     *     }
-     */
-    Usage: {
-      /**
-       * @description Whether calls count for the API key, or for the client and subject of the token
-       * @enum {string}
-       */
-      countedBy: 'key' | 'client'
-      /** @description Limits per time window; those missing are off */
-      rates: {
-        /**
-         * @description Name of the limit, as in the RateLimit header
-         * @example default
-         */
-        name: string
-        /**
-         * Format: int64
-         * @description Maximum number of calls per window
-         * @example 6000
-         */
-        limit: number
-        /**
-         * Format: int64
-         * @example 60
-         */
-        windowSeconds: number
-        /** Format: int64 */
-        used: number
-        /** Format: int64 */
-        remaining: number
-        /**
-         * Format: int64
-         * @description When the count restarts, in epoch seconds
-         */
-        reset: number
-      }[]
-      /** @description Limits per month; those missing are off */
-      quotas: {
-        /** @enum {string} */
-        name: 'requests' | 'reports'
-        /**
-         * Format: int64
-         * @description Maximum number per calendar month (UTC)
-         * @example 10000000
-         */
-        limit: number
-        /** Format: int64 */
-        used: number
-        /** Format: int64 */
-        remaining: number
-        /**
-         * Format: int64
-         * @description When the count restarts, in epoch seconds
-         */
-        reset: number
-      }[]
-    }
-    /**
-     * @example {
-     *       "id": 1,
-     *       "name": "Ada Lovelace",
-     *       "email": "ada@example.com"
-     *     }
-     */
-    UserItem: {
-      /** Format: int64 */
-      id: number
-      name: string
-      /**
-       * Format: email
-       * @example ada@example.com
-       */
-      email: string
-    }
-    /**
-     * @example {
-     *       "name": "Ada Lovelace",
-     *       "email": "ada@example.com",
-     *       "address": "12 St James’s Square, London",
-     *       "phone": "+44 20 7946 0958"
-     *     }
-     */
-    UserCreate: {
-      name: string
-      /**
-       * Format: email
-       * @example ada@example.com
-       */
-      email: string
-      address?: string
-      phone?: string
-    }
-    /**
-     * @example {
-     *       "name": "Ada Lovelace",
-     *       "email": "ada@example.com",
-     *       "address": "12 St James’s Square, London",
-     *       "phone": "+44 20 7946 0958"
-     *     }
-     */
-    UserPatch: {
-      name?: string
-      /**
-       * Format: email
-       * @example ada@example.com
-       */
-      email?: string
-      address?: string | null
-      phone?: string | null
-    }
-    /**
-     * @example {
-     *       "name": "Desk lamp",
-     *       "price": 24.5
-     *     }
-     */
-    ProductCreate: {
-      name: string
-      /**
-       * Format: double
-       * @description At most two decimal places
-       */
-      price: number
-    }
-    /**
-     * @example {
-     *       "name": "Desk lamp",
-     *       "price": 24.5
-     *     }
-     */
-    ProductPatch: {
-      name?: string
-      /**
-       * Format: double
-       * @description At most two decimal places
-       */
-      price?: number
-    }
-    /**
-     * @example {
-     *       "title": "Notes on the Analytical Engine",
-     *       "author": "Ada Lovelace",
-     *       "genre": "mathematics"
-     *     }
-     */
-    BookCreate: {
-      title: string
-      author: string
-      genre?: string
-    }
-    /**
-     * @example {
-     *       "title": "Notes on the Analytical Engine",
-     *       "author": "Ada Lovelace",
-     *       "genre": "mathematics"
-     *     }
-     */
-    BookPatch: {
-      title?: string
-      author?: string
-      genre?: string | null
-    }
-    /**
-     * @example {
-     *       "reportType": "users",
-     *       "format": "csv"
-     *     }
-     */
-    ReportCreate: {
-      /**
-       * @description A report type of /api/report-types
-       * @enum {string}
-       */
-      reportType: 'users' | 'products' | 'books' | 'inventory' | 'activity' | 'deliveries'
-      /**
-       * @example csv
-       * @enum {string}
-       */
-      format: 'json' | 'csv' | 'ndjson' | 'xlsx' | 'pdf'
-      /**
-       * Format: uri
-       * @description Absolute https URL that is called when the task has finished
-       * @example https://client.example/hooks/reports
-       */
-      webhookUrl?: string
-      parameters?: {
-        /** @description Only rows from this day or instant on */
-        from?: string
-        /** @description Only rows before this day or instant */
-        to?: string
-        filter?: {
-          [key: string]: string | number | boolean
-        }
-        fields?: string[]
-        sort?: string[]
-      }
-    }
-    /**
-     * @example {
-     *       "reportType": "activity",
-     *       "title": "Activity",
-     *       "formats": [
-     *         "csv"
-     *       ],
-     *       "columns": [
-     *         {
-     *           "name": "day",
-     *           "type": "date"
-     *         }
-     *       ],
-     *       "parameters": {
-     *         "type": "object",
-     *         "properties": {
-     *           "fields": {
-     *             "type": "array",
-     *             "items": {
-     *               "type": "string",
-     *               "enum": [
-     *                 "day"
-     *               ]
-     *             }
-     *           }
-     *         }
-     *       }
-     *     }
-     */
-    ReportType: {
-      reportType: string
-      title: string
-      /** @description The scope that the report requires in addition to reports:write */
-      scope?: string
-      formats: ('json' | 'csv' | 'ndjson' | 'xlsx' | 'pdf')[]
-      columns: {
-        name: string
-        type: string
-      }[]
-      /** @description JSON Schema of the parameters */
-      parameters: {
-        [key: string]: unknown
-      }
-    }
-    /**
-     * @example {
-     *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-     *       "event": "report.completed",
-     *       "callbackUrl": "https://client.example/hooks/reports",
-     *       "description": "Tells the billing system",
-     *       "headers": {
-     *         "x-environment": "staging"
-     *       },
-     *       "payloadStyle": "plain",
-     *       "version": "v2",
-     *       "status": "active",
-     *       "statusReason": "text",
-     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4="
-     *     }
-     */
-    CreatedWebhook: {
-      /** @example whk_Q2hhcmxlcyBCYWJiYWdlXw */
-      id: string
-      /**
-       * @description An event type of /api/event-types, all types of a noun (`report.*`), or `*` for all
-       * @example report.completed
-       */
-      event: string
-      /**
-       * Format: uri
-       * @description Absolute https URL that receives the POST requests
-       * @example https://client.example/hooks/reports
-       */
-      callbackUrl: string
-      /** @example Tells the billing system */
-      description?: string
-      /**
-       * @description Static headers sent with every call, in addition to those that the service sets
-       * @example {
-       *       "x-environment": "staging"
-       *     }
-       */
-      headers?: {
-        [key: string]: string
-      }
-      /**
-       * @description `plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}
-       * @enum {string}
-       */
-      payloadStyle: 'plain' | 'envelope'
-      /**
-       * @description The API version whose field names the events of resources have; without one, the newest
-       * @example v2
-       */
-      version?: string
-      /** @enum {string} */
-      status: 'active' | 'paused' | 'disabled'
-      /** @description Why the service disabled the webhook */
-      statusReason?: string
-      /**
-       * Format: date-time
-       * @description Until then, calls are also signed with the previous secret
-       */
-      previousSecretExpiresAt?: string
-      /** Format: date-time */
-      createdAt: string
-      /**
-       * @description Signs the calls; returned only in this response
-       * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=
-       */
-      secret: string
-    }
-    /**
-     * @example {
-     *       "event": "report.completed",
-     *       "callbackUrl": "https://client.example/hooks/reports",
-     *       "description": "Tells the billing system",
-     *       "headers": {
-     *         "x-environment": "staging"
-     *       },
-     *       "payloadStyle": "plain",
-     *       "version": "v2"
-     *     }
-     */
-    WebhookCreate: {
-      /**
-       * @description The event type or pattern to subscribe to
-       * @example report.completed
-       * @enum {string}
-       */
-      event:
-        | 'report.completed'
-        | 'report.failed'
-        | 'user.created'
-        | 'user.updated'
-        | 'user.deleted'
-        | 'product.created'
-        | 'product.updated'
-        | 'product.deleted'
-        | 'book.created'
-        | 'book.updated'
-        | 'book.deleted'
-        | 'webhook.test'
-        | 'webhook.failing'
-        | 'webhook.disabled'
-        | 'report.*'
-        | 'user.*'
-        | 'product.*'
-        | 'book.*'
-        | 'webhook.*'
-        | '*'
-      /**
-       * Format: uri
-       * @description Absolute https URL that receives the POST requests
-       * @example https://client.example/hooks/reports
-       */
-      callbackUrl: string
-      /** @example Tells the billing system */
-      description?: string
-      /**
-       * @description Static headers sent with every call, in addition to those that the service sets
-       * @example {
-       *       "x-environment": "staging"
-       *     }
-       */
-      headers?: {
-        [key: string]: string
-      }
-      /**
-       * @description `plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}
-       * @default plain
-       * @enum {string}
-       */
-      payloadStyle: 'plain' | 'envelope'
-      /**
-       * @description The API version whose field names the events of resources have; by default the newest one
-       * @default v2
-       * @example v2
-       * @enum {string}
-       */
-      version: 'v1' | 'v2'
-    }
-    /**
-     * @example {
-     *       "event": "report.completed",
-     *       "callbackUrl": "https://client.example/hooks/reports",
-     *       "description": "Tells the billing system",
-     *       "headers": {
-     *         "x-environment": "production",
-     *         "x-team": null
-     *       },
-     *       "payloadStyle": "plain",
-     *       "version": "v2",
-     *       "status": "paused"
-     *     }
-     */
-    WebhookPatch: {
-      /**
-       * @description The event type or pattern to subscribe to
-       * @example report.completed
-       * @enum {string}
-       */
-      event?:
-        | 'report.completed'
-        | 'report.failed'
-        | 'user.created'
-        | 'user.updated'
-        | 'user.deleted'
-        | 'product.created'
-        | 'product.updated'
-        | 'product.deleted'
-        | 'book.created'
-        | 'book.updated'
-        | 'book.deleted'
-        | 'webhook.test'
-        | 'webhook.failing'
-        | 'webhook.disabled'
-        | 'report.*'
-        | 'user.*'
-        | 'product.*'
-        | 'book.*'
-        | 'webhook.*'
-        | '*'
-      /**
-       * Format: uri
-       * @description Absolute https URL that receives the POST requests
-       * @example https://client.example/hooks/reports
-       */
-      callbackUrl?: string
-      /** @example Tells the billing system */
-      description?: string | null
-      /**
-       * @description Static headers to set; null removes one header, or all of them
-       * @example {
-       *       "x-environment": "production",
-       *       "x-team": null
-       *     }
-       */
-      headers?: {
-        [key: string]: string | null
-      } | null
-      /**
-       * @description `plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}
-       * @enum {string}
-       */
-      payloadStyle?: 'plain' | 'envelope'
-      /**
-       * @description The API version whose field names the events of resources have; by default the newest one
-       * @example v2
-       * @enum {string}
-       */
-      version?: 'v1' | 'v2'
-      /**
-       * @description Only active webhooks are called
-       * @example paused
-       * @enum {string}
-       */
-      status?: 'active' | 'paused'
-    }
-    /**
-     * @example {
-     *       "event": "report.completed"
-     *     }
-     */
-    WebhookTestRequest: {
-      /**
-       * @description The event type whose example is sent
-       * @default webhook.test
-       * @example report.completed
-       * @enum {string}
-       */
-      event:
-        | 'report.completed'
-        | 'report.failed'
-        | 'user.created'
-        | 'user.updated'
-        | 'user.deleted'
-        | 'product.created'
-        | 'product.updated'
-        | 'product.deleted'
-        | 'book.created'
-        | 'book.updated'
-        | 'book.deleted'
-        | 'webhook.test'
-        | 'webhook.failing'
-        | 'webhook.disabled'
-    }
-    /**
-     * @example {
-     *       "count": 12,
-     *       "nextSince": "2026-03-01T12:00:00.000Z"
-     *     }
-     */
-    WebhookReplayResult: {
-      /**
-       * Format: int64
-       * @description Number of deliveries that are sent again
-       * @example 12
-       */
-      count: number
-      /**
-       * Format: date-time
-       * @description Set if more deliveries match than one replay sends: the `since` of the next replay
-       * @example 2026-03-01T12:00:00.000Z
-       */
-      nextSince?: string
-    }
-    /**
-     * @example {
-     *       "since": "2026-03-01T12:00:00.000Z",
-     *       "until": "2026-03-02T12:00:00.000Z",
-     *       "event": "report.completed",
-     *       "status": "failed"
-     *     }
-     */
-    WebhookReplayRequest: {
-      /**
-       * Format: date-time
-       * @description Deliveries created at this instant or later
-       * @example 2026-03-01T12:00:00.000Z
-       */
-      since: string
-      /**
-       * Format: date-time
-       * @description Deliveries created before this instant; default: now
-       * @example 2026-03-02T12:00:00.000Z
-       */
-      until?: string
-      /**
-       * @description Only deliveries of this event type
-       * @enum {string}
-       */
-      event?:
-        | 'report.completed'
-        | 'report.failed'
-        | 'user.created'
-        | 'user.updated'
-        | 'user.deleted'
-        | 'product.created'
-        | 'product.updated'
-        | 'product.deleted'
-        | 'book.created'
-        | 'book.updated'
-        | 'book.deleted'
-        | 'webhook.test'
-        | 'webhook.failing'
-        | 'webhook.disabled'
-      /**
-       * @description Only deliveries that ended in this state
-       * @example failed
-       * @enum {string}
-       */
-      status?: 'delivered' | 'failed'
-    }
-    /**
-     * @example {
-     *       "immediate": false
-     *     }
-     */
-    WebhookSecretRotateRequest: {
-      /**
-       * @description Stop signing with the old secret at once, because it has leaked
-       * @example false
-       */
-      immediate?: boolean
-    }
-    /**
-     * @example {
-     *       "event": "report.completed",
-     *       "description": "A report task has completed, and its result can be downloaded",
-     *       "example": {
-     *         "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-     *         "status": "completed",
-     *         "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-     *       },
-     *       "schema": {
-     *         "type": "object",
-     *         "properties": {
-     *           "taskId": {
-     *             "type": "string",
-     *             "description": "Id of the report task"
-     *           },
-     *           "status": {
-     *             "type": "string",
-     *             "const": "completed"
-     *           },
-     *           "resultUrl": {
-     *             "type": "string",
-     *             "description": "Path of the download"
-     *           }
-     *         },
-     *         "required": [
-     *           "taskId",
-     *           "status",
-     *           "resultUrl"
-     *         ]
-     *       }
-     *     }
-     * @example {
-     *       "event": "report.failed",
-     *       "description": "A report task has failed; GET its status for the reason",
-     *       "example": {
-     *         "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-     *         "status": "failed"
-     *       },
-     *       "schema": {
-     *         "type": "object",
-     *         "properties": {
-     *           "taskId": {
-     *             "type": "string",
-     *             "description": "Id of the report task"
-     *           },
-     *           "status": {
-     *             "type": "string",
-     *             "const": "failed"
-     *           }
-     *         },
-     *         "required": [
-     *           "taskId",
-     *           "status"
-     *         ]
-     *       }
-     *     }
-     */
-    EventType: {
-      /** @example report.completed */
-      event: string
-      description: string
-      /** @description An example of the body, as it is sent */
-      example: unknown
-      /** @description The JSON Schema (2020-12) of the body */
-      schema: unknown
-    }
-    /**
-     * @example {
-     *       "url": "https://localhost:8443/oauth/invitation?token=TOKEN",
-     *       "expiresAt": "2026-03-01T12:00:00.000Z",
-     *       "email": "ada@example.com",
-     *       "sent": true
-     *     }
-     */
-    UserInviteResult: {
-      /**
-       * Format: uri
-       * @description A single-use link; give it only to the invited user
-       * @example https://localhost:8443/oauth/invitation?token=TOKEN
-       */
-      url: string
-      /** Format: date-time */
-      expiresAt: string
-      /** Format: email */
-      email: string
-      /** @description Whether the mail server accepted the invitation; absent from a replayed response */
-      sent?: boolean
-    }
-    /**
-     * @example {
-     *       "role": "admin"
-     *     }
-     */
-    UserInviteRequest: {
-      /**
-       * @description The role of the account
-       * @default user
-       * @example admin
-       */
-      role: 'user' | 'admin'
-    }
-    /**
-     * @example {
-     *       "id": "partner",
-     *       "type": "confidential",
-     *       "name": "Partner",
-     *       "scopes": [
-     *         "reports:read"
-     *       ],
-     *       "grants": [
-     *         "client_credentials"
-     *       ],
-     *       "redirectUris": [
-     *         "https://app.example/cb"
-     *       ],
-     *       "postLogoutRedirectUris": [
-     *         "https://app.example/cb"
-     *       ],
-     *       "firstParty": false,
-     *       "trusted": false,
-     *       "introspectsOthers": false,
-     *       "labels": {
-     *         "tenant": "north"
-     *       },
-     *       "responseTypes": [],
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "updatedAt": "2026-03-01T12:00:00.000Z",
-     *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
-     *     }
-     */
-    CreatedOAuthClient: {
-      /**
-       * @description The client_id
-       * @example partner
-       */
-      id: string
-      /**
-       * @description A public client has no secret
-       * @enum {string}
-       */
-      type: 'confidential' | 'public'
-      /**
-       * @description Display name, 1 to 200 characters
-       * @example Partner
-       */
-      name: string
-      /**
-       * @description The scopes that its tokens may have
-       * @example [
-       *       "reports:read"
-       *     ]
-       */
-      scopes: string[]
-      /**
-       * @description client_credentials, authorization_code, refresh_token, and the deprecated password and implicit
-       * @example [
-       *       "client_credentials"
-       *     ]
-       */
-      grants: string[]
-      /**
-       * @description Where users return after login: https, loopback http or a private-use scheme; compared exactly
-       * @example [
-       *       "https://app.example/cb"
-       *     ]
-       */
-      redirectUris: string[]
-      /**
-       * @description Where users may be redirected after logout
-       * @example [
-       *       "https://app.example/cb"
-       *     ]
-       */
-      postLogoutRedirectUris: string[]
-      /**
-       * @description The operator's own client: users are not asked for consent
-       * @example false
-       */
-      firstParty: boolean
-      /**
-       * @description May receive user passwords, as the grant password requires
-       * @example false
-       */
-      trusted: boolean
-      /**
-       * @description May introspect the tokens of other clients; by default a client can introspect only its own
-       * @example false
-       */
-      introspectsOthers: boolean
-      /**
-       * @description What claims functions know about the client: at most 20 labels, set by administrators alone
-       * @example {
-       *       "tenant": "north"
-       *     }
-       */
-      labels: {
-        [key: string]: string
-      }
-      /**
-       * @description The response types implied by its grants
-       * @example []
-       */
-      responseTypes: string[]
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      updatedAt: string
-      /**
-       * @description The client_secret; returned only here
-       * @example q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw
-       */
-      secret?: string
-    }
-    /**
-     * @example {
-     *       "id": "partner",
-     *       "type": "confidential",
-     *       "name": "Partner",
-     *       "scopes": [
-     *         "reports:read"
-     *       ],
-     *       "grants": [
-     *         "client_credentials"
-     *       ],
-     *       "redirectUris": [
-     *         "https://app.example/cb"
-     *       ],
-     *       "postLogoutRedirectUris": [
-     *         "https://app.example/cb"
-     *       ],
-     *       "firstParty": false,
-     *       "trusted": false,
-     *       "introspectsOthers": false,
-     *       "labels": {
-     *         "tenant": "north"
-     *       }
-     *     }
-     */
-    OAuthClientCreate: {
-      /**
-       * @description The client_id; generated by default
-       * @example partner
-       */
-      id?: string
-      /**
-       * @description A public client has no secret
-       * @default confidential
-       * @enum {string}
-       */
-      type: 'confidential' | 'public'
-      /**
-       * @description Display name, 1 to 200 characters
-       * @example Partner
-       */
-      name: string
-      /**
-       * @description The scopes that its tokens may have
-       * @example [
-       *       "reports:read"
-       *     ]
-       */
-      scopes: string[]
-      /**
-       * @description client_credentials, authorization_code, refresh_token, and the deprecated password and implicit
-       * @example [
-       *       "client_credentials"
-       *     ]
-       */
-      grants: string[]
-      /**
-       * @description Where users return after login: https, loopback http or a private-use scheme; compared exactly
-       * @example [
-       *       "https://app.example/cb"
-       *     ]
-       */
-      redirectUris?: string[]
-      /**
-       * @description Where users may be redirected after logout
-       * @example [
-       *       "https://app.example/cb"
-       *     ]
-       */
-      postLogoutRedirectUris?: string[]
-      /**
-       * @description The operator's own client: users are not asked for consent
-       * @example false
-       */
-      firstParty?: boolean
-      /**
-       * @description May receive user passwords, as the grant password requires
-       * @example false
-       */
-      trusted?: boolean
-      /**
-       * @description May introspect the tokens of other clients; by default a client can introspect only its own
-       * @example false
-       */
-      introspectsOthers?: boolean
-      /**
-       * @description What claims functions know about the client: at most 20 labels, set by administrators alone
-       * @example {
-       *       "tenant": "north"
-       *     }
-       */
-      labels?: {
-        [key: string]: string
-      }
-    }
-    /**
-     * @example {
-     *       "name": "Partner",
-     *       "scopes": [
-     *         "reports:read"
-     *       ],
-     *       "grants": [
-     *         "client_credentials"
-     *       ],
-     *       "redirectUris": [
-     *         "https://app.example/cb"
-     *       ],
-     *       "postLogoutRedirectUris": [
-     *         "https://app.example/cb"
-     *       ],
-     *       "firstParty": false,
-     *       "trusted": false,
-     *       "introspectsOthers": false,
-     *       "labels": {
-     *         "tenant": "south",
-     *         "region": null
-     *       }
-     *     }
-     */
-    OAuthClientPatch: {
-      /**
-       * @description Display name, 1 to 200 characters
-       * @example Partner
-       */
-      name?: string
-      /**
-       * @description The scopes that its tokens may have
-       * @example [
-       *       "reports:read"
-       *     ]
-       */
-      scopes?: string[]
-      /**
-       * @description client_credentials, authorization_code, refresh_token, and the deprecated password and implicit
-       * @example [
-       *       "client_credentials"
-       *     ]
-       */
-      grants?: string[]
-      /**
-       * @description Where users return after login: https, loopback http or a private-use scheme; compared exactly
-       * @example [
-       *       "https://app.example/cb"
-       *     ]
-       */
-      redirectUris?: string[] | null
-      /**
-       * @description Where users may be redirected after logout
-       * @example [
-       *       "https://app.example/cb"
-       *     ]
-       */
-      postLogoutRedirectUris?: string[] | null
-      /**
-       * @description The operator's own client: users are not asked for consent
-       * @example false
-       */
-      firstParty?: boolean | null
-      /**
-       * @description May receive user passwords, as the grant password requires
-       * @example false
-       */
-      trusted?: boolean | null
-      /**
-       * @description May introspect the tokens of other clients; by default a client can introspect only its own
-       * @example false
-       */
-      introspectsOthers?: boolean | null
-      /**
-       * @description Labels to set; null removes one label, or all of them
-       * @example {
-       *       "tenant": "south",
-       *       "region": null
-       *     }
-       */
-      labels?: {
-        [key: string]: string | null
-      } | null
-    }
-    /**
-     * @example {
-     *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
-     *       "name": "Partner",
-     *       "hint": "plk_Zm9vYm",
-     *       "rate": "600/60",
-     *       "quota": 100000,
-     *       "expiresAt": "2030-01-31T00:00:00.000Z",
-     *       "lastUsedAt": null,
-     *       "createdAt": "2026-03-01T12:00:00.000Z",
-     *       "updatedAt": "2026-03-01T12:00:00.000Z",
-     *       "key": "plk_Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3BxcnNaCN4rA"
-     *     }
-     */
-    CreatedApiKey: {
-      /** @example key_QmFiYmFnZU1hY2hpbmVzMQ */
-      id: string
-      /**
-       * @description Display name, 1 to 200 characters
-       * @example Partner
-       */
-      name: string
-      /**
-       * @description The first characters of the key
-       * @example plk_Zm9vYm
-       */
-      hint: string
-      /**
-       * @description calls/seconds; null for the default limit
-       * @example 600/60
-       */
-      rate: string | null
-      /**
-       * Format: int32
-       * @description Requests per calendar month; null for the default quota
-       * @example 100000
-       */
-      quota: number | null
-      /**
-       * Format: date-time
-       * @description When the key expires; null for never
-       * @example 2030-01-31T00:00:00.000Z
-       */
-      expiresAt: string | null
-      /**
-       * Format: date-time
-       * @description When the key was last used, to the minute
-       * @example null
-       */
-      lastUsedAt: string | null
-      /** Format: date-time */
-      createdAt: string
-      /** Format: date-time */
-      updatedAt: string
-      /**
-       * @description The API key; returned only here
-       * @example plk_Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3BxcnNaCN4rA
-       */
-      key: string
-    }
-    /**
-     * @example {
-     *       "name": "Partner",
-     *       "rate": "600/60",
-     *       "quota": 100000,
-     *       "expiresAt": "2030-01-31T00:00:00.000Z"
-     *     }
-     */
-    ApiKeyCreate: {
-      /**
-       * @description Display name, 1 to 200 characters
-       * @example Partner
-       */
-      name: string
-      /**
-       * @description calls/seconds; null for the default limit
-       * @example 600/60
-       */
-      rate?: string | null
-      /**
-       * Format: int32
-       * @description Requests per calendar month; null for the default quota
-       * @example 100000
-       */
-      quota?: number | null
-      /**
-       * Format: date-time
-       * @description When the key expires; null for never
-       * @example 2030-01-31T00:00:00.000Z
-       */
-      expiresAt?: string | null
-    }
-    /**
-     * @example {
-     *       "name": "Partner",
-     *       "rate": "600/60",
-     *       "quota": 100000,
-     *       "expiresAt": "2030-01-31T00:00:00.000Z"
-     *     }
-     */
-    ApiKeyPatch: {
-      /**
-       * @description Display name, 1 to 200 characters
-       * @example Partner
-       */
-      name?: string
-      /**
-       * @description calls/seconds; null for the default limit
-       * @example 600/60
-       */
-      rate?: string | null
-      /**
-       * Format: int32
-       * @description Requests per calendar month; null for the default quota
-       * @example 100000
-       */
-      quota?: number | null
-      /**
-       * Format: date-time
-       * @description When the key expires; null for never
-       * @example 2030-01-31T00:00:00.000Z
-       */
-      expiresAt?: string | null
-    }
-    /**
-     * @example {
-     *       "sequence": 1,
-     *       "at": "2026-03-01T12:00:00.000Z",
-     *       "event": "client.created",
-     *       "clientId": "text",
-     *       "subject": "text",
-     *       "target": "text",
-     *       "address": "text",
-     *       "requestId": "text",
-     *       "details": {
-     *         "name": "Partner"
-     *       },
-     *       "hash": "text"
-     *     }
-     */
-    AuditEntry: {
-      /**
-       * Format: int64
-       * @description Number of the entry, from 1 without gaps
-       */
-      sequence: number
-      /** Format: date-time */
-      at: string
-      /**
-       * @example client.created
-       * @enum {string}
-       */
-      event:
-        | 'login.succeeded'
-        | 'login.failed'
-        | 'login.blocked'
-        | 'password.changed'
-        | 'invitation.created'
-        | 'user.updated'
-        | 'consent.granted'
-        | 'consent.denied'
-        | 'token.granted'
-        | 'token.refused'
-        | 'token.revoked'
-        | 'grant.revoked'
-        | 'client.created'
-        | 'client.updated'
-        | 'client.secret_rotated'
-        | 'client.revoked'
-        | 'key.created'
-        | 'key.updated'
-        | 'key.revoked'
-        | 'signing_key.published'
-        | 'signing_key.retired'
-        | 'master_key.rotated'
-        | 'webhook.created'
-        | 'webhook.updated'
-        | 'webhook.secret_rotated'
-        | 'webhook.disabled'
-        | 'webhook.deleted'
-        | 'webhook.replayed'
-        | 'access.denied'
-        | 'credential.plaintext'
-        | 'audit.overflow'
-        | 'audit.archived'
-      /** @description The client whose token or secret was used */
-      clientId?: string
-      /** @description Who acted: the id of a user or client, `service` or `command line` */
-      subject?: string
-      /** @description The id of the changed object, or the route of the rejected request */
-      target?: string
-      /** @description The client address of the request */
-      address?: string
-      requestId?: string
-      /**
-       * @example {
-       *       "name": "Partner"
-       *     }
-       */
-      details?: {
-        [key: string]: unknown
-      }
-      /** @description Keyed hash of this entry and the previous hash */
-      hash: string
-    }
-    /**
-     * @example {
-     *       "month": "2026-01",
-     *       "key": "audit-2026-01-2esZL-x4.ndjson.gz",
-     *       "firstSequence": 1,
-     *       "lastSequence": 1204,
-     *       "previousHash": "text",
-     *       "lastHash": "2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A",
-     *       "sizeBytes": 48213,
-     *       "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
-     *       "archivedAt": "2026-03-01T12:00:00.000Z"
-     *     }
-     */
-    AuditArchive: {
-      /**
-       * @description Year and month in UTC
-       * @example 2026-01
-       */
-      month: string
-      /**
-       * @description The name of the file in the result store
-       * @example audit-2026-01-2esZL-x4.ndjson.gz
-       */
-      key: string
-      /**
-       * Format: int64
-       * @description Number of the first entry
-       * @example 1
-       */
-      firstSequence: number
-      /**
-       * Format: int64
-       * @description Number of the last entry
-       * @example 1204
-       */
-      lastSequence: number
-      /** @description Hash of the entry before the first one; empty at the start of the log */
-      previousHash: string
-      /**
-       * @description Hash of the last entry
-       * @example 2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A
-       */
-      lastHash: string
-      /**
-       * Format: int64
-       * @description Size of the file
-       * @example 48213
-       */
-      sizeBytes: number
-      /**
-       * @description SHA-256 of the file in base64
-       * @example n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=
-       */
-      sha256: string
-      /** Format: date-time */
-      archivedAt: string
-    }
-    /**
-     * @example {
-     *       "id": "nod_3q2-7wAAAAAAAAAAAAAAAA",
-     *       "self": true,
-     *       "status": "live",
-     *       "hostname": "node-a",
-     *       "pid": 4242,
-     *       "version": "1.0.0",
-     *       "roles": [
-     *         "api"
-     *       ],
-     *       "baseUrl": "https://api.example.com",
-     *       "schemaVersion": "0031-nodes",
-     *       "definition": "5f1d2c3b4a596877",
-     *       "clockAheadMs": 0,
-     *       "startedAt": "2026-03-01T12:00:00.000Z",
-     *       "heartbeatAt": "2026-03-01T12:00:00.000Z"
-     *     }
-     */
-    Node: {
-      /**
-       * @description Chosen at each start
-       * @example nod_3q2-7wAAAAAAAAAAAAAAAA
-       */
-      id: string
-      /** @description Whether this node responds */
-      self: boolean
-      /**
-       * @description `lost`: no heartbeat for 40 seconds. The row is removed after a day
-       * @enum {string}
-       */
-      status: 'live' | 'lost'
-      /** @example node-a */
-      hostname: string
-      /**
-       * Format: int64
-       * @description The process id
-       * @example 4242
-       */
-      pid: number
-      /**
-       * @description The release of the service
-       * @example 1.0.0
-       */
-      version: string
-      roles: ('api' | 'auth' | 'worker')[]
-      /** @example https://api.example.com */
-      baseUrl: string
-      /**
-       * @description The newest migration that the release knows
-       * @example 0031-nodes
-       */
-      schemaVersion: string
-      /**
-       * @description A digest of the resources and their fields
-       * @example 5f1d2c3b4a596877
-       */
-      definition: string
-      /**
-       * Format: int64
-       * @description How far the machine's clock is ahead of the database's clock; negative if it is behind
-       * @example 0
-       */
-      clockAheadMs: number
-      /**
-       * Format: date-time
-       * @description When the process started
-       */
-      startedAt: string
-      /**
-       * Format: date-time
-       * @description The last heartbeat; there is one every 10 seconds
-       */
-      heartbeatAt: string
-    }
-    /**
-     * @example {
-     *       "version": "v1",
-     *       "status": "deprecated",
-     *       "deprecatedAt": "2026-12-01T00:00:00.000Z",
-     *       "sunsetAt": "2026-12-01T00:00:00.000Z",
-     *       "successor": "v2",
-     *       "clients": [
-     *         {
-     *           "clientId": "partner",
-     *           "calls": 42,
-     *           "lastCallAt": "2026-03-01T12:00:00.000Z"
-     *         }
-     *       ]
-     *     }
-     */
-    Version: {
-      /** @example v1 */
-      version: string
-      /**
-       * @example deprecated
-       * @enum {string}
-       */
-      status: 'active' | 'deprecated' | 'retired'
-      /**
-       * Format: date-time
-       * @description When it was deprecated
-       * @example 2026-12-01T00:00:00.000Z
-       */
-      deprecatedAt?: string
-      /**
-       * Format: date-time
-       * @description The earliest date at which it may be retired
-       * @example 2026-12-01T00:00:00.000Z
-       */
-      sunsetAt?: string
-      /**
-       * @description The version to migrate to
-       * @example v2
-       */
-      successor?: string
-      /** @description Its callers since it was deprecated, latest first; updated every few seconds */
-      clients: {
-        /**
-         * @description Null for the calls without a valid access token, taken together
-         * @example partner
-         */
-        clientId: string | null
-        /**
-         * Format: int64
-         * @example 42
-         */
-        calls: number
-        /** Format: date-time */
-        lastCallAt: string
-      }[]
-    }
-  }
-  responses: {
-    /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-    BadRequest: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-    Unauthorized: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        'WWW-Authenticate': components['headers']['WWW-Authenticate']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description ACCESS_DENIED: The access token lacks a required scope; PERMISSION_DENIED: The caller is not permitted to do this; QUOTA_EXCEEDED: The quota is used up */
-    Forbidden: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        'WWW-Authenticate': components['headers']['WWW-Authenticate']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-    NotFound: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-    NotAcceptable: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description DUPLICATE_RESOURCE: The resource already exists; RESOURCE_IN_USE: Other resources refer to this one; RESOURCE_LOCKED: The state of the resource does not allow changes; IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_NOT_COMPLETED: The task is not completed yet; TASK_FAILED: The task has failed; TASK_ALREADY_FINISHED: The task has already ended; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled; WEBHOOK_LIMIT_REACHED: The account has reached its webhook limit; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress; LAST_ADMINISTRATOR: The last administrator cannot be removed */
-    Conflict: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        'Retry-After': components['headers']['Retry-After']
-        'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description RESULT_EXPIRED: The result has expired; VERSION_RETIRED: The API version was retired */
-    Gone: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-    PreconditionFailed: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-    PayloadTooLarge: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-    UnsupportedMediaType: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        Accept: components['headers']['Accept']
-        'Accept-Encoding': components['headers']['Accept-Encoding']
-        'Accept-Patch': components['headers']['Accept-Patch']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description RANGE_NOT_SATISFIABLE: The requested range is outside the result */
-    RangeNotSatisfiable: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        'Accept-Ranges': components['headers']['Accept-Ranges']
-        'Content-Range': components['headers']['Content-Range']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description VALIDATION_ERROR: The request failed validation; IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
-    UnprocessableEntity: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description PRECONDITION_REQUIRED: The request must be conditional */
-    PreconditionRequired: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-    TooManyRequests: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        'Retry-After': components['headers']['Retry-After']
-        [name: string]: unknown
-      }
-      content: {
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-    ServiceUnavailable: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        'Retry-After': components['headers']['Retry-After']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description Any other error, such as an internal error (500) or an unavailable data store (503) */
-    Error: {
-      headers: {
-        'X-Error-Code': components['headers']['X-Error-Code']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        'Retry-After': components['headers']['Retry-After']
-        [name: string]: unknown
-      }
-      content: {
-        'application/problem+json': components['schemas']['ErrorBody']
-        'application/json': components['schemas']['ErrorBody']
-      }
-    }
-    /** @description The representation that the client has is current; no content */
-    NotModified: {
-      headers: {
-        ETag: components['headers']['ETag']
-        'Last-Modified': components['headers']['Last-Modified']
-        Expires: components['headers']['Expires']
-        'Preference-Applied': components['headers']['Preference-Applied']
-        [name: string]: unknown
-      }
-      content?: never
-    }
-    /** @description An internal error (500), an overload (503) or a malformed HTTP request */
-    OauthFailure: {
-      headers: {
-        'Retry-After': components['headers']['Retry-After']
-        [name: string]: unknown
-      }
-      content: {
+        ErrorCode: "INVALID_INPUT" | "MISSING_REQUIRED_FIELD" | "AUTH_REQUIRED" | "AUTH_TOKEN_EXPIRED" | "AUTH_TOKEN_INVALID" | "ACCESS_DENIED" | "PERMISSION_DENIED" | "QUOTA_EXCEEDED" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "DUPLICATE_RESOURCE" | "RESOURCE_IN_USE" | "RESOURCE_LOCKED" | "IDEMPOTENCY_IN_PROGRESS" | "TASK_NOT_COMPLETED" | "TASK_FAILED" | "TASK_ALREADY_FINISHED" | "WEBHOOK_NOT_ACTIVE" | "WEBHOOK_LIMIT_REACHED" | "SECRET_ROTATION_IN_PROGRESS" | "LAST_ADMINISTRATOR" | "RESULT_EXPIRED" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "EXPECTATION_FAILED" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "CALLBACK_URL_BLOCKED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_ERROR" | "NOT_IMPLEMENTED" | "SERVICE_UNAVAILABLE";
+        /** @description An error in one of three forms: the problem form (RFC 9457), the code form, or `error` alone for limits and OAuth */
+        ErrorBody: {
+            errorCode?: components["schemas"]["ErrorCode"];
+            /** @description The value of X-Request-Id */
+            requestId?: string;
+            /** Format: date-time */
+            timestamp?: string;
+            /**
+             * Format: uri
+             * @description Problem form: a page that explains the errorCode
+             */
+            type?: string;
+            /** @description Problem form: a summary, the same for every problem of this type */
+            title?: string;
+            /**
+             * Format: int32
+             * @description Problem form: the HTTP status
+             */
+            status?: number;
+            /** @description Problem form: an explanation of this occurrence */
+            detail?: string;
+            /**
+             * Format: uri
+             * @description Problem form: identifies this occurrence
+             */
+            instance?: string;
+            /** @description Problem form: the invalid fields */
+            errors?: {
+                field: string;
+                message: string;
+            }[];
+            /** @description Code form: an explanation of this occurrence */
+            message?: string;
+            /** @description Code form: the invalid fields */
+            details?: {
+                field: string;
+                issue: string;
+            }[];
+            /** @description Code form: the path of the request */
+            path?: string;
+            /** @description The limit that was exceeded; at OAuth endpoints, the error code of RFC 6749 §5.2 */
+            error?: string;
+            /** @description OAuth endpoints: an explanation of this occurrence */
+            error_description?: string;
+        };
         /**
          * @example {
-         *       "requestId": "text",
-         *       "timestamp": "2026-03-01T12:00:00.000Z",
-         *       "type": "https://client.example/",
-         *       "title": "text",
-         *       "status": 400,
-         *       "detail": "text",
-         *       "instance": "https://client.example/",
-         *       "errors": [
-         *         {
-         *           "field": "text",
-         *           "message": "text"
-         *         }
-         *       ],
-         *       "message": "text",
-         *       "details": [
-         *         {
-         *           "field": "text",
-         *           "issue": "text"
-         *         }
-         *       ],
-         *       "path": "text",
-         *       "error": "text",
-         *       "error_description": "text"
+         *       "access_token": "ACCESS_TOKEN",
+         *       "token_type": "Bearer",
+         *       "expires_in": 900,
+         *       "scope": "reports:read"
          *     }
          */
-        'application/json': components['schemas']['ErrorBody']
+        Token: {
+            access_token: string;
+            /** @constant */
+            token_type: "Bearer";
+            /**
+             * Format: int64
+             * @description Lifetime in seconds
+             */
+            expires_in: number;
+            scope?: string;
+            refresh_token?: string;
+            /** @description A JWT; only with the scope openid */
+            id_token?: string;
+        };
         /**
          * @example {
-         *       "requestId": "text",
-         *       "timestamp": "2026-03-01T12:00:00.000Z",
-         *       "type": "https://client.example/",
-         *       "title": "text",
-         *       "status": 400,
-         *       "detail": "text",
-         *       "instance": "https://client.example/",
-         *       "errors": [
-         *         {
-         *           "field": "text",
-         *           "message": "text"
-         *         }
-         *       ],
-         *       "message": "text",
-         *       "details": [
-         *         {
-         *           "field": "text",
-         *           "issue": "text"
-         *         }
-         *       ],
-         *       "path": "text",
-         *       "error": "text",
-         *       "error_description": "text"
+         *       "error": "invalid_client",
+         *       "error_description": "client authentication failed"
          *     }
          */
-        'application/problem+json': components['schemas']['ErrorBody']
-      }
-    }
-  }
-  parameters: {
-    /**
-     * @description Number of items to return, at most 200
-     * @example 50
-     */
-    Limit: number
-    /**
-     * @description Position of the page, from a Link header
-     * @example
-     */
-    Cursor: string
-    /**
-     * @description Names of the members to return, separated by commas; by default all
-     * @example id
-     */
-    Fields: string
-    /**
-     * @description Only items changed after this instant or date
-     * @example 2026-03-01T12:00:00.000Z
-     */
-    UpdatedAfter: string
-    /**
-     * @description Assigned by the service
-     * @example 1
-     */
-    Id: number
-    /**
-     * @description The id from the 202 response
-     * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
-     */
-    TaskId: string
-    /**
-     * @description The id of a delivery
-     * @example dlv_QW5hbHl0aWNhbEVuZ2luZV
-     */
-    DeliveryId: string
-    /**
-     * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-     * @example *
-     */
-    'If-Match': string
-    /**
-     * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-     * @example "0"
-     */
-    'If-None-Match': string
-    /**
-     * @description Only if the resource has changed since this HTTP date
-     * @example Thu, 01 Jan 2026 00:00:00 GMT
-     */
-    'If-Modified-Since': string
-    /**
-     * @description Only if the resource has not changed since this HTTP date
-     * @example Fri, 01 Jan 2100 00:00:00 GMT
-     */
-    'If-Unmodified-Since': string
-    /**
-     * @description The range to send, such as `bytes=0-1023`
-     * @example bytes=0-1023
-     */
-    Range: string
-    /**
-     * @description Send the range only if the result has this strong tag, otherwise the whole result
-     * @example "0"
-     */
-    'If-Range': string
-    /**
-     * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-     * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-     */
-    'Idempotency-Key': string
-    /**
-     * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-     * @example handling=lenient
-     */
-    Prefer: string
-    /**
-     * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
-     * @example count=exact
-     */
-    PreferOnLists: string
-    /**
-     * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-     * @example return=representation
-     */
-    PreferOnWrites: string
-    /**
-     * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `wait=10`: respond once the task has ended (with If-None-Match, once it changes), or after this many seconds, at most 30
-     * @example wait=1
-     */
-    PreferOnTasks: string
-  }
-  requestBodies: never
-  headers: {
-    /** @description `no-cache` for responses with tokens (RFC 6749 §5.1) */
-    Pragma: string
-    /** @description The errorCode of the body */
-    'X-Error-Code': components['schemas']['ErrorCode']
-    /** @description When a stored response becomes stale */
-    Expires: string
-    /** @description Entity tag: strong for a whole resource, weak for a list or a partial response */
-    ETag: string
-    /** @description When the resource was last modified */
-    'Last-Modified': string
-    /** @description Path of the new resource, or of the task status to poll */
-    Location: string
-    /** @description Pages of the list: first, and next and prev if they exist (RFC 8288); successor-version if this API version is deprecated */
-    Link: string
-    /** @description The total number of matching items, with `Prefer: count=exact` */
-    'X-Total-Count': number
-    /** @description The preferences that were honored (RFC 7240 §3) */
-    'Preference-Applied': string
-    /** @description The response is a replay: the same request was sent before with the same key */
-    'Idempotent-Replayed': 'true'
-    /** @description The media types that the operation accepts */
-    Accept: string
-    /** @description The content codings that are accepted for a body */
-    'Accept-Encoding': string
-    /** @description The media types that are accepted for a patch (RFC 5789) */
-    'Accept-Patch': string
-    /** @description Seconds to wait before trying again */
-    'Retry-After': number
-    /** @description Tells proxies not to buffer the response */
-    'X-Accel-Buffering': string
-    /** @description Why the request is not authorized (RFC 6750) */
-    'WWW-Authenticate': string
-    /** @description The name of the file */
-    'Content-Disposition': string
-    /** @description Ranges can be requested */
-    'Accept-Ranges': string
-    /** @description The range that is sent, and the total number of bytes */
-    'Content-Range': string
-    /** @description SHA-256 of the whole result (RFC 9530) */
-    'Repr-Digest': string
-  }
-  pathItems: never
-}
-export type $defs = Record<string, never>
-export interface operations {
-  readOpenapi: {
-    parameters: {
-      query?: {
+        OauthError: {
+            error: string;
+            error_description?: string;
+        };
         /**
-         * @description `false` omits the webhooks, for generators that do not support them
-         * @example true
+         * @example {
+         *       "error": "invalid_token",
+         *       "error_description": "the access token is not valid"
+         *     }
          */
-        webhooks?: 'true' | 'false'
-      }
-      header?: {
+        BearerError: {
+            /** @description Absent if no token was sent */
+            error?: string;
+            error_description: string;
+        };
         /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
+         * @example {
+         *       "active": false
+         *     }
          */
-        'If-None-Match'?: components['parameters']['If-None-Match']
+        Introspection: {
+            active: boolean;
+            client_id?: string;
+            sub?: string;
+            scope?: string;
+            /** Format: int64 */
+            exp?: number;
+        };
         /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
+         * @example {
+         *       "sub": "1",
+         *       "name": "Ada Lovelace",
+         *       "email": "ada@example.com"
+         *     }
          */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OpenAPI 3.1 */
-      200: {
-        headers: {
-          Expires: components['headers']['Expires']
-          ETag: components['headers']['ETag']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /** @example {} */
-          'application/json': Record<string, never>
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  livez: {
-    parameters: {
-      query?: never
-      header?: {
+        UserInfo: {
+            sub: string;
+            name?: string;
+            email?: string;
+        };
         /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
+         * @example {
+         *       "keys": [
+         *         {
+         *           "kty": "RSA",
+         *           "kid": "KEY_ID",
+         *           "use": "sig",
+         *           "alg": "RS256",
+         *           "n": "MODULUS",
+         *           "e": "AQAB"
+         *         }
+         *       ]
+         *     }
          */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "status": "ok"
-           *     }
-           */
-          'application/json': {
+        JsonWebKeySet: {
+            keys: {
+                kty: string;
+                kid: string;
+                use?: string;
+                alg?: string;
+                n?: string;
+                e?: string;
+            }[];
+        };
+        /**
+         * @example {
+         *       "issuer": "https://localhost:8443",
+         *       "authorization_endpoint": "https://localhost:8443/oauth/authorize",
+         *       "token_endpoint": "https://localhost:8443/oauth/token",
+         *       "jwks_uri": "https://localhost:8443/oauth/jwks",
+         *       "response_types_supported": [
+         *         "code"
+         *       ]
+         *     }
+         */
+        ServerMetadata: {
+            /** Format: uri */
+            issuer: string;
+            /** Format: uri */
+            authorization_endpoint: string;
+            /** Format: uri */
+            token_endpoint: string;
+            /** Format: uri */
+            userinfo_endpoint?: string;
+            /** Format: uri */
+            jwks_uri: string;
+            /** Format: uri */
+            introspection_endpoint?: string;
+            /** Format: uri */
+            revocation_endpoint?: string;
+            /** Format: uri */
+            end_session_endpoint?: string;
+            scopes_supported?: string[];
+            response_types_supported: string[];
+            response_modes_supported?: string[];
+            grant_types_supported?: string[];
+            subject_types_supported?: string[];
+            id_token_signing_alg_values_supported?: string[];
+            token_endpoint_auth_methods_supported?: string[];
+            revocation_endpoint_auth_methods_supported?: string[];
+            introspection_endpoint_auth_methods_supported?: string[];
+            code_challenge_methods_supported?: string[];
+            claims_supported?: string[];
+        };
+        /**
+         * @example {
+         *       "resource": "https://localhost:8443",
+         *       "authorization_servers": [
+         *         "https://localhost:8443"
+         *       ]
+         *     }
+         */
+        ResourceMetadata: {
+            /** Format: uri */
+            resource: string;
+            authorization_servers: string[];
+            scopes_supported?: string[];
+            bearer_methods_supported?: string[];
+        };
+        /**
+         * @example {
+         *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+         *       "status": "completed",
+         *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
+         *       "reportType": "activity",
+         *       "format": "csv",
+         *       "progress": 100,
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "startedAt": "2026-03-01T12:00:00.100Z",
+         *       "completedAt": "2026-03-01T12:00:00.900Z",
+         *       "expiresAt": "2026-03-08T12:00:00.900Z",
+         *       "attempts": 1,
+         *       "rowCount": 1200,
+         *       "sizeBytes": 65536,
+         *       "_links": {
+         *         "self": {
+         *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
+         *         },
+         *         "status": {
+         *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
+         *         },
+         *         "download": {
+         *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+         *         },
+         *         "retry": {
+         *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
+         *           "method": "POST"
+         *         },
+         *         "delete": {
+         *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+         *           "method": "DELETE"
+         *         }
+         *       }
+         *     }
+         */
+        Task: {
+            taskId: string;
             /** @enum {string} */
-            status: 'ok'
-          }
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readyz: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "status": "ok"
-           *     }
-           */
-          'application/json': {
+            status: "pending" | "in_progress" | "completed" | "failed";
+            /** @description Path of the download, once completed */
+            resultUrl?: string;
+            reportType: string;
             /** @enum {string} */
-            status: 'ok'
-          }
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readMetrics: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The metrics */
-      200: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example # HELP plinth_database_up 1 if the database responds
-           *     # TYPE plinth_database_up gauge
-           *     plinth_database_up 1
-           */
-          'text/plain': string
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readWebhookKeys: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          Expires: components['headers']['Expires']
-          ETag: components['headers']['ETag']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "keys": [
-           *         {
-           *           "kty": "OKP",
-           *           "crv": "Ed25519",
-           *           "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
-           *           "kid": "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
-           *           "alg": "EdDSA",
-           *           "use": "sig"
-           *         }
-           *       ]
-           *     }
-           */
-          'application/json': components['schemas']['WebhookKeys']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  createToken: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+            format: "json" | "csv" | "ndjson" | "xlsx" | "pdf";
+            /** @description The parameters of the request, as parsed */
+            parameters?: {
+                [key: string]: unknown;
+            };
+            /** @description The task that this one retries */
+            retryOf?: string;
+            /** Format: int32 */
+            progress: number;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            startedAt?: string;
+            /**
+             * Format: date-time
+             * @description When the task completed or failed
+             */
+            completedAt?: string;
+            /**
+             * Format: date-time
+             * @description When the result is removed
+             */
+            expiresAt?: string;
+            /** Format: int64 */
+            attempts: number;
+            /** Format: int64 */
+            rowCount?: number;
+            /** Format: int64 */
+            sizeBytes?: number;
+            error?: {
+                errorCode: string;
+                message: string;
+            };
+            _links: {
+                [key: string]: {
+                    href: string;
+                    method?: string;
+                };
+            };
+        };
         /**
          * @example {
-         *       "grant_type": "client_credentials"
+         *       "keys": [
+         *         {
+         *           "kty": "OKP",
+         *           "crv": "Ed25519",
+         *           "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+         *           "kid": "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+         *           "alg": "EdDSA",
+         *           "use": "sig"
+         *         }
+         *       ]
          *     }
          */
-        'application/x-www-form-urlencoded': {
-          /** @enum {string} */
-          grant_type: 'client_credentials' | 'authorization_code' | 'refresh_token' | 'password'
-          /** @description Required unless sent with HTTP Basic */
-          client_id?: string
-          /** @description For confidential clients, unless sent with HTTP Basic */
-          client_secret?: string
-          /** @description Space-separated scopes; by default all that the client may have */
-          scope?: string
-          /** @description For authorization_code */
-          code?: string
-          /** @description For authorization_code: the same as in the authorization request */
-          redirect_uri?: string
-          /** @description For authorization_code with PKCE */
-          code_verifier?: string
-          /** @description For refresh_token */
-          refresh_token?: string
-          /** @description For password, which only trusted clients may use: the e-mail address */
-          username?: string
-          /** @description For password */
-          password?: string
-        }
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          Pragma: components['headers']['Pragma']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "access_token": "ACCESS_TOKEN",
-           *       "token_type": "Bearer",
-           *       "expires_in": 900,
-           *       "scope": "reports:read"
-           *     }
-           */
-          'application/json': components['schemas']['Token']
-        }
-      }
-      /** @description The request is invalid or not allowed (RFC 6749 §5.2) */
-      400: {
-        headers: {
-          Pragma: components['headers']['Pragma']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description The client is unknown or its secret is wrong */
-      401: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          Pragma: components['headers']['Pragma']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description The body is larger than 56 KiB */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  revokeToken: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        WebhookKeys: {
+            keys: {
+                /** @example OKP */
+                kty: string;
+                /** @example Ed25519 */
+                crv: string;
+                /** @example 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo */
+                x: string;
+                /** @example kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k */
+                kid: string;
+                /** @example EdDSA */
+                alg: string;
+                /** @example sig */
+                use: string;
+            }[];
+        };
         /**
          * @example {
-         *       "token": "ACCESS_TOKEN"
+         *       "id": 1,
+         *       "name": "Ada Lovelace",
+         *       "email": "ada@example.com",
+         *       "address": "12 St James’s Square, London",
+         *       "phone": "+44 20 7946 0958",
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "updatedAt": "2026-03-01T12:00:00.000Z"
          *     }
          */
-        'application/x-www-form-urlencoded': {
-          token: string
-          /** @description access_token or refresh_token; others are ignored */
-          token_type_hint?: string
-          /** @description Required unless sent with HTTP Basic */
-          client_id?: string
-          /** @description For confidential clients, unless sent with HTTP Basic */
-          client_secret?: string
-        }
-      }
-    }
-    responses: {
-      /** @description The token is no longer valid, or never was */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description The request is invalid or not allowed (RFC 6749 §5.2) */
-      400: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description The client is unknown or its secret is wrong */
-      401: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description The body is larger than 56 KiB */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  introspectToken: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        User: {
+            /** Format: int64 */
+            id: number;
+            name: string;
+            /**
+             * Format: email
+             * @example ada@example.com
+             */
+            email: string;
+            address?: string;
+            phone?: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+        };
         /**
          * @example {
-         *       "token": "ACCESS_TOKEN"
+         *       "id": 1,
+         *       "name": "Desk lamp",
+         *       "price": 24.5,
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "updatedAt": "2026-03-01T12:00:00.000Z"
          *     }
          */
-        'application/x-www-form-urlencoded': {
-          token: string
-          /** @description access_token or refresh_token; others are ignored */
-          token_type_hint?: string
-          /** @description Required unless sent with HTTP Basic */
-          client_id?: string
-          /** @description For confidential clients, unless sent with HTTP Basic */
-          client_secret?: string
-        }
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "active": false
-           *     }
-           */
-          'application/json': components['schemas']['Introspection']
-        }
-      }
-      /** @description The request is invalid or not allowed (RFC 6749 §5.2) */
-      400: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description The client is unknown or its secret is wrong */
-      401: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description The body is larger than 56 KiB */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  readKeys: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "keys": [
-           *         {
-           *           "kty": "RSA",
-           *           "kid": "KEY_ID",
-           *           "use": "sig",
-           *           "alg": "RS256",
-           *           "n": "MODULUS",
-           *           "e": "AQAB"
-           *         }
-           *       ]
-           *     }
-           */
-          'application/jwk-set+json': components['schemas']['JsonWebKeySet']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  readDiscovery: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "issuer": "https://localhost:8443",
-           *       "authorization_endpoint": "https://localhost:8443/oauth/authorize",
-           *       "token_endpoint": "https://localhost:8443/oauth/token",
-           *       "jwks_uri": "https://localhost:8443/oauth/jwks",
-           *       "response_types_supported": [
-           *         "code"
-           *       ]
-           *     }
-           */
-          'application/json': components['schemas']['ServerMetadata']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  readServerMetadata: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "issuer": "https://localhost:8443",
-           *       "authorization_endpoint": "https://localhost:8443/oauth/authorize",
-           *       "token_endpoint": "https://localhost:8443/oauth/token",
-           *       "jwks_uri": "https://localhost:8443/oauth/jwks",
-           *       "response_types_supported": [
-           *         "code"
-           *       ]
-           *     }
-           */
-          'application/json': components['schemas']['ServerMetadata']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  readResourceMetadata: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "resource": "https://localhost:8443",
-           *       "authorization_servers": [
-           *         "https://localhost:8443"
-           *       ]
-           *     }
-           */
-          'application/json': components['schemas']['ResourceMetadata']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  readUserInfo: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "sub": "1",
-           *       "name": "Ada Lovelace",
-           *       "email": "ada@example.com"
-           *     }
-           */
-          'application/json': components['schemas']['UserInfo']
-        }
-      }
-      /** @description The request is invalid (RFC 6750 §3.1) */
-      400: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description The token is missing or invalid */
-      401: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_token",
-           *       "error_description": "the access token is not valid"
-           *     }
-           */
-          'application/json': components['schemas']['BearerError']
-        }
-      }
-      /** @description The token lacks the scope openid */
-      403: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  postUserInfo: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "sub": "1",
-           *       "name": "Ada Lovelace",
-           *       "email": "ada@example.com"
-           *     }
-           */
-          'application/json': components['schemas']['UserInfo']
-        }
-      }
-      /** @description The request is invalid (RFC 6750 §3.1) */
-      400: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description The token is missing or invalid */
-      401: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_token",
-           *       "error_description": "the access token is not valid"
-           *     }
-           */
-          'application/json': components['schemas']['BearerError']
-        }
-      }
-      /** @description The token lacks the scope openid */
-      403: {
-        headers: {
-          'WWW-Authenticate': components['headers']['WWW-Authenticate']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "error": "invalid_client",
-           *       "error_description": "client authentication failed"
-           *     }
-           */
-          'application/json': components['schemas']['OauthError']
-        }
-      }
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['OauthFailure']
-    }
-  }
-  listUsers: {
-    parameters: {
-      query?: {
+        Product: {
+            /** Format: int64 */
+            id: number;
+            name: string;
+            /**
+             * Format: double
+             * @description At most two decimal places
+             */
+            price: number;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+        };
         /**
-         * @description Number of items to return, at most 200
-         * @example 50
+         * @example {
+         *       "id": 1,
+         *       "title": "Notes on the Analytical Engine",
+         *       "author": "Ada Lovelace",
+         *       "genre": "mathematics",
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "updatedAt": "2026-03-01T12:00:00.000Z",
+         *       "_links": {
+         *         "self": {
+         *           "href": "/books/1"
+         *         },
+         *         "update": {
+         *           "href": "/books/1",
+         *           "method": "PUT"
+         *         },
+         *         "delete": {
+         *           "href": "/books/1",
+         *           "method": "DELETE"
+         *         },
+         *         "author": {
+         *           "href": "/books?author=Ada%20Lovelace"
+         *         }
+         *       }
+         *     }
          */
-        limit?: components['parameters']['Limit']
+        Book: {
+            /** Format: int64 */
+            id: number;
+            title: string;
+            author: string;
+            genre?: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+            _links: {
+                [key: string]: {
+                    href: string;
+                    method?: string;
+                };
+            };
+        };
         /**
-         * @description Position of the page, from a Link header
-         * @example
+         * @example {
+         *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+         *       "event": "report.completed",
+         *       "callbackUrl": "https://client.example/hooks/reports",
+         *       "description": "Tells the billing system",
+         *       "headers": {
+         *         "x-environment": "staging"
+         *       },
+         *       "payloadStyle": "plain",
+         *       "version": "v2",
+         *       "status": "active",
+         *       "statusReason": "text",
+         *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "ownerClient": "cli_Q2hhcmxlcyBCYWJiYWdlXw",
+         *       "ownerSubject": "42"
+         *     }
          */
-        cursor?: components['parameters']['Cursor']
+        Webhook: {
+            /** @example whk_Q2hhcmxlcyBCYWJiYWdlXw */
+            id: string;
+            /**
+             * @description An event type of /api/event-types, all types of a noun (`report.*`), or `*` for all
+             * @example report.completed
+             */
+            event: string;
+            /**
+             * Format: uri
+             * @description Absolute https URL that receives the POST requests
+             * @example https://client.example/hooks/reports
+             */
+            callbackUrl: string;
+            /** @example Tells the billing system */
+            description?: string;
+            /**
+             * @description Static headers sent with every call, in addition to those that the service sets
+             * @example {
+             *       "x-environment": "staging"
+             *     }
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * @description `plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}
+             * @enum {string}
+             */
+            payloadStyle: "plain" | "envelope";
+            /**
+             * @description The API version whose field names the events of resources have; without one, the newest
+             * @example v2
+             */
+            version?: string;
+            /** @enum {string} */
+            status: "active" | "paused" | "disabled";
+            /** @description Why the service disabled the webhook */
+            statusReason?: string;
+            /**
+             * Format: date-time
+             * @description Until then, calls are also signed with the previous secret
+             */
+            previousSecretExpiresAt?: string;
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description The client that registered the webhook; visible only to administrators
+             * @example cli_Q2hhcmxlcyBCYWJiYWdlXw
+             */
+            ownerClient?: string;
+            /**
+             * @description The user that the client acted for, or the client itself; visible only to administrators
+             * @example 42
+             */
+            ownerSubject?: string;
+        };
         /**
-         * @description Fields to sort by, comma-separated, with a leading minus sign for descending: id, name, email, createdAt, updatedAt
-         * @example -createdAt
+         * @example {
+         *       "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
+         *       "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
+         *       "event": "report.completed",
+         *       "status": "pending",
+         *       "test": true,
+         *       "attempts": [
+         *         {
+         *           "attempt": 1,
+         *           "startedAt": "2026-03-01T12:00:00.000Z",
+         *           "durationMs": 0,
+         *           "statusCode": 204,
+         *           "error": "text",
+         *           "responseStart": "text"
+         *         }
+         *       ],
+         *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "completedAt": "2026-03-01T12:00:00.000Z",
+         *       "reason": "text"
+         *     }
          */
-        sort?: string
+        Delivery: {
+            /** @example dlv_QW5hbHl0aWNhbEVuZ2luZV */
+            id: string;
+            /**
+             * @description The `webhook-id` header of every attempt
+             * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+             */
+            eventId: string;
+            /** @example report.completed */
+            event: string;
+            /** @enum {string} */
+            status: "pending" | "delivered" | "failed";
+            /**
+             * @description True for a test, which has a single attempt
+             * @example true
+             */
+            test?: boolean;
+            attempts: {
+                /** Format: int64 */
+                attempt: number;
+                /** Format: date-time */
+                startedAt: string;
+                /** Format: int64 */
+                durationMs: number;
+                /**
+                 * Format: int64
+                 * @example 204
+                 */
+                statusCode?: number;
+                /** @description Why the attempt failed */
+                error?: string;
+                /** @description The first 4 KiB of the response body */
+                responseStart?: string;
+            }[];
+            /** Format: date-time */
+            nextAttemptAt?: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            completedAt?: string;
+            /** @description Why the delivery ended without another attempt, for example because it was dropped */
+            reason?: string;
+        };
         /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
+         * @example {
+         *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=",
+         *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z"
+         *     }
          */
-        fields?: components['parameters']['Fields']
+        WebhookSecret: {
+            /**
+             * @description Signs calls to the `webhookUrl` of a report request
+             * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=
+             */
+            secret: string;
+            /**
+             * Format: date-time
+             * @description Until then, calls are also signed with the previous secret
+             */
+            previousSecretExpiresAt?: string;
+        };
         /**
-         * @description Text to find in name
-         * @example Ada Lovelace
+         * @example {
+         *       "id": "partner",
+         *       "type": "confidential",
+         *       "name": "Partner",
+         *       "scopes": [
+         *         "reports:read"
+         *       ],
+         *       "grants": [
+         *         "client_credentials"
+         *       ],
+         *       "redirectUris": [
+         *         "https://app.example/cb"
+         *       ],
+         *       "postLogoutRedirectUris": [
+         *         "https://app.example/cb"
+         *       ],
+         *       "firstParty": false,
+         *       "trusted": false,
+         *       "introspectsOthers": false,
+         *       "labels": {
+         *         "tenant": "north"
+         *       },
+         *       "responseTypes": [],
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "updatedAt": "2026-03-01T12:00:00.000Z"
+         *     }
          */
-        q?: string
+        OAuthClient: {
+            /**
+             * @description The client_id
+             * @example partner
+             */
+            id: string;
+            /**
+             * @description A public client has no secret
+             * @enum {string}
+             */
+            type: "confidential" | "public";
+            /**
+             * @description Display name, 1 to 200 characters
+             * @example Partner
+             */
+            name: string;
+            /**
+             * @description The scopes that its tokens may have
+             * @example [
+             *       "reports:read"
+             *     ]
+             */
+            scopes: string[];
+            /**
+             * @description client_credentials, authorization_code, refresh_token, and the deprecated password and implicit
+             * @example [
+             *       "client_credentials"
+             *     ]
+             */
+            grants: string[];
+            /**
+             * @description Where users return after login: https, loopback http or a private-use scheme; compared exactly
+             * @example [
+             *       "https://app.example/cb"
+             *     ]
+             */
+            redirectUris: string[];
+            /**
+             * @description Where users may be redirected after logout
+             * @example [
+             *       "https://app.example/cb"
+             *     ]
+             */
+            postLogoutRedirectUris: string[];
+            /**
+             * @description The operator's own client: users are not asked for consent
+             * @example false
+             */
+            firstParty: boolean;
+            /**
+             * @description May receive user passwords, as the grant password requires
+             * @example false
+             */
+            trusted: boolean;
+            /**
+             * @description May introspect the tokens of other clients; by default a client can introspect only its own
+             * @example false
+             */
+            introspectsOthers: boolean;
+            /**
+             * @description What claims functions know about the client: at most 20 labels, set by administrators alone
+             * @example {
+             *       "tenant": "north"
+             *     }
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * @description The response types implied by its grants
+             * @example []
+             */
+            responseTypes: string[];
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+        };
         /**
-         * @description Only items changed after this instant or date
-         * @example 2026-03-01T12:00:00.000Z
+         * @example {
+         *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
+         *       "name": "Partner",
+         *       "hint": "plk_Zm9vYm",
+         *       "rate": "600/60",
+         *       "quota": 100000,
+         *       "expiresAt": "2030-01-31T00:00:00.000Z",
+         *       "lastUsedAt": null,
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "updatedAt": "2026-03-01T12:00:00.000Z"
+         *     }
          */
-        updatedAfter?: components['parameters']['UpdatedAfter']
+        ApiKey: {
+            /** @example key_QmFiYmFnZU1hY2hpbmVzMQ */
+            id: string;
+            /**
+             * @description Display name, 1 to 200 characters
+             * @example Partner
+             */
+            name: string;
+            /**
+             * @description The first characters of the key
+             * @example plk_Zm9vYm
+             */
+            hint: string;
+            /**
+             * @description calls/seconds; null for the default limit
+             * @example 600/60
+             */
+            rate: string | null;
+            /**
+             * Format: int32
+             * @description Requests per calendar month; null for the default quota
+             * @example 100000
+             */
+            quota: number | null;
+            /**
+             * Format: date-time
+             * @description When the key expires; null for never
+             * @example 2030-01-31T00:00:00.000Z
+             */
+            expiresAt: string | null;
+            /**
+             * Format: date-time
+             * @description When the key was last used, to the minute
+             * @example null
+             */
+            lastUsedAt: string | null;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+        };
         /**
-         * @description Only items with this name
-         * @example Ada Lovelace
+         * @example {
+         *       "status": "warn",
+         *       "checkedAt": "2026-03-01T12:00:00.000Z",
+         *       "checks": [
+         *         {
+         *           "id": "tls.expiry",
+         *           "area": "TLS",
+         *           "title": "Certificate expiry",
+         *           "status": "warn",
+         *           "detail": "/etc/plinth/chain.pem expires on 2026-12-20",
+         *           "cure": "Renew /etc/plinth/chain.pem, and restart the service"
+         *         }
+         *       ]
+         *     }
          */
-        name?: string
+        Health: {
+            /**
+             * @description The worst status of the checks
+             * @example warn
+             * @enum {string}
+             */
+            status: "pass" | "warn" | "fail";
+            /**
+             * Format: date-time
+             * @description When the checks were made, at most ten seconds ago
+             */
+            checkedAt: string;
+            /** @description The checks that apply to this service; more may be added */
+            checks: {
+                /**
+                 * @description Permanent, so that monitoring can refer to it
+                 * @example tls.expiry
+                 */
+                id: string;
+                /** @example TLS */
+                area: string;
+                /** @example Certificate expiry */
+                title: string;
+                /**
+                 * @description The outcome of this check
+                 * @example warn
+                 * @enum {string}
+                 */
+                status: "pass" | "warn" | "fail";
+                /** @example /etc/plinth/chain.pem expires on 2026-12-20 */
+                detail: string;
+                /**
+                 * @description A command or a setting that corrects it; present unless the check passed
+                 * @example Renew /etc/plinth/chain.pem, and restart the service
+                 */
+                cure?: string;
+            }[];
+        };
         /**
-         * @description Only items with this email
-         * @example ada@example.com
+         * @example {
+         *       "countedBy": "key",
+         *       "rates": [
+         *         {
+         *           "name": "default",
+         *           "limit": 6000,
+         *           "windowSeconds": 60,
+         *           "used": 0,
+         *           "remaining": 0,
+         *           "reset": 0
+         *         }
+         *       ],
+         *       "quotas": [
+         *         {
+         *           "name": "requests",
+         *           "limit": 10000000,
+         *           "used": 0,
+         *           "remaining": 0,
+         *           "reset": 0
+         *         }
+         *       ]
+         *     }
          */
-        email?: string
+        Usage: {
+            /**
+             * @description Whether calls count for the API key, or for the client and subject of the token
+             * @enum {string}
+             */
+            countedBy: "key" | "client";
+            /** @description Limits per time window; those missing are off */
+            rates: {
+                /**
+                 * @description Name of the limit, as in the RateLimit header
+                 * @example default
+                 */
+                name: string;
+                /**
+                 * Format: int64
+                 * @description Maximum number of calls per window
+                 * @example 6000
+                 */
+                limit: number;
+                /**
+                 * Format: int64
+                 * @example 60
+                 */
+                windowSeconds: number;
+                /** Format: int64 */
+                used: number;
+                /** Format: int64 */
+                remaining: number;
+                /**
+                 * Format: int64
+                 * @description When the count restarts, in epoch seconds
+                 */
+                reset: number;
+            }[];
+            /** @description Limits per month; those missing are off */
+            quotas: {
+                /** @enum {string} */
+                name: "requests" | "reports";
+                /**
+                 * Format: int64
+                 * @description Maximum number per calendar month (UTC)
+                 * @example 10000000
+                 */
+                limit: number;
+                /** Format: int64 */
+                used: number;
+                /** Format: int64 */
+                remaining: number;
+                /**
+                 * Format: int64
+                 * @description When the count restarts, in epoch seconds
+                 */
+                reset: number;
+            }[];
+        };
         /**
-         * @description Only items with one of these values of name, at most 50; quote a value that contains a comma
-         * @example [
-         *       "Ada Lovelace"
-         *     ]
+         * @example {
+         *       "id": 1,
+         *       "name": "Ada Lovelace",
+         *       "email": "ada@example.com"
+         *     }
          */
-        'name[in]'?: string[]
-        /**
-         * @description Only items with another name, or without one
-         * @example Ada Lovelace
-         */
-        'name[not]'?: string
-        /**
-         * @description Only items whose name begins with this
-         * @example Ada Lovelace
-         */
-        'name[prefix]'?: string
-        /**
-         * @description Only items with one of these values of email, at most 50; quote a value that contains a comma
-         * @example [
-         *       "ada@example.com"
-         *     ]
-         */
-        'email[in]'?: string[]
-        /**
-         * @description Only items with another email, or without one
-         * @example ada@example.com
-         */
-        'email[not]'?: string
-        /**
-         * @description Only items whose email begins with this
-         * @example ada@example.com
-         */
-        'email[prefix]'?: string
-        /**
-         * @description Only items for which one of these holds: up to 10 of field:value or field[operator]:value, separated by commas
-         * @example name:Ada Lovelace,email:ada@example.com
-         */
-        or?: string
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
-         * @example count=exact
-         */
-        Prefer?: components['parameters']['PreferOnLists']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'X-Total-Count': components['headers']['X-Total-Count']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "id": 1,
-           *         "name": "Ada Lovelace",
-           *         "email": "ada@example.com"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['UserItem'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  createUser: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        UserItem: {
+            /** Format: int64 */
+            id: number;
+            name: string;
+            /**
+             * Format: email
+             * @example ada@example.com
+             */
+            email: string;
+        };
         /**
          * @example {
          *       "name": "Ada Lovelace",
@@ -5039,184 +2267,16 @@ export interface operations {
          *       "phone": "+44 20 7946 0958"
          *     }
          */
-        'application/json': components['schemas']['UserCreate']
-      }
-    }
-    responses: {
-      /** @description Created */
-      201: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "name": "Ada Lovelace",
-           *       "email": "ada@example.com",
-           *       "address": "12 St James’s Square, London",
-           *       "phone": "+44 20 7946 0958",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['User']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists */
-      409: components['responses']['Conflict']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readUser: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "name": "Ada Lovelace",
-           *       "email": "ada@example.com",
-           *       "address": "12 St James’s Square, London",
-           *       "phone": "+44 20 7946 0958",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['User']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  replaceUser: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        UserCreate: {
+            name: string;
+            /**
+             * Format: email
+             * @example ada@example.com
+             */
+            email: string;
+            address?: string;
+            phone?: string;
+        };
         /**
          * @example {
          *       "name": "Ada Lovelace",
@@ -5225,1043 +2285,44 @@ export interface operations {
          *       "phone": "+44 20 7946 0958"
          *     }
          */
-        'application/json': components['schemas']['UserCreate']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "name": "Ada Lovelace",
-           *       "email": "ada@example.com",
-           *       "address": "12 St James’s Square, London",
-           *       "phone": "+44 20 7946 0958",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['User']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description DUPLICATE_RESOURCE: The resource already exists */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  deleteUser: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description No Content */
-      204: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description LAST_ADMINISTRATOR: The last administrator cannot be removed */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  patchUser: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "name": "Ada Lovelace",
-         *       "email": "ada@example.com",
-         *       "address": "12 St James’s Square, London",
-         *       "phone": "+44 20 7946 0958"
-         *     }
-         */
-        'application/merge-patch+json': components['schemas']['UserPatch']
-        /**
-         * @example {
-         *       "name": "Ada Lovelace",
-         *       "email": "ada@example.com",
-         *       "address": "12 St James’s Square, London",
-         *       "phone": "+44 20 7946 0958"
-         *     }
-         */
-        'application/json': components['schemas']['UserPatch']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "name": "Ada Lovelace",
-           *       "email": "ada@example.com",
-           *       "address": "12 St James’s Square, London",
-           *       "phone": "+44 20 7946 0958",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['User']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description DUPLICATE_RESOURCE: The resource already exists */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listProducts: {
-    parameters: {
-      query?: {
-        /**
-         * @description Number of items to return, at most 200
-         * @example 50
-         */
-        limit?: components['parameters']['Limit']
-        /**
-         * @description Position of the page, from a Link header
-         * @example
-         */
-        cursor?: components['parameters']['Cursor']
-        /**
-         * @description Fields to sort by, comma-separated, with a leading minus sign for descending: id, name, price, createdAt, updatedAt
-         * @example -createdAt
-         */
-        sort?: string
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-        /**
-         * @description Text to find in name
-         * @example Desk lamp
-         */
-        q?: string
-        /**
-         * @description Only items changed after this instant or date
-         * @example 2026-03-01T12:00:00.000Z
-         */
-        updatedAfter?: components['parameters']['UpdatedAfter']
-        /**
-         * @description Only items with this name
-         * @example Desk lamp
-         */
-        name?: string
-        /**
-         * @description The minimum price
-         * @example 24.5
-         */
-        minPrice?: number
-        /**
-         * @description The maximum price
-         * @example 24.5
-         */
-        maxPrice?: number
-        /**
-         * @description Only items with one of these values of name, at most 50; quote a value that contains a comma
-         * @example [
-         *       "Desk lamp"
-         *     ]
-         */
-        'name[in]'?: string[]
-        /**
-         * @description Only items with another name, or without one
-         * @example Desk lamp
-         */
-        'name[not]'?: string
-        /**
-         * @description Only items whose name begins with this
-         * @example Desk lamp
-         */
-        'name[prefix]'?: string
-        /**
-         * @description Only items with one of these values of price, at most 50; quote a value that contains a comma
-         * @example [
-         *       24.5
-         *     ]
-         */
-        'price[in]'?: number[]
-        /**
-         * @description Only items with another price, or without one
-         * @example 24.5
-         */
-        'price[not]'?: number
-        /**
-         * @description Only items whose price is this or more
-         * @example 24.5
-         */
-        'price[from]'?: number
-        /**
-         * @description Only items whose price is this or less
-         * @example 24.5
-         */
-        'price[to]'?: number
-        /**
-         * @description Only items whose price is less than this
-         * @example 24.5
-         */
-        'price[before]'?: number
-        /**
-         * @description Only items whose price is more than this
-         * @example 24.5
-         */
-        'price[after]'?: number
-        /**
-         * @description Only items for which one of these holds: up to 10 of field:value or field[operator]:value, separated by commas
-         * @example name:Desk lamp,price:24.5
-         */
-        or?: string
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
-         * @example count=exact
-         */
-        Prefer?: components['parameters']['PreferOnLists']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          Expires: components['headers']['Expires']
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'X-Total-Count': components['headers']['X-Total-Count']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "id": 1,
-           *         "name": "Desk lamp",
-           *         "price": 24.5,
-           *         "createdAt": "2026-03-01T12:00:00.000Z",
-           *         "updatedAt": "2026-03-01T12:00:00.000Z"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['Product'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  createProduct: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        UserPatch: {
+            name?: string;
+            /**
+             * Format: email
+             * @example ada@example.com
+             */
+            email?: string;
+            address?: string | null;
+            phone?: string | null;
+        };
         /**
          * @example {
          *       "name": "Desk lamp",
          *       "price": 24.5
          *     }
          */
-        'application/json': components['schemas']['ProductCreate']
-      }
-    }
-    responses: {
-      /** @description Created */
-      201: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "name": "Desk lamp",
-           *       "price": 24.5,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['Product']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
-      409: components['responses']['Conflict']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readProduct: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          Expires: components['headers']['Expires']
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "name": "Desk lamp",
-           *       "price": 24.5,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['Product']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  replaceProduct: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        ProductCreate: {
+            name: string;
+            /**
+             * Format: double
+             * @description At most two decimal places
+             */
+            price: number;
+        };
         /**
          * @example {
          *       "name": "Desk lamp",
          *       "price": 24.5
          *     }
          */
-        'application/json': components['schemas']['ProductCreate']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "name": "Desk lamp",
-           *       "price": 24.5,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['Product']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  deleteProduct: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description No Content */
-      204: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  patchProduct: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "name": "Desk lamp",
-         *       "price": 24.5
-         *     }
-         */
-        'application/merge-patch+json': components['schemas']['ProductPatch']
-        /**
-         * @example {
-         *       "name": "Desk lamp",
-         *       "price": 24.5
-         *     }
-         */
-        'application/json': components['schemas']['ProductPatch']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "name": "Desk lamp",
-           *       "price": 24.5,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['Product']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listBooks: {
-    parameters: {
-      query?: {
-        /**
-         * @description Number of items to return, at most 200
-         * @example 50
-         */
-        limit?: components['parameters']['Limit']
-        /**
-         * @description Position of the page, from a Link header
-         * @example
-         */
-        cursor?: components['parameters']['Cursor']
-        /**
-         * @description Fields to sort by, comma-separated, with a leading minus sign for descending: id, title, author, genre, createdAt, updatedAt
-         * @example -createdAt
-         */
-        sort?: string
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-        /**
-         * @description Text to find in title
-         * @example Notes on the Analytical Engine
-         */
-        q?: string
-        /**
-         * @description Only items changed after this instant or date
-         * @example 2026-03-01T12:00:00.000Z
-         */
-        updatedAfter?: components['parameters']['UpdatedAfter']
-        /**
-         * @description Only items with this genre
-         * @example mathematics
-         */
-        genre?: string
-        /**
-         * @description Only items with this author
-         * @example Ada Lovelace
-         */
-        author?: string
-        /**
-         * @description Only items with one of these values of genre, at most 50; quote a value that contains a comma
-         * @example [
-         *       "mathematics"
-         *     ]
-         */
-        'genre[in]'?: string[]
-        /**
-         * @description Only items with another genre, or without one
-         * @example mathematics
-         */
-        'genre[not]'?: string
-        /**
-         * @description true: only items without genre; false: only items with it
-         * @example true
-         */
-        'genre[null]'?: 'true' | 'false'
-        /**
-         * @description Only items whose genre begins with this
-         * @example mathematics
-         */
-        'genre[prefix]'?: string
-        /**
-         * @description Only items with one of these values of author, at most 50; quote a value that contains a comma
-         * @example [
-         *       "Ada Lovelace"
-         *     ]
-         */
-        'author[in]'?: string[]
-        /**
-         * @description Only items with another author, or without one
-         * @example Ada Lovelace
-         */
-        'author[not]'?: string
-        /**
-         * @description Only items whose author begins with this
-         * @example Ada Lovelace
-         */
-        'author[prefix]'?: string
-        /**
-         * @description Only items for which one of these holds: up to 10 of field:value or field[operator]:value, separated by commas
-         * @example genre:mathematics,author:Ada Lovelace
-         */
-        or?: string
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
-         * @example count=exact
-         */
-        Prefer?: components['parameters']['PreferOnLists']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          Expires: components['headers']['Expires']
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'X-Total-Count': components['headers']['X-Total-Count']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "id": 1,
-           *         "title": "Notes on the Analytical Engine",
-           *         "author": "Ada Lovelace",
-           *         "genre": "mathematics",
-           *         "createdAt": "2026-03-01T12:00:00.000Z",
-           *         "updatedAt": "2026-03-01T12:00:00.000Z",
-           *         "_links": {
-           *           "self": {
-           *             "href": "/books/1"
-           *           },
-           *           "update": {
-           *             "href": "/books/1",
-           *             "method": "PUT"
-           *           },
-           *           "delete": {
-           *             "href": "/books/1",
-           *             "method": "DELETE"
-           *           },
-           *           "author": {
-           *             "href": "/books?author=Ada%20Lovelace"
-           *           }
-           *         }
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['Book'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  createBook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        ProductPatch: {
+            name?: string;
+            /**
+             * Format: double
+             * @description At most two decimal places
+             */
+            price?: number;
+        };
         /**
          * @example {
          *       "title": "Notes on the Analytical Engine",
@@ -6269,215 +2330,11 @@ export interface operations {
          *       "genre": "mathematics"
          *     }
          */
-        'application/json': components['schemas']['BookCreate']
-      }
-    }
-    responses: {
-      /** @description Created */
-      201: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "title": "Notes on the Analytical Engine",
-           *       "author": "Ada Lovelace",
-           *       "genre": "mathematics",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z",
-           *       "_links": {
-           *         "self": {
-           *           "href": "/books/1"
-           *         },
-           *         "update": {
-           *           "href": "/books/1",
-           *           "method": "PUT"
-           *         },
-           *         "delete": {
-           *           "href": "/books/1",
-           *           "method": "DELETE"
-           *         },
-           *         "author": {
-           *           "href": "/books?author=Ada%20Lovelace"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Book']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
-      409: components['responses']['Conflict']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readBook: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          Expires: components['headers']['Expires']
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "title": "Notes on the Analytical Engine",
-           *       "author": "Ada Lovelace",
-           *       "genre": "mathematics",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z",
-           *       "_links": {
-           *         "self": {
-           *           "href": "/books/1"
-           *         },
-           *         "update": {
-           *           "href": "/books/1",
-           *           "method": "PUT"
-           *         },
-           *         "delete": {
-           *           "href": "/books/1",
-           *           "method": "DELETE"
-           *         },
-           *         "author": {
-           *           "href": "/books?author=Ada%20Lovelace"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Book']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  replaceBook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        BookCreate: {
+            title: string;
+            author: string;
+            genre?: string;
+        };
         /**
          * @example {
          *       "title": "Notes on the Analytical Engine",
@@ -6485,1344 +2342,160 @@ export interface operations {
          *       "genre": "mathematics"
          *     }
          */
-        'application/json': components['schemas']['BookCreate']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "title": "Notes on the Analytical Engine",
-           *       "author": "Ada Lovelace",
-           *       "genre": "mathematics",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z",
-           *       "_links": {
-           *         "self": {
-           *           "href": "/books/1"
-           *         },
-           *         "update": {
-           *           "href": "/books/1",
-           *           "method": "PUT"
-           *         },
-           *         "delete": {
-           *           "href": "/books/1",
-           *           "method": "DELETE"
-           *         },
-           *         "author": {
-           *           "href": "/books?author=Ada%20Lovelace"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Book']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  deleteBook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description No Content */
-      204: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  patchBook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description Assigned by the service
-         * @example 1
-         */
-        id: components['parameters']['Id']
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "title": "Notes on the Analytical Engine",
-         *       "author": "Ada Lovelace",
-         *       "genre": "mathematics"
-         *     }
-         */
-        'application/merge-patch+json': components['schemas']['BookPatch']
-        /**
-         * @example {
-         *       "title": "Notes on the Analytical Engine",
-         *       "author": "Ada Lovelace",
-         *       "genre": "mathematics"
-         *     }
-         */
-        'application/json': components['schemas']['BookPatch']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": 1,
-           *       "title": "Notes on the Analytical Engine",
-           *       "author": "Ada Lovelace",
-           *       "genre": "mathematics",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z",
-           *       "_links": {
-           *         "self": {
-           *           "href": "/books/1"
-           *         },
-           *         "update": {
-           *           "href": "/books/1",
-           *           "method": "PUT"
-           *         },
-           *         "delete": {
-           *           "href": "/books/1",
-           *           "method": "DELETE"
-           *         },
-           *         "author": {
-           *           "href": "/books?author=Ada%20Lovelace"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Book']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listReports: {
-    parameters: {
-      query?: {
-        /**
-         * @description Number of items to return, at most 200
-         * @example 50
-         */
-        limit?: components['parameters']['Limit']
-        /**
-         * @description Position of the page, from a Link header
-         * @example
-         */
-        cursor?: components['parameters']['Cursor']
-        /**
-         * @description Only tasks in this state
-         * @example pending
-         */
-        status?: 'pending' | 'in_progress' | 'completed' | 'failed'
-        /**
-         * @description Only tasks of this report type
-         * @example activity
-         */
-        reportType?: string
-        /**
-         * @description Only tasks in this format
-         * @example csv
-         */
-        format?: string
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *         "status": "completed",
-           *         "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
-           *         "reportType": "activity",
-           *         "format": "csv",
-           *         "progress": 100,
-           *         "createdAt": "2026-03-01T12:00:00.000Z",
-           *         "startedAt": "2026-03-01T12:00:00.100Z",
-           *         "completedAt": "2026-03-01T12:00:00.900Z",
-           *         "expiresAt": "2026-03-08T12:00:00.900Z",
-           *         "attempts": 1,
-           *         "rowCount": 1200,
-           *         "sizeBytes": 65536,
-           *         "_links": {
-           *           "self": {
-           *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
-           *           },
-           *           "status": {
-           *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
-           *           },
-           *           "download": {
-           *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-           *           },
-           *           "retry": {
-           *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
-           *             "method": "POST"
-           *           },
-           *           "delete": {
-           *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *             "method": "DELETE"
-           *           }
-           *         }
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['Task'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  createReport: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        BookPatch: {
+            title?: string;
+            author?: string;
+            genre?: string | null;
+        };
         /**
          * @example {
          *       "reportType": "users",
          *       "format": "csv"
          *     }
          */
-        'application/json': components['schemas']['ReportCreate']
-      }
-    }
-    responses: {
-      /** @description Accepted */
-      202: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Retry-After': components['headers']['Retry-After']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *       "status": "completed",
-           *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
-           *       "reportType": "activity",
-           *       "format": "csv",
-           *       "progress": 100,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "startedAt": "2026-03-01T12:00:00.100Z",
-           *       "completedAt": "2026-03-01T12:00:00.900Z",
-           *       "expiresAt": "2026-03-08T12:00:00.900Z",
-           *       "attempts": 1,
-           *       "rowCount": 1200,
-           *       "sizeBytes": 65536,
-           *       "_links": {
-           *         "self": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
-           *         },
-           *         "status": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
-           *         },
-           *         "download": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-           *         },
-           *         "retry": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
-           *           "method": "POST"
-           *         },
-           *         "delete": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *           "method": "DELETE"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Task']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
-      409: components['responses']['Conflict']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  retryReport: {
-    parameters: {
-      query?: never
-      header?: {
+        ReportCreate: {
+            /**
+             * @description A report type of /api/report-types
+             * @enum {string}
+             */
+            reportType: "users" | "products" | "books" | "inventory" | "activity" | "deliveries";
+            /**
+             * @example csv
+             * @enum {string}
+             */
+            format: "json" | "csv" | "ndjson" | "xlsx" | "pdf";
+            /**
+             * Format: uri
+             * @description Absolute https URL that is called when the task has finished
+             * @example https://client.example/hooks/reports
+             */
+            webhookUrl?: string;
+            parameters?: {
+                /** @description Only rows from this day or instant on */
+                from?: string;
+                /** @description Only rows before this day or instant */
+                to?: string;
+                filter?: {
+                    [key: string]: string | number | boolean;
+                };
+                fields?: string[];
+                sort?: string[];
+            };
+        };
         /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+         * @example {
+         *       "reportType": "activity",
+         *       "title": "Activity",
+         *       "formats": [
+         *         "csv"
+         *       ],
+         *       "columns": [
+         *         {
+         *           "name": "day",
+         *           "type": "date"
+         *         }
+         *       ],
+         *       "parameters": {
+         *         "type": "object",
+         *         "properties": {
+         *           "fields": {
+         *             "type": "array",
+         *             "items": {
+         *               "type": "string",
+         *               "enum": [
+         *                 "day"
+         *               ]
+         *             }
+         *           }
+         *         }
+         *       }
+         *     }
          */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
+        ReportType: {
+            reportType: string;
+            title: string;
+            /** @description The scope that the report requires in addition to reports:write */
+            scope?: string;
+            formats: ("json" | "csv" | "ndjson" | "xlsx" | "pdf")[];
+            columns: {
+                name: string;
+                type: string;
+            }[];
+            /** @description JSON Schema of the parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+        };
         /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
+         * @example {
+         *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+         *       "event": "report.completed",
+         *       "callbackUrl": "https://client.example/hooks/reports",
+         *       "description": "Tells the billing system",
+         *       "headers": {
+         *         "x-environment": "staging"
+         *       },
+         *       "payloadStyle": "plain",
+         *       "version": "v2",
+         *       "status": "active",
+         *       "statusReason": "text",
+         *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4="
+         *     }
          */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description The id from the 202 response
-         * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
-         */
-        taskId: components['parameters']['TaskId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description Accepted */
-      202: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Retry-After': components['headers']['Retry-After']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *       "status": "completed",
-           *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
-           *       "reportType": "activity",
-           *       "format": "csv",
-           *       "progress": 100,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "startedAt": "2026-03-01T12:00:00.100Z",
-           *       "completedAt": "2026-03-01T12:00:00.900Z",
-           *       "expiresAt": "2026-03-08T12:00:00.900Z",
-           *       "attempts": 1,
-           *       "rowCount": 1200,
-           *       "sizeBytes": 65536,
-           *       "_links": {
-           *         "self": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
-           *         },
-           *         "status": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
-           *         },
-           *         "download": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-           *         },
-           *         "retry": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
-           *           "method": "POST"
-           *         },
-           *         "delete": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *           "method": "DELETE"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Task']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_NOT_COMPLETED: The task is not completed yet */
-      409: components['responses']['Conflict']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listReportTypes: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "reportType": "activity",
-           *         "title": "Activity",
-           *         "formats": [
-           *           "csv"
-           *         ],
-           *         "columns": [
-           *           {
-           *             "name": "day",
-           *             "type": "date"
-           *           }
-           *         ],
-           *         "parameters": {
-           *           "type": "object",
-           *           "properties": {
-           *             "fields": {
-           *               "type": "array",
-           *               "items": {
-           *                 "type": "string",
-           *                 "enum": [
-           *                   "day"
-           *                 ]
-           *               }
-           *             }
-           *           }
-           *         }
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['ReportType'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readReport: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `wait=10`: respond once the task has ended (with If-None-Match, once it changes), or after this many seconds, at most 30
-         * @example wait=1
-         */
-        Prefer?: components['parameters']['PreferOnTasks']
-      }
-      path: {
-        /**
-         * @description The id from the 202 response
-         * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
-         */
-        taskId: components['parameters']['TaskId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Retry-After': components['headers']['Retry-After']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *       "status": "completed",
-           *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
-           *       "reportType": "activity",
-           *       "format": "csv",
-           *       "progress": 100,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "startedAt": "2026-03-01T12:00:00.100Z",
-           *       "completedAt": "2026-03-01T12:00:00.900Z",
-           *       "expiresAt": "2026-03-08T12:00:00.900Z",
-           *       "attempts": 1,
-           *       "rowCount": 1200,
-           *       "sizeBytes": 65536,
-           *       "_links": {
-           *         "self": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
-           *         },
-           *         "status": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
-           *         },
-           *         "download": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-           *         },
-           *         "retry": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
-           *           "method": "POST"
-           *         },
-           *         "delete": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *           "method": "DELETE"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Task']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  deleteReport: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the 202 response
-         * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
-         */
-        taskId: components['parameters']['TaskId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description No Content */
-      204: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readReportStatus: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `wait=10`: respond once the task has ended (with If-None-Match, once it changes), or after this many seconds, at most 30
-         * @example wait=1
-         */
-        Prefer?: components['parameters']['PreferOnTasks']
-      }
-      path: {
-        /**
-         * @description The id from the 202 response
-         * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
-         */
-        taskId: components['parameters']['TaskId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Retry-After': components['headers']['Retry-After']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *       "status": "completed",
-           *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
-           *       "reportType": "activity",
-           *       "format": "csv",
-           *       "progress": 100,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "startedAt": "2026-03-01T12:00:00.100Z",
-           *       "completedAt": "2026-03-01T12:00:00.900Z",
-           *       "expiresAt": "2026-03-08T12:00:00.900Z",
-           *       "attempts": 1,
-           *       "rowCount": 1200,
-           *       "sizeBytes": 65536,
-           *       "_links": {
-           *         "self": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
-           *         },
-           *         "status": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
-           *         },
-           *         "download": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-           *         },
-           *         "retry": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
-           *           "method": "POST"
-           *         },
-           *         "delete": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *           "method": "DELETE"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Task']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  watchReport: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the 202 response
-         * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
-         */
-        taskId: components['parameters']['TaskId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The progress and the end of the task */
-      200: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'X-Accel-Buffering': components['headers']['X-Accel-Buffering']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example id: 2
-           *     event: completed
-           *     data: {"taskId":"tsk_9mZ4qXb1TzqkPj0y7vWc2A","status":"completed"}
-           */
-          'text/event-stream': unknown
-        }
-      }
-      /** @description No Content */
-      204: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'X-Accel-Buffering': components['headers']['X-Accel-Buffering']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  cancelReport: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the 202 response
-         * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
-         */
-        taskId: components['parameters']['TaskId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *       "status": "completed",
-           *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
-           *       "reportType": "activity",
-           *       "format": "csv",
-           *       "progress": 100,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "startedAt": "2026-03-01T12:00:00.100Z",
-           *       "completedAt": "2026-03-01T12:00:00.900Z",
-           *       "expiresAt": "2026-03-08T12:00:00.900Z",
-           *       "attempts": 1,
-           *       "rowCount": 1200,
-           *       "sizeBytes": 65536,
-           *       "_links": {
-           *         "self": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
-           *         },
-           *         "status": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
-           *         },
-           *         "download": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-           *         },
-           *         "retry": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
-           *           "method": "POST"
-           *         },
-           *         "delete": {
-           *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *           "method": "DELETE"
-           *         }
-           *       }
-           *     }
-           */
-          'application/json': components['schemas']['Task']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_ALREADY_FINISHED: The task has already ended */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  downloadReport: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description The range to send, such as `bytes=0-1023`
-         * @example bytes=0-1023
-         */
-        Range?: components['parameters']['Range']
-        /**
-         * @description Send the range only if the result has this strong tag, otherwise the whole result
-         * @example "0"
-         */
-        'If-Range'?: components['parameters']['If-Range']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the 202 response
-         * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
-         */
-        taskId: components['parameters']['TaskId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description The result */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Accept-Ranges': components['headers']['Accept-Ranges']
-          'Content-Disposition': components['headers']['Content-Disposition']
-          'Repr-Digest': components['headers']['Repr-Digest']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          'application/octet-stream': string
-          'application/json': unknown
-          /** @example text */
-          'text/csv': string
-          /** @example text */
-          'application/x-ndjson': string
-          'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': string
-          'application/pdf': string
-        }
-      }
-      /** @description The requested range of the result */
-      206: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Accept-Ranges': components['headers']['Accept-Ranges']
-          'Content-Disposition': components['headers']['Content-Disposition']
-          'Repr-Digest': components['headers']['Repr-Digest']
-          'Content-Range': components['headers']['Content-Range']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          'application/octet-stream': string
-          'application/json': unknown
-          /** @example text */
-          'text/csv': string
-          /** @example text */
-          'application/x-ndjson': string
-          'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': string
-          'application/pdf': string
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description TASK_NOT_COMPLETED: The task is not completed yet; TASK_FAILED: The task has failed */
-      409: components['responses']['Conflict']
-      /** @description RESULT_EXPIRED: The result has expired */
-      410: components['responses']['Gone']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RANGE_NOT_SATISFIABLE: The requested range is outside the result */
-      416: components['responses']['RangeNotSatisfiable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listWebhooks: {
-    parameters: {
-      query?: {
-        /**
-         * @description Number of items to return, at most 200
-         * @example 50
-         */
-        limit?: components['parameters']['Limit']
-        /**
-         * @description Position of the page, from a Link header
-         * @example
-         */
-        cursor?: components['parameters']['Cursor']
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-           *         "event": "report.completed",
-           *         "callbackUrl": "https://client.example/hooks/reports",
-           *         "description": "Tells the billing system",
-           *         "headers": {
-           *           "x-environment": "staging"
-           *         },
-           *         "payloadStyle": "plain",
-           *         "version": "v2",
-           *         "status": "active",
-           *         "statusReason": "text",
-           *         "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
-           *         "createdAt": "2026-03-01T12:00:00.000Z",
-           *         "ownerClient": "cli_Q2hhcmxlcyBCYWJiYWdlXw",
-           *         "ownerSubject": "42"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['Webhook'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  createWebhook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        CreatedWebhook: {
+            /** @example whk_Q2hhcmxlcyBCYWJiYWdlXw */
+            id: string;
+            /**
+             * @description An event type of /api/event-types, all types of a noun (`report.*`), or `*` for all
+             * @example report.completed
+             */
+            event: string;
+            /**
+             * Format: uri
+             * @description Absolute https URL that receives the POST requests
+             * @example https://client.example/hooks/reports
+             */
+            callbackUrl: string;
+            /** @example Tells the billing system */
+            description?: string;
+            /**
+             * @description Static headers sent with every call, in addition to those that the service sets
+             * @example {
+             *       "x-environment": "staging"
+             *     }
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * @description `plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}
+             * @enum {string}
+             */
+            payloadStyle: "plain" | "envelope";
+            /**
+             * @description The API version whose field names the events of resources have; without one, the newest
+             * @example v2
+             */
+            version?: string;
+            /** @enum {string} */
+            status: "active" | "paused" | "disabled";
+            /** @description Why the service disabled the webhook */
+            statusReason?: string;
+            /**
+             * Format: date-time
+             * @description Until then, calls are also signed with the previous secret
+             */
+            previousSecretExpiresAt?: string;
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description Signs the calls; returned only in this response
+             * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=
+             */
+            secret: string;
+        };
         /**
          * @example {
          *       "event": "report.completed",
@@ -7835,262 +2508,44 @@ export interface operations {
          *       "version": "v2"
          *     }
          */
-        'application/json': components['schemas']['WebhookCreate']
-      }
-    }
-    responses: {
-      /** @description Created */
-      201: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-           *       "event": "report.completed",
-           *       "callbackUrl": "https://client.example/hooks/reports",
-           *       "description": "Tells the billing system",
-           *       "headers": {
-           *         "x-environment": "staging"
-           *       },
-           *       "payloadStyle": "plain",
-           *       "version": "v2",
-           *       "status": "active",
-           *       "statusReason": "text",
-           *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4="
-           *     }
-           */
-          'application/json': components['schemas']['CreatedWebhook']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists; WEBHOOK_LIMIT_REACHED: The account has reached its webhook limit */
-      409: components['responses']['Conflict']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readWebhook: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-           *       "event": "report.completed",
-           *       "callbackUrl": "https://client.example/hooks/reports",
-           *       "description": "Tells the billing system",
-           *       "headers": {
-           *         "x-environment": "staging"
-           *       },
-           *       "payloadStyle": "plain",
-           *       "version": "v2",
-           *       "status": "active",
-           *       "statusReason": "text",
-           *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "ownerClient": "cli_Q2hhcmxlcyBCYWJiYWdlXw",
-           *       "ownerSubject": "42"
-           *     }
-           */
-          'application/json': components['schemas']['Webhook']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  deleteWebhook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description No Content */
-      204: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  patchWebhook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        WebhookCreate: {
+            /**
+             * @description The event type or pattern to subscribe to
+             * @example report.completed
+             * @enum {string}
+             */
+            event: "report.completed" | "report.failed" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "book.created" | "book.updated" | "book.deleted" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "report.*" | "user.*" | "product.*" | "book.*" | "webhook.*" | "*";
+            /**
+             * Format: uri
+             * @description Absolute https URL that receives the POST requests
+             * @example https://client.example/hooks/reports
+             */
+            callbackUrl: string;
+            /** @example Tells the billing system */
+            description?: string;
+            /**
+             * @description Static headers sent with every call, in addition to those that the service sets
+             * @example {
+             *       "x-environment": "staging"
+             *     }
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * @description `plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}
+             * @default plain
+             * @enum {string}
+             */
+            payloadStyle: "plain" | "envelope";
+            /**
+             * @description The API version whose field names the events of resources have; by default the newest one
+             * @default v2
+             * @example v2
+             * @enum {string}
+             */
+            version: "v1" | "v2";
+        };
         /**
          * @example {
          *       "event": "report.completed",
@@ -8105,543 +2560,83 @@ export interface operations {
          *       "status": "paused"
          *     }
          */
-        'application/merge-patch+json': components['schemas']['WebhookPatch']
-        /**
-         * @example {
-         *       "event": "report.completed",
-         *       "callbackUrl": "https://client.example/hooks/reports",
-         *       "description": "Tells the billing system",
-         *       "headers": {
-         *         "x-environment": "production",
-         *         "x-team": null
-         *       },
-         *       "payloadStyle": "plain",
-         *       "version": "v2",
-         *       "status": "paused"
-         *     }
-         */
-        'application/json': components['schemas']['WebhookPatch']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-           *       "event": "report.completed",
-           *       "callbackUrl": "https://client.example/hooks/reports",
-           *       "description": "Tells the billing system",
-           *       "headers": {
-           *         "x-environment": "staging"
-           *       },
-           *       "payloadStyle": "plain",
-           *       "version": "v2",
-           *       "status": "active",
-           *       "statusReason": "text",
-           *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "ownerClient": "cli_Q2hhcmxlcyBCYWJiYWdlXw",
-           *       "ownerSubject": "42"
-           *     }
-           */
-          'application/json': components['schemas']['Webhook']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; PERMISSION_DENIED: The caller is not permitted to do this; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description DUPLICATE_RESOURCE: The resource already exists */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listDeliveries: {
-    parameters: {
-      query?: {
-        /**
-         * @description Number of items to return, at most 200
-         * @example 50
-         */
-        limit?: components['parameters']['Limit']
-        /**
-         * @description Position of the page, from a Link header
-         * @example
-         */
-        cursor?: components['parameters']['Cursor']
-        /**
-         * @description Only deliveries in this state
-         * @example pending
-         */
-        status?: 'pending' | 'delivered' | 'failed'
-        /**
-         * @description Only deliveries of this event type
-         * @example report.completed
-         */
-        event?: string
-        /**
-         * @description Only deliveries created at this instant or later
-         * @example 2026-03-01T12:00:00.000Z
-         */
-        since?: string
-        /**
-         * @description Only deliveries created before this instant
-         * @example 2026-03-02T12:00:00.000Z
-         */
-        until?: string
-        /**
-         * @description Newest first, or oldest first
-         * @example -createdAt
-         */
-        sort?: '-createdAt' | 'createdAt'
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
-         * @example count=exact
-         */
-        Prefer?: components['parameters']['PreferOnLists']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'X-Total-Count': components['headers']['X-Total-Count']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
-           *         "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
-           *         "event": "report.completed",
-           *         "status": "pending",
-           *         "test": true,
-           *         "attempts": [
-           *           {
-           *             "attempt": 1,
-           *             "startedAt": "2026-03-01T12:00:00.000Z",
-           *             "durationMs": 0,
-           *             "statusCode": 204,
-           *             "error": "text",
-           *             "responseStart": "text"
-           *           }
-           *         ],
-           *         "nextAttemptAt": "2026-03-01T12:00:00.000Z",
-           *         "createdAt": "2026-03-01T12:00:00.000Z",
-           *         "completedAt": "2026-03-01T12:00:00.000Z",
-           *         "reason": "text"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['Delivery'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readDelivery: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-        /**
-         * @description The id of a delivery
-         * @example dlv_QW5hbHl0aWNhbEVuZ2luZV
-         */
-        deliveryId: components['parameters']['DeliveryId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
-           *       "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
-           *       "event": "report.completed",
-           *       "status": "pending",
-           *       "test": true,
-           *       "attempts": [
-           *         {
-           *           "attempt": 1,
-           *           "startedAt": "2026-03-01T12:00:00.000Z",
-           *           "durationMs": 0,
-           *           "statusCode": 204,
-           *           "error": "text",
-           *           "responseStart": "text"
-           *         }
-           *       ],
-           *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "completedAt": "2026-03-01T12:00:00.000Z",
-           *       "reason": "text"
-           *     }
-           */
-          'application/json': components['schemas']['Delivery']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  testWebhook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: {
-      content: {
+        WebhookPatch: {
+            /**
+             * @description The event type or pattern to subscribe to
+             * @example report.completed
+             * @enum {string}
+             */
+            event?: "report.completed" | "report.failed" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "book.created" | "book.updated" | "book.deleted" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "report.*" | "user.*" | "product.*" | "book.*" | "webhook.*" | "*";
+            /**
+             * Format: uri
+             * @description Absolute https URL that receives the POST requests
+             * @example https://client.example/hooks/reports
+             */
+            callbackUrl?: string;
+            /** @example Tells the billing system */
+            description?: string | null;
+            /**
+             * @description Static headers to set; null removes one header, or all of them
+             * @example {
+             *       "x-environment": "production",
+             *       "x-team": null
+             *     }
+             */
+            headers?: {
+                [key: string]: string | null;
+            } | null;
+            /**
+             * @description `plain` sends the event body itself, `envelope` wraps it in {type, timestamp, data}
+             * @enum {string}
+             */
+            payloadStyle?: "plain" | "envelope";
+            /**
+             * @description The API version whose field names the events of resources have; by default the newest one
+             * @example v2
+             * @enum {string}
+             */
+            version?: "v1" | "v2";
+            /**
+             * @description Only active webhooks are called
+             * @example paused
+             * @enum {string}
+             */
+            status?: "active" | "paused";
+        };
         /**
          * @example {
          *       "event": "report.completed"
          *     }
          */
-        'application/json': components['schemas']['WebhookTestRequest']
-      }
-    }
-    responses: {
-      /** @description Accepted */
-      202: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Retry-After': components['headers']['Retry-After']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
-           *       "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
-           *       "event": "report.completed",
-           *       "status": "pending",
-           *       "test": true,
-           *       "attempts": [
-           *         {
-           *           "attempt": 1,
-           *           "startedAt": "2026-03-01T12:00:00.000Z",
-           *           "durationMs": 0,
-           *           "statusCode": 204,
-           *           "error": "text",
-           *           "responseStart": "text"
-           *         }
-           *       ],
-           *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "completedAt": "2026-03-01T12:00:00.000Z",
-           *       "reason": "text"
-           *     }
-           */
-          'application/json': components['schemas']['Delivery']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  redeliver: {
-    parameters: {
-      query?: never
-      header?: {
+        WebhookTestRequest: {
+            /**
+             * @description The event type whose example is sent
+             * @default webhook.test
+             * @example report.completed
+             * @enum {string}
+             */
+            event: "report.completed" | "report.failed" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "book.created" | "book.updated" | "book.deleted" | "webhook.test" | "webhook.failing" | "webhook.disabled";
+        };
         /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+         * @example {
+         *       "count": 12,
+         *       "nextSince": "2026-03-01T12:00:00.000Z"
+         *     }
          */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-        /**
-         * @description The id of a delivery
-         * @example dlv_QW5hbHl0aWNhbEVuZ2luZV
-         */
-        deliveryId: components['parameters']['DeliveryId']
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description Accepted */
-      202: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Retry-After': components['headers']['Retry-After']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
-           *       "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
-           *       "event": "report.completed",
-           *       "status": "pending",
-           *       "test": true,
-           *       "attempts": [
-           *         {
-           *           "attempt": 1,
-           *           "startedAt": "2026-03-01T12:00:00.000Z",
-           *           "durationMs": 0,
-           *           "statusCode": 204,
-           *           "error": "text",
-           *           "responseStart": "text"
-           *         }
-           *       ],
-           *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "completedAt": "2026-03-01T12:00:00.000Z",
-           *       "reason": "text"
-           *     }
-           */
-          'application/json': components['schemas']['Delivery']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; PERMISSION_DENIED: The caller is not permitted to do this; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  replayWebhook: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        WebhookReplayResult: {
+            /**
+             * Format: int64
+             * @description Number of deliveries that are sent again
+             * @example 12
+             */
+            count: number;
+            /**
+             * Format: date-time
+             * @description Set if more deliveries match than one replay sends: the `since` of the next replay
+             * @example 2026-03-01T12:00:00.000Z
+             */
+            nextSince?: string;
+        };
         /**
          * @example {
          *       "since": "2026-03-01T12:00:00.000Z",
@@ -8650,554 +2645,257 @@ export interface operations {
          *       "status": "failed"
          *     }
          */
-        'application/json': components['schemas']['WebhookReplayRequest']
-      }
-    }
-    responses: {
-      /** @description Accepted */
-      202: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Retry-After': components['headers']['Retry-After']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "count": 12,
-           *       "nextSince": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['WebhookReplayResult']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  rotateWebhookSecret: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the registration
-         * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: {
-      content: {
+        WebhookReplayRequest: {
+            /**
+             * Format: date-time
+             * @description Deliveries created at this instant or later
+             * @example 2026-03-01T12:00:00.000Z
+             */
+            since: string;
+            /**
+             * Format: date-time
+             * @description Deliveries created before this instant; default: now
+             * @example 2026-03-02T12:00:00.000Z
+             */
+            until?: string;
+            /**
+             * @description Only deliveries of this event type
+             * @enum {string}
+             */
+            event?: "report.completed" | "report.failed" | "user.created" | "user.updated" | "user.deleted" | "product.created" | "product.updated" | "product.deleted" | "book.created" | "book.updated" | "book.deleted" | "webhook.test" | "webhook.failing" | "webhook.disabled";
+            /**
+             * @description Only deliveries that ended in this state
+             * @example failed
+             * @enum {string}
+             */
+            status?: "delivered" | "failed";
+        };
         /**
          * @example {
          *       "immediate": false
          *     }
          */
-        'application/json': components['schemas']['WebhookSecretRotateRequest']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-           *       "event": "report.completed",
-           *       "callbackUrl": "https://client.example/hooks/reports",
-           *       "description": "Tells the billing system",
-           *       "headers": {
-           *         "x-environment": "staging"
-           *       },
-           *       "payloadStyle": "plain",
-           *       "version": "v2",
-           *       "status": "active",
-           *       "statusReason": "text",
-           *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4="
-           *     }
-           */
-          'application/json': components['schemas']['CreatedWebhook']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readWebhookSecret: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=",
-           *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['WebhookSecret']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  rotateAccountSecret: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: {
-      content: {
+        WebhookSecretRotateRequest: {
+            /**
+             * @description Stop signing with the old secret at once, because it has leaked
+             * @example false
+             */
+            immediate?: boolean;
+        };
         /**
          * @example {
-         *       "immediate": false
+         *       "event": "report.completed",
+         *       "description": "A report task has completed, and its result can be downloaded",
+         *       "example": {
+         *         "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+         *         "status": "completed",
+         *         "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+         *       },
+         *       "schema": {
+         *         "type": "object",
+         *         "properties": {
+         *           "taskId": {
+         *             "type": "string",
+         *             "description": "Id of the report task"
+         *           },
+         *           "status": {
+         *             "type": "string",
+         *             "const": "completed"
+         *           },
+         *           "resultUrl": {
+         *             "type": "string",
+         *             "description": "Path of the download"
+         *           }
+         *         },
+         *         "required": [
+         *           "taskId",
+         *           "status",
+         *           "resultUrl"
+         *         ]
+         *       }
+         *     }
+         * @example {
+         *       "event": "report.failed",
+         *       "description": "A report task has failed; GET its status for the reason",
+         *       "example": {
+         *         "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+         *         "status": "failed"
+         *       },
+         *       "schema": {
+         *         "type": "object",
+         *         "properties": {
+         *           "taskId": {
+         *             "type": "string",
+         *             "description": "Id of the report task"
+         *           },
+         *           "status": {
+         *             "type": "string",
+         *             "const": "failed"
+         *           }
+         *         },
+         *         "required": [
+         *           "taskId",
+         *           "status"
+         *         ]
+         *       }
          *     }
          */
-        'application/json': components['schemas']['WebhookSecretRotateRequest']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=",
-           *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['WebhookSecret']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listEventTypes: {
-    parameters: {
-      query?: {
+        EventType: {
+            /** @example report.completed */
+            event: string;
+            description: string;
+            /** @description An example of the body, as it is sent */
+            example: unknown;
+            /** @description The JSON Schema (2020-12) of the body */
+            schema: unknown;
+        };
         /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
+         * @example {
+         *       "url": "https://localhost:8443/oauth/invitation?token=TOKEN",
+         *       "expiresAt": "2026-03-01T12:00:00.000Z",
+         *       "email": "ada@example.com",
+         *       "sent": true
+         *     }
          */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "event": "report.completed",
-           *         "description": "A report task has completed, and its result can be downloaded",
-           *         "example": {
-           *           "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-           *           "status": "completed",
-           *           "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-           *         },
-           *         "schema": {
-           *           "type": "object",
-           *           "properties": {
-           *             "taskId": {
-           *               "type": "string",
-           *               "description": "Id of the report task"
-           *             },
-           *             "status": {
-           *               "type": "string",
-           *               "const": "completed"
-           *             },
-           *             "resultUrl": {
-           *               "type": "string",
-           *               "description": "Path of the download"
-           *             }
-           *           },
-           *           "required": [
-           *             "taskId",
-           *             "status",
-           *             "resultUrl"
-           *           ]
-           *         }
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['EventType'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  inviteUser: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id of the user
-         * @example 1
-         */
-        id: number
-      }
-      cookie?: never
-    }
-    requestBody?: {
-      content: {
+        UserInviteResult: {
+            /**
+             * Format: uri
+             * @description A single-use link; give it only to the invited user
+             * @example https://localhost:8443/oauth/invitation?token=TOKEN
+             */
+            url: string;
+            /** Format: date-time */
+            expiresAt: string;
+            /** Format: email */
+            email: string;
+            /** @description Whether the mail server accepted the invitation; absent from a replayed response */
+            sent?: boolean;
+        };
         /**
          * @example {
          *       "role": "admin"
          *     }
          */
-        'application/json': components['schemas']['UserInviteRequest']
-      }
-    }
-    responses: {
-      /** @description Created */
-      201: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "url": "https://localhost:8443/oauth/invitation?token=TOKEN",
-           *       "expiresAt": "2026-03-01T12:00:00.000Z",
-           *       "email": "ada@example.com",
-           *       "sent": true
-           *     }
-           */
-          'application/json': components['schemas']['UserInviteResult']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; LAST_ADMINISTRATOR: The last administrator cannot be removed */
-      409: components['responses']['Conflict']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listOAuthClients: {
-    parameters: {
-      query?: {
+        UserInviteRequest: {
+            /**
+             * @description The role of the account
+             * @default user
+             * @example admin
+             */
+            role: "user" | "admin";
+        };
         /**
-         * @description Number of items to return, at most 200
-         * @example 50
+         * @example {
+         *       "id": "partner",
+         *       "type": "confidential",
+         *       "name": "Partner",
+         *       "scopes": [
+         *         "reports:read"
+         *       ],
+         *       "grants": [
+         *         "client_credentials"
+         *       ],
+         *       "redirectUris": [
+         *         "https://app.example/cb"
+         *       ],
+         *       "postLogoutRedirectUris": [
+         *         "https://app.example/cb"
+         *       ],
+         *       "firstParty": false,
+         *       "trusted": false,
+         *       "introspectsOthers": false,
+         *       "labels": {
+         *         "tenant": "north"
+         *       },
+         *       "responseTypes": [],
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "updatedAt": "2026-03-01T12:00:00.000Z",
+         *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
+         *     }
          */
-        limit?: components['parameters']['Limit']
-        /**
-         * @description Position of the page, from a Link header
-         * @example
-         */
-        cursor?: components['parameters']['Cursor']
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "id": "partner",
-           *         "type": "confidential",
-           *         "name": "Partner",
-           *         "scopes": [
-           *           "reports:read"
-           *         ],
-           *         "grants": [
-           *           "client_credentials"
-           *         ],
-           *         "redirectUris": [
-           *           "https://app.example/cb"
-           *         ],
-           *         "postLogoutRedirectUris": [
-           *           "https://app.example/cb"
-           *         ],
-           *         "firstParty": false,
-           *         "trusted": false,
-           *         "introspectsOthers": false,
-           *         "labels": {
-           *           "tenant": "north"
-           *         },
-           *         "responseTypes": [],
-           *         "createdAt": "2026-03-01T12:00:00.000Z",
-           *         "updatedAt": "2026-03-01T12:00:00.000Z"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['OAuthClient'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  createOAuthClient: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        CreatedOAuthClient: {
+            /**
+             * @description The client_id
+             * @example partner
+             */
+            id: string;
+            /**
+             * @description A public client has no secret
+             * @enum {string}
+             */
+            type: "confidential" | "public";
+            /**
+             * @description Display name, 1 to 200 characters
+             * @example Partner
+             */
+            name: string;
+            /**
+             * @description The scopes that its tokens may have
+             * @example [
+             *       "reports:read"
+             *     ]
+             */
+            scopes: string[];
+            /**
+             * @description client_credentials, authorization_code, refresh_token, and the deprecated password and implicit
+             * @example [
+             *       "client_credentials"
+             *     ]
+             */
+            grants: string[];
+            /**
+             * @description Where users return after login: https, loopback http or a private-use scheme; compared exactly
+             * @example [
+             *       "https://app.example/cb"
+             *     ]
+             */
+            redirectUris: string[];
+            /**
+             * @description Where users may be redirected after logout
+             * @example [
+             *       "https://app.example/cb"
+             *     ]
+             */
+            postLogoutRedirectUris: string[];
+            /**
+             * @description The operator's own client: users are not asked for consent
+             * @example false
+             */
+            firstParty: boolean;
+            /**
+             * @description May receive user passwords, as the grant password requires
+             * @example false
+             */
+            trusted: boolean;
+            /**
+             * @description May introspect the tokens of other clients; by default a client can introspect only its own
+             * @example false
+             */
+            introspectsOthers: boolean;
+            /**
+             * @description What claims functions know about the client: at most 20 labels, set by administrators alone
+             * @example {
+             *       "tenant": "north"
+             *     }
+             */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * @description The response types implied by its grants
+             * @example []
+             */
+            responseTypes: string[];
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+            /**
+             * @description The client_secret; returned only here
+             * @example q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw
+             */
+            secret?: string;
+        };
         /**
          * @example {
          *       "id": "partner",
@@ -9223,282 +2921,76 @@ export interface operations {
          *       }
          *     }
          */
-        'application/json': components['schemas']['OAuthClientCreate']
-      }
-    }
-    responses: {
-      /** @description Created */
-      201: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "partner",
-           *       "type": "confidential",
-           *       "name": "Partner",
-           *       "scopes": [
-           *         "reports:read"
-           *       ],
-           *       "grants": [
-           *         "client_credentials"
-           *       ],
-           *       "redirectUris": [
-           *         "https://app.example/cb"
-           *       ],
-           *       "postLogoutRedirectUris": [
-           *         "https://app.example/cb"
-           *       ],
-           *       "firstParty": false,
-           *       "trusted": false,
-           *       "introspectsOthers": false,
-           *       "labels": {
-           *         "tenant": "north"
-           *       },
-           *       "responseTypes": [],
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z",
-           *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
-           *     }
-           */
-          'application/json': components['schemas']['CreatedOAuthClient']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists */
-      409: components['responses']['Conflict']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readOAuthClient: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the response that created it
-         * @example partner
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "partner",
-           *       "type": "confidential",
-           *       "name": "Partner",
-           *       "scopes": [
-           *         "reports:read"
-           *       ],
-           *       "grants": [
-           *         "client_credentials"
-           *       ],
-           *       "redirectUris": [
-           *         "https://app.example/cb"
-           *       ],
-           *       "postLogoutRedirectUris": [
-           *         "https://app.example/cb"
-           *       ],
-           *       "firstParty": false,
-           *       "trusted": false,
-           *       "introspectsOthers": false,
-           *       "labels": {
-           *         "tenant": "north"
-           *       },
-           *       "responseTypes": [],
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['OAuthClient']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  deleteOAuthClient: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the response that created it
-         * @example partner
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description No Content */
-      204: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  patchOAuthClient: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description The id from the response that created it
-         * @example partner
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
+        OAuthClientCreate: {
+            /**
+             * @description The client_id; generated by default
+             * @example partner
+             */
+            id?: string;
+            /**
+             * @description A public client has no secret
+             * @default confidential
+             * @enum {string}
+             */
+            type: "confidential" | "public";
+            /**
+             * @description Display name, 1 to 200 characters
+             * @example Partner
+             */
+            name: string;
+            /**
+             * @description The scopes that its tokens may have
+             * @example [
+             *       "reports:read"
+             *     ]
+             */
+            scopes: string[];
+            /**
+             * @description client_credentials, authorization_code, refresh_token, and the deprecated password and implicit
+             * @example [
+             *       "client_credentials"
+             *     ]
+             */
+            grants: string[];
+            /**
+             * @description Where users return after login: https, loopback http or a private-use scheme; compared exactly
+             * @example [
+             *       "https://app.example/cb"
+             *     ]
+             */
+            redirectUris?: string[];
+            /**
+             * @description Where users may be redirected after logout
+             * @example [
+             *       "https://app.example/cb"
+             *     ]
+             */
+            postLogoutRedirectUris?: string[];
+            /**
+             * @description The operator's own client: users are not asked for consent
+             * @example false
+             */
+            firstParty?: boolean;
+            /**
+             * @description May receive user passwords, as the grant password requires
+             * @example false
+             */
+            trusted?: boolean;
+            /**
+             * @description May introspect the tokens of other clients; by default a client can introspect only its own
+             * @example false
+             */
+            introspectsOthers?: boolean;
+            /**
+             * @description What claims functions know about the client: at most 20 labels, set by administrators alone
+             * @example {
+             *       "tenant": "north"
+             *     }
+             */
+            labels?: {
+                [key: string]: string;
+            };
+        };
         /**
          * @example {
          *       "name": "Partner",
@@ -9523,2717 +3015,9057 @@ export interface operations {
          *       }
          *     }
          */
-        'application/merge-patch+json': components['schemas']['OAuthClientPatch']
+        OAuthClientPatch: {
+            /**
+             * @description Display name, 1 to 200 characters
+             * @example Partner
+             */
+            name?: string;
+            /**
+             * @description The scopes that its tokens may have
+             * @example [
+             *       "reports:read"
+             *     ]
+             */
+            scopes?: string[];
+            /**
+             * @description client_credentials, authorization_code, refresh_token, and the deprecated password and implicit
+             * @example [
+             *       "client_credentials"
+             *     ]
+             */
+            grants?: string[];
+            /**
+             * @description Where users return after login: https, loopback http or a private-use scheme; compared exactly
+             * @example [
+             *       "https://app.example/cb"
+             *     ]
+             */
+            redirectUris?: string[] | null;
+            /**
+             * @description Where users may be redirected after logout
+             * @example [
+             *       "https://app.example/cb"
+             *     ]
+             */
+            postLogoutRedirectUris?: string[] | null;
+            /**
+             * @description The operator's own client: users are not asked for consent
+             * @example false
+             */
+            firstParty?: boolean | null;
+            /**
+             * @description May receive user passwords, as the grant password requires
+             * @example false
+             */
+            trusted?: boolean | null;
+            /**
+             * @description May introspect the tokens of other clients; by default a client can introspect only its own
+             * @example false
+             */
+            introspectsOthers?: boolean | null;
+            /**
+             * @description Labels to set; null removes one label, or all of them
+             * @example {
+             *       "tenant": "south",
+             *       "region": null
+             *     }
+             */
+            labels?: {
+                [key: string]: string | null;
+            } | null;
+        };
+        /**
+         * @example {
+         *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
+         *       "name": "Partner",
+         *       "hint": "plk_Zm9vYm",
+         *       "rate": "600/60",
+         *       "quota": 100000,
+         *       "expiresAt": "2030-01-31T00:00:00.000Z",
+         *       "lastUsedAt": null,
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "updatedAt": "2026-03-01T12:00:00.000Z",
+         *       "key": "plk_Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3BxcnNaCN4rA"
+         *     }
+         */
+        CreatedApiKey: {
+            /** @example key_QmFiYmFnZU1hY2hpbmVzMQ */
+            id: string;
+            /**
+             * @description Display name, 1 to 200 characters
+             * @example Partner
+             */
+            name: string;
+            /**
+             * @description The first characters of the key
+             * @example plk_Zm9vYm
+             */
+            hint: string;
+            /**
+             * @description calls/seconds; null for the default limit
+             * @example 600/60
+             */
+            rate: string | null;
+            /**
+             * Format: int32
+             * @description Requests per calendar month; null for the default quota
+             * @example 100000
+             */
+            quota: number | null;
+            /**
+             * Format: date-time
+             * @description When the key expires; null for never
+             * @example 2030-01-31T00:00:00.000Z
+             */
+            expiresAt: string | null;
+            /**
+             * Format: date-time
+             * @description When the key was last used, to the minute
+             * @example null
+             */
+            lastUsedAt: string | null;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+            /**
+             * @description The API key; returned only here
+             * @example plk_Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3BxcnNaCN4rA
+             */
+            key: string;
+        };
         /**
          * @example {
          *       "name": "Partner",
-         *       "scopes": [
-         *         "reports:read"
-         *       ],
-         *       "grants": [
-         *         "client_credentials"
-         *       ],
-         *       "redirectUris": [
-         *         "https://app.example/cb"
-         *       ],
-         *       "postLogoutRedirectUris": [
-         *         "https://app.example/cb"
-         *       ],
-         *       "firstParty": false,
-         *       "trusted": false,
-         *       "introspectsOthers": false,
-         *       "labels": {
-         *         "tenant": "south",
-         *         "region": null
-         *       }
+         *       "rate": "600/60",
+         *       "quota": 100000,
+         *       "expiresAt": "2030-01-31T00:00:00.000Z"
          *     }
          */
-        'application/json': components['schemas']['OAuthClientPatch']
-      }
-    }
+        ApiKeyCreate: {
+            /**
+             * @description Display name, 1 to 200 characters
+             * @example Partner
+             */
+            name: string;
+            /**
+             * @description calls/seconds; null for the default limit
+             * @example 600/60
+             */
+            rate?: string | null;
+            /**
+             * Format: int32
+             * @description Requests per calendar month; null for the default quota
+             * @example 100000
+             */
+            quota?: number | null;
+            /**
+             * Format: date-time
+             * @description When the key expires; null for never
+             * @example 2030-01-31T00:00:00.000Z
+             */
+            expiresAt?: string | null;
+        };
+        /**
+         * @example {
+         *       "name": "Partner",
+         *       "rate": "600/60",
+         *       "quota": 100000,
+         *       "expiresAt": "2030-01-31T00:00:00.000Z"
+         *     }
+         */
+        ApiKeyPatch: {
+            /**
+             * @description Display name, 1 to 200 characters
+             * @example Partner
+             */
+            name?: string;
+            /**
+             * @description calls/seconds; null for the default limit
+             * @example 600/60
+             */
+            rate?: string | null;
+            /**
+             * Format: int32
+             * @description Requests per calendar month; null for the default quota
+             * @example 100000
+             */
+            quota?: number | null;
+            /**
+             * Format: date-time
+             * @description When the key expires; null for never
+             * @example 2030-01-31T00:00:00.000Z
+             */
+            expiresAt?: string | null;
+        };
+        /**
+         * @example {
+         *       "sequence": 1,
+         *       "at": "2026-03-01T12:00:00.000Z",
+         *       "event": "client.created",
+         *       "clientId": "text",
+         *       "subject": "text",
+         *       "target": "text",
+         *       "address": "text",
+         *       "requestId": "text",
+         *       "details": {
+         *         "name": "Partner"
+         *       },
+         *       "hash": "text"
+         *     }
+         */
+        AuditEntry: {
+            /**
+             * Format: int64
+             * @description Number of the entry, from 1 without gaps
+             */
+            sequence: number;
+            /** Format: date-time */
+            at: string;
+            /**
+             * @example client.created
+             * @enum {string}
+             */
+            event: "login.succeeded" | "login.failed" | "login.blocked" | "password.changed" | "invitation.created" | "user.updated" | "consent.granted" | "consent.denied" | "token.granted" | "token.refused" | "token.revoked" | "grant.revoked" | "client.created" | "client.updated" | "client.secret_rotated" | "client.revoked" | "key.created" | "key.updated" | "key.revoked" | "signing_key.published" | "signing_key.retired" | "master_key.rotated" | "webhook.created" | "webhook.updated" | "webhook.secret_rotated" | "webhook.disabled" | "webhook.deleted" | "webhook.replayed" | "access.denied" | "credential.plaintext" | "audit.overflow" | "audit.archived";
+            /** @description The client whose token or secret was used */
+            clientId?: string;
+            /** @description Who acted: the id of a user or client, `service` or `command line` */
+            subject?: string;
+            /** @description The id of the changed object, or the route of the rejected request */
+            target?: string;
+            /** @description The client address of the request */
+            address?: string;
+            requestId?: string;
+            /**
+             * @example {
+             *       "name": "Partner"
+             *     }
+             */
+            details?: {
+                [key: string]: unknown;
+            };
+            /** @description Keyed hash of this entry and the previous hash */
+            hash: string;
+        };
+        /**
+         * @example {
+         *       "month": "2026-01",
+         *       "key": "audit-2026-01-2esZL-x4.ndjson.gz",
+         *       "firstSequence": 1,
+         *       "lastSequence": 1204,
+         *       "previousHash": "text",
+         *       "lastHash": "2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A",
+         *       "sizeBytes": 48213,
+         *       "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
+         *       "archivedAt": "2026-03-01T12:00:00.000Z"
+         *     }
+         */
+        AuditArchive: {
+            /**
+             * @description Year and month in UTC
+             * @example 2026-01
+             */
+            month: string;
+            /**
+             * @description The name of the file in the result store
+             * @example audit-2026-01-2esZL-x4.ndjson.gz
+             */
+            key: string;
+            /**
+             * Format: int64
+             * @description Number of the first entry
+             * @example 1
+             */
+            firstSequence: number;
+            /**
+             * Format: int64
+             * @description Number of the last entry
+             * @example 1204
+             */
+            lastSequence: number;
+            /** @description Hash of the entry before the first one; empty at the start of the log */
+            previousHash: string;
+            /**
+             * @description Hash of the last entry
+             * @example 2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A
+             */
+            lastHash: string;
+            /**
+             * Format: int64
+             * @description Size of the file
+             * @example 48213
+             */
+            sizeBytes: number;
+            /**
+             * @description SHA-256 of the file in base64
+             * @example n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=
+             */
+            sha256: string;
+            /** Format: date-time */
+            archivedAt: string;
+        };
+        /**
+         * @example {
+         *       "id": "nod_3q2-7wAAAAAAAAAAAAAAAA",
+         *       "self": true,
+         *       "status": "live",
+         *       "hostname": "node-a",
+         *       "pid": 4242,
+         *       "version": "1.0.0",
+         *       "roles": [
+         *         "api"
+         *       ],
+         *       "baseUrl": "https://api.example.com",
+         *       "schemaVersion": "0031-nodes",
+         *       "definition": "5f1d2c3b4a596877",
+         *       "clockAheadMs": 0,
+         *       "startedAt": "2026-03-01T12:00:00.000Z",
+         *       "heartbeatAt": "2026-03-01T12:00:00.000Z"
+         *     }
+         */
+        Node: {
+            /**
+             * @description Chosen at each start
+             * @example nod_3q2-7wAAAAAAAAAAAAAAAA
+             */
+            id: string;
+            /** @description Whether this node responds */
+            self: boolean;
+            /**
+             * @description `lost`: no heartbeat for 40 seconds. The row is removed after a day
+             * @enum {string}
+             */
+            status: "live" | "lost";
+            /** @example node-a */
+            hostname: string;
+            /**
+             * Format: int64
+             * @description The process id
+             * @example 4242
+             */
+            pid: number;
+            /**
+             * @description The release of the service
+             * @example 1.0.0
+             */
+            version: string;
+            roles: ("api" | "auth" | "worker")[];
+            /** @example https://api.example.com */
+            baseUrl: string;
+            /**
+             * @description The newest migration that the release knows
+             * @example 0031-nodes
+             */
+            schemaVersion: string;
+            /**
+             * @description A digest of the resources and their fields
+             * @example 5f1d2c3b4a596877
+             */
+            definition: string;
+            /**
+             * Format: int64
+             * @description How far the machine's clock is ahead of the database's clock; negative if it is behind
+             * @example 0
+             */
+            clockAheadMs: number;
+            /**
+             * Format: date-time
+             * @description When the process started
+             */
+            startedAt: string;
+            /**
+             * Format: date-time
+             * @description The last heartbeat; there is one every 10 seconds
+             */
+            heartbeatAt: string;
+        };
+        /**
+         * @example {
+         *       "version": "v1",
+         *       "status": "deprecated",
+         *       "deprecatedAt": "2026-12-01T00:00:00.000Z",
+         *       "sunsetAt": "2026-12-01T00:00:00.000Z",
+         *       "successor": "v2",
+         *       "clients": [
+         *         {
+         *           "clientId": "partner",
+         *           "calls": 42,
+         *           "lastCallAt": "2026-03-01T12:00:00.000Z"
+         *         }
+         *       ]
+         *     }
+         */
+        Version: {
+            /** @example v1 */
+            version: string;
+            /**
+             * @example deprecated
+             * @enum {string}
+             */
+            status: "active" | "deprecated" | "retired";
+            /**
+             * Format: date-time
+             * @description When it was deprecated
+             * @example 2026-12-01T00:00:00.000Z
+             */
+            deprecatedAt?: string;
+            /**
+             * Format: date-time
+             * @description The earliest date at which it may be retired
+             * @example 2026-12-01T00:00:00.000Z
+             */
+            sunsetAt?: string;
+            /**
+             * @description The version to migrate to
+             * @example v2
+             */
+            successor?: string;
+            /** @description Its callers since it was deprecated, latest first; updated every few seconds */
+            clients: {
+                /**
+                 * @description Null for the calls without a valid access token, taken together
+                 * @example partner
+                 */
+                clientId: string | null;
+                /**
+                 * Format: int64
+                 * @example 42
+                 */
+                calls: number;
+                /** Format: date-time */
+                lastCallAt: string;
+            }[];
+        };
+    };
     responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "partner",
-           *       "type": "confidential",
-           *       "name": "Partner",
-           *       "scopes": [
-           *         "reports:read"
-           *       ],
-           *       "grants": [
-           *         "client_credentials"
-           *       ],
-           *       "redirectUris": [
-           *         "https://app.example/cb"
-           *       ],
-           *       "postLogoutRedirectUris": [
-           *         "https://app.example/cb"
-           *       ],
-           *       "firstParty": false,
-           *       "trusted": false,
-           *       "introspectsOthers": false,
-           *       "labels": {
-           *         "tenant": "north"
-           *       },
-           *       "responseTypes": [],
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['OAuthClient']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  rotateOAuthClientSecret: {
+        /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+        BadRequest: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+        Unauthorized: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description ACCESS_DENIED: The access token lacks a required scope; PERMISSION_DENIED: The caller is not permitted to do this; QUOTA_EXCEEDED: The quota is used up */
+        Forbidden: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+        NotFound: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+        NotAcceptable: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description DUPLICATE_RESOURCE: The resource already exists; RESOURCE_IN_USE: Other resources refer to this one; RESOURCE_LOCKED: The state of the resource does not allow changes; IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_NOT_COMPLETED: The task is not completed yet; TASK_FAILED: The task has failed; TASK_ALREADY_FINISHED: The task has already ended; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled; WEBHOOK_LIMIT_REACHED: The account has reached its webhook limit; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress; LAST_ADMINISTRATOR: The last administrator cannot be removed */
+        Conflict: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                "Retry-After": components["headers"]["Retry-After"];
+                "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description RESULT_EXPIRED: The result has expired; VERSION_RETIRED: The API version was retired */
+        Gone: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+        PreconditionFailed: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+        PayloadTooLarge: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+        UnsupportedMediaType: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                Accept: components["headers"]["Accept"];
+                "Accept-Encoding": components["headers"]["Accept-Encoding"];
+                "Accept-Patch": components["headers"]["Accept-Patch"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description RANGE_NOT_SATISFIABLE: The requested range is outside the result */
+        RangeNotSatisfiable: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                "Content-Range": components["headers"]["Content-Range"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description VALIDATION_ERROR: The request failed validation; IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
+        UnprocessableEntity: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description PRECONDITION_REQUIRED: The request must be conditional */
+        PreconditionRequired: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+        TooManyRequests: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+        ServiceUnavailable: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description Any other error, such as an internal error (500) or an unavailable data store (503) */
+        Error: {
+            headers: {
+                "X-Error-Code": components["headers"]["X-Error-Code"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ErrorBody"];
+                "application/json": components["schemas"]["ErrorBody"];
+            };
+        };
+        /** @description The representation that the client has is current; no content */
+        NotModified: {
+            headers: {
+                ETag: components["headers"]["ETag"];
+                "Last-Modified": components["headers"]["Last-Modified"];
+                Expires: components["headers"]["Expires"];
+                "Preference-Applied": components["headers"]["Preference-Applied"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
+        /** @description An internal error (500), an overload (503) or a malformed HTTP request */
+        OauthFailure: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "requestId": "text",
+                 *       "timestamp": "2026-03-01T12:00:00.000Z",
+                 *       "type": "https://client.example/",
+                 *       "title": "text",
+                 *       "status": 400,
+                 *       "detail": "text",
+                 *       "instance": "https://client.example/",
+                 *       "errors": [
+                 *         {
+                 *           "field": "text",
+                 *           "message": "text"
+                 *         }
+                 *       ],
+                 *       "message": "text",
+                 *       "details": [
+                 *         {
+                 *           "field": "text",
+                 *           "issue": "text"
+                 *         }
+                 *       ],
+                 *       "path": "text",
+                 *       "error": "text",
+                 *       "error_description": "text"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorBody"];
+                /**
+                 * @example {
+                 *       "requestId": "text",
+                 *       "timestamp": "2026-03-01T12:00:00.000Z",
+                 *       "type": "https://client.example/",
+                 *       "title": "text",
+                 *       "status": 400,
+                 *       "detail": "text",
+                 *       "instance": "https://client.example/",
+                 *       "errors": [
+                 *         {
+                 *           "field": "text",
+                 *           "message": "text"
+                 *         }
+                 *       ],
+                 *       "message": "text",
+                 *       "details": [
+                 *         {
+                 *           "field": "text",
+                 *           "issue": "text"
+                 *         }
+                 *       ],
+                 *       "path": "text",
+                 *       "error": "text",
+                 *       "error_description": "text"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["ErrorBody"];
+            };
+        };
+    };
     parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the response that created it
-         * @example partner
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "partner",
-           *       "type": "confidential",
-           *       "name": "Partner",
-           *       "scopes": [
-           *         "reports:read"
-           *       ],
-           *       "grants": [
-           *         "client_credentials"
-           *       ],
-           *       "redirectUris": [
-           *         "https://app.example/cb"
-           *       ],
-           *       "postLogoutRedirectUris": [
-           *         "https://app.example/cb"
-           *       ],
-           *       "firstParty": false,
-           *       "trusted": false,
-           *       "introspectsOthers": false,
-           *       "labels": {
-           *         "tenant": "north"
-           *       },
-           *       "responseTypes": [],
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z",
-           *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
-           *     }
-           */
-          'application/json': components['schemas']['CreatedOAuthClient']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
-      409: components['responses']['Conflict']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listApiKeys: {
-    parameters: {
-      query?: {
         /**
          * @description Number of items to return, at most 200
          * @example 50
          */
-        limit?: components['parameters']['Limit']
+        Limit: number;
         /**
          * @description Position of the page, from a Link header
          * @example
          */
-        cursor?: components['parameters']['Cursor']
+        Cursor: string;
         /**
          * @description Names of the members to return, separated by commas; by default all
          * @example id
          */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
+        Fields: string;
         /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
-           *         "name": "Partner",
-           *         "hint": "plk_Zm9vYm",
-           *         "rate": "600/60",
-           *         "quota": 100000,
-           *         "expiresAt": "2030-01-31T00:00:00.000Z",
-           *         "lastUsedAt": null,
-           *         "createdAt": "2026-03-01T12:00:00.000Z",
-           *         "updatedAt": "2026-03-01T12:00:00.000Z"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['ApiKey'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  createApiKey: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
-         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
-         */
-        'Idempotency-Key'?: components['parameters']['Idempotency-Key']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "name": "Partner",
-         *       "rate": "600/60",
-         *       "quota": 100000,
-         *       "expiresAt": "2030-01-31T00:00:00.000Z"
-         *     }
-         */
-        'application/json': components['schemas']['ApiKeyCreate']
-      }
-    }
-    responses: {
-      /** @description Created */
-      201: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          Location: components['headers']['Location']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          'Idempotent-Replayed': components['headers']['Idempotent-Replayed']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
-           *       "name": "Partner",
-           *       "hint": "plk_Zm9vYm",
-           *       "rate": "600/60",
-           *       "quota": 100000,
-           *       "expiresAt": "2030-01-31T00:00:00.000Z",
-           *       "lastUsedAt": null,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z",
-           *       "key": "plk_Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3BxcnNaCN4rA"
-           *     }
-           */
-          'application/json': components['schemas']['CreatedApiKey']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
-      409: components['responses']['Conflict']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readApiKey: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has changed since this HTTP date
-         * @example Thu, 01 Jan 2026 00:00:00 GMT
-         */
-        'If-Modified-Since'?: components['parameters']['If-Modified-Since']
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the response that created it
-         * @example partner
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
-           *       "name": "Partner",
-           *       "hint": "plk_Zm9vYm",
-           *       "rate": "600/60",
-           *       "quota": 100000,
-           *       "expiresAt": "2030-01-31T00:00:00.000Z",
-           *       "lastUsedAt": null,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['ApiKey']
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  deleteApiKey: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path: {
-        /**
-         * @description The id from the response that created it
-         * @example partner
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description No Content */
-      204: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  patchApiKey: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
-         * @example *
-         */
-        'If-Match'?: components['parameters']['If-Match']
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Only if the resource has not changed since this HTTP date
-         * @example Fri, 01 Jan 2100 00:00:00 GMT
-         */
-        'If-Unmodified-Since'?: components['parameters']['If-Unmodified-Since']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
-         * @example return=representation
-         */
-        Prefer?: components['parameters']['PreferOnWrites']
-      }
-      path: {
-        /**
-         * @description The id from the response that created it
-         * @example partner
-         */
-        id: string
-      }
-      cookie?: never
-    }
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "name": "Partner",
-         *       "rate": "600/60",
-         *       "quota": 100000,
-         *       "expiresAt": "2030-01-31T00:00:00.000Z"
-         *     }
-         */
-        'application/merge-patch+json': components['schemas']['ApiKeyPatch']
-        /**
-         * @example {
-         *       "name": "Partner",
-         *       "rate": "600/60",
-         *       "quota": 100000,
-         *       "expiresAt": "2030-01-31T00:00:00.000Z"
-         *     }
-         */
-        'application/json': components['schemas']['ApiKeyPatch']
-      }
-    }
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
-           *       "name": "Partner",
-           *       "hint": "plk_Zm9vYm",
-           *       "rate": "600/60",
-           *       "quota": 100000,
-           *       "expiresAt": "2030-01-31T00:00:00.000Z",
-           *       "lastUsedAt": null,
-           *       "createdAt": "2026-03-01T12:00:00.000Z",
-           *       "updatedAt": "2026-03-01T12:00:00.000Z"
-           *     }
-           */
-          'application/json': components['schemas']['ApiKey']
-        }
-      }
-      /** @description Changed, with `return=minimal` */
-      204: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Last-Modified': components['headers']['Last-Modified']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description RESOURCE_NOT_FOUND: The resource does not exist */
-      404: components['responses']['NotFound']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description PRECONDITION_FAILED: A precondition of the request is not met */
-      412: components['responses']['PreconditionFailed']
-      /** @description PAYLOAD_TOO_LARGE: The request body is too large */
-      413: components['responses']['PayloadTooLarge']
-      /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
-      415: components['responses']['UnsupportedMediaType']
-      /** @description VALIDATION_ERROR: The request failed validation */
-      422: components['responses']['UnprocessableEntity']
-      /** @description PRECONDITION_REQUIRED: The request must be conditional */
-      428: components['responses']['PreconditionRequired']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listAuditEntries: {
-    parameters: {
-      query?: {
-        /**
-         * @description Number of items to return, at most 200
-         * @example 50
-         */
-        limit?: components['parameters']['Limit']
-        /**
-         * @description Position of the page, from a Link header
-         * @example
-         */
-        cursor?: components['parameters']['Cursor']
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-        /**
-         * @description Only entries with this event
-         * @example client.created
-         */
-        event?: string
-        /**
-         * @description Only entries with this client
-         * @example partner
-         */
-        clientId?: string
-        /**
-         * @description Only entries with this subject
-         * @example 42
-         */
-        subject?: string
-        /**
-         * @description Only entries with this target
-         * @example partner
-         */
-        target?: string
-        /**
-         * @description Only entries at or after this instant
+         * @description Only items changed after this instant or date
          * @example 2026-03-01T12:00:00.000Z
          */
-        from?: string
+        UpdatedAfter: string;
         /**
-         * @description Only entries before this instant
-         * @example 2026-03-02T12:00:00.000Z
-         */
-        to?: string
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "sequence": 1,
-           *         "at": "2026-03-01T12:00:00.000Z",
-           *         "event": "client.created",
-           *         "clientId": "text",
-           *         "subject": "text",
-           *         "target": "text",
-           *         "address": "text",
-           *         "requestId": "text",
-           *         "details": {
-           *           "name": "Partner"
-           *         },
-           *         "hash": "text"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['AuditEntry'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listAuditArchives: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "month": "2026-01",
-           *         "key": "audit-2026-01-2esZL-x4.ndjson.gz",
-           *         "firstSequence": 1,
-           *         "lastSequence": 1204,
-           *         "previousHash": "text",
-           *         "lastHash": "2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A",
-           *         "sizeBytes": 48213,
-           *         "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
-           *         "archivedAt": "2026-03-01T12:00:00.000Z"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['AuditArchive'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readHealth: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "status": "warn",
-           *       "checkedAt": "2026-03-01T12:00:00.000Z",
-           *       "checks": [
-           *         {
-           *           "id": "tls.expiry",
-           *           "area": "TLS",
-           *           "title": "Certificate expiry",
-           *           "status": "warn",
-           *           "detail": "/etc/plinth/chain.pem expires on 2026-12-20",
-           *           "cure": "Renew /etc/plinth/chain.pem, and restart the service"
-           *         }
-           *       ]
-           *     }
-           */
-          'application/json': components['schemas']['Health']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listNodes: {
-    parameters: {
-      query?: {
-        /**
-         * @description Number of items to return, at most 200
-         * @example 50
-         */
-        limit?: components['parameters']['Limit']
-        /**
-         * @description Position of the page, from a Link header
-         * @example
-         */
-        cursor?: components['parameters']['Cursor']
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          Link: components['headers']['Link']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "id": "nod_3q2-7wAAAAAAAAAAAAAAAA",
-           *         "self": true,
-           *         "status": "live",
-           *         "hostname": "node-a",
-           *         "pid": 4242,
-           *         "version": "1.0.0",
-           *         "roles": [
-           *           "api"
-           *         ],
-           *         "baseUrl": "https://api.example.com",
-           *         "schemaVersion": "0031-nodes",
-           *         "definition": "5f1d2c3b4a596877",
-           *         "clockAheadMs": 0,
-           *         "startedAt": "2026-03-01T12:00:00.000Z",
-           *         "heartbeatAt": "2026-03-01T12:00:00.000Z"
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['Node'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  listVersions: {
-    parameters: {
-      query?: {
-        /**
-         * @description Names of the members to return, separated by commas; by default all
-         * @example id
-         */
-        fields?: components['parameters']['Fields']
-      }
-      header?: {
-        /**
-         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
-         * @example "0"
-         */
-        'If-None-Match'?: components['parameters']['If-None-Match']
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          ETag: components['headers']['ETag']
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example [
-           *       {
-           *         "version": "v1",
-           *         "status": "deprecated",
-           *         "deprecatedAt": "2026-12-01T00:00:00.000Z",
-           *         "sunsetAt": "2026-12-01T00:00:00.000Z",
-           *         "successor": "v2",
-           *         "clients": [
-           *           {
-           *             "clientId": "partner",
-           *             "calls": 42,
-           *             "lastCallAt": "2026-03-01T12:00:00.000Z"
-           *           }
-           *         ]
-           *       }
-           *     ]
-           */
-          'application/json': components['schemas']['Version'][]
-        }
-      }
-      304: components['responses']['NotModified']
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  readUsage: {
-    parameters: {
-      query?: never
-      header?: {
-        /**
-         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
-         * @example handling=lenient
-         */
-        Prefer?: components['parameters']['Prefer']
-      }
-      path?: never
-      cookie?: never
-    }
-    requestBody?: never
-    responses: {
-      /** @description OK */
-      200: {
-        headers: {
-          'Preference-Applied': components['headers']['Preference-Applied']
-          [name: string]: unknown
-        }
-        content: {
-          /**
-           * @example {
-           *       "countedBy": "key",
-           *       "rates": [
-           *         {
-           *           "name": "default",
-           *           "limit": 6000,
-           *           "windowSeconds": 60,
-           *           "used": 0,
-           *           "remaining": 0,
-           *           "reset": 0
-           *         }
-           *       ],
-           *       "quotas": [
-           *         {
-           *           "name": "requests",
-           *           "limit": 10000000,
-           *           "used": 0,
-           *           "remaining": 0,
-           *           "reset": 0
-           *         }
-           *       ]
-           *     }
-           */
-          'application/json': components['schemas']['Usage']
-        }
-      }
-      /** @description INVALID_INPUT: The request is malformed */
-      400: components['responses']['BadRequest']
-      /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
-      401: components['responses']['Unauthorized']
-      /** @description QUOTA_EXCEEDED: The quota is used up */
-      403: components['responses']['Forbidden']
-      /** @description NOT_ACCEPTABLE: No acceptable representation exists */
-      406: components['responses']['NotAcceptable']
-      /** @description RATE_LIMIT_EXCEEDED: Too many requests */
-      429: components['responses']['TooManyRequests']
-      /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
-      503: components['responses']['ServiceUnavailable']
-      default: components['responses']['Error']
-    }
-  }
-  onReportCompleted: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
+         * @description Assigned by the service
          * @example 1
          */
-        'webhook-attempt': number
+        Id: number;
         /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+         * @description The id from the 202 response
+         * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
          */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
+        TaskId: string;
         /**
-         * @example {
-         *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-         *       "status": "completed",
-         *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-         *     }
+         * @description The id of a delivery
+         * @example dlv_QW5hbHl0aWNhbEVuZ2luZV
          */
-        'application/json':
-          | {
-              /** @description Id of the report task */
-              taskId: string
-              /** @constant */
-              status: 'completed'
-              /** @description Path of the download */
-              resultUrl: string
-            }
-          | {
-              /** @constant */
-              type: 'report.completed'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * ReportCompletedEvent
-               * @example {
-               *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-               *       "status": "completed",
-               *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
-               *     }
-               */
-              data: {
-                /** @description Id of the report task */
-                taskId: string
-                /** @constant */
-                status: 'completed'
-                /** @description Path of the download */
-                resultUrl: string
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onReportFailed: {
-    parameters: {
-      query?: never
-      header: {
+        DeliveryId: string;
         /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+         * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+         * @example *
          */
-        'webhook-id': string
+        "If-Match": string;
         /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
+         * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+         * @example "0"
          */
-        'webhook-timestamp': number
+        "If-None-Match": string;
         /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+         * @description Only if the resource has changed since this HTTP date
+         * @example Thu, 01 Jan 2026 00:00:00 GMT
          */
-        'webhook-signature': string
+        "If-Modified-Since": string;
         /**
-         * @description The event type
-         * @example report.completed
+         * @description Only if the resource has not changed since this HTTP date
+         * @example Fri, 01 Jan 2100 00:00:00 GMT
          */
-        'webhook-event': string
+        "If-Unmodified-Since": string;
         /**
-         * @description The number of this attempt, from 1
-         * @example 1
+         * @description The range to send, such as `bytes=0-1023`
+         * @example bytes=0-1023
          */
-        'webhook-attempt': number
+        Range: string;
         /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+         * @description Send the range only if the result has this strong tag, otherwise the whole result
+         * @example "0"
          */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
+        "If-Range": string;
         /**
-         * @example {
-         *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-         *       "status": "failed"
-         *     }
+         * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+         * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
          */
-        'application/json':
-          | {
-              /** @description Id of the report task */
-              taskId: string
-              /** @constant */
-              status: 'failed'
-            }
-          | {
-              /** @constant */
-              type: 'report.failed'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * ReportFailedEvent
-               * @example {
-               *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
-               *       "status": "failed"
-               *     }
-               */
-              data: {
-                /** @description Id of the report task */
-                taskId: string
-                /** @constant */
-                status: 'failed'
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onUserCreated: {
-    parameters: {
-      query?: never
-      header: {
+        "Idempotency-Key": string;
         /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+         * @example handling=lenient
          */
-        'webhook-id': string
+        Prefer: string;
         /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
+         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
+         * @example count=exact
          */
-        'webhook-timestamp': number
+        PreferOnLists: string;
         /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+         * @example return=representation
          */
-        'webhook-signature': string
+        PreferOnWrites: string;
         /**
-         * @description The event type
-         * @example report.completed
+         * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `wait=10`: respond once the task has ended (with If-None-Match, once it changes), or after this many seconds, at most 30
+         * @example wait=1
          */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1,
-         *       "name": "Ada Lovelace",
-         *       "email": "ada@example.com",
-         *       "createdAt": "2026-03-01T12:00:00.000Z",
-         *       "updatedAt": "2026-03-01T12:00:00.000Z"
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-              name: string
-              /**
-               * Format: email
-               * @example ada@example.com
-               */
-              email: string
-              /** Format: date-time */
-              createdAt: string
-              /** Format: date-time */
-              updatedAt: string
-            }
-          | {
-              /** @constant */
-              type: 'user.created'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * UserCreatedEvent
-               * @example {
-               *       "id": 1,
-               *       "name": "Ada Lovelace",
-               *       "email": "ada@example.com",
-               *       "createdAt": "2026-03-01T12:00:00.000Z",
-               *       "updatedAt": "2026-03-01T12:00:00.000Z"
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-                name: string
+        PreferOnTasks: string;
+    };
+    requestBodies: never;
+    headers: {
+        /** @description `no-cache` for responses with tokens (RFC 6749 §5.1) */
+        Pragma: string;
+        /** @description The errorCode of the body */
+        "X-Error-Code": components["schemas"]["ErrorCode"];
+        /** @description When a stored response becomes stale */
+        Expires: string;
+        /** @description Entity tag: strong for a whole resource, weak for a list or a partial response */
+        ETag: string;
+        /** @description When the resource was last modified */
+        "Last-Modified": string;
+        /** @description Path of the new resource, or of the task status to poll */
+        Location: string;
+        /** @description Pages of the list: first, and next and prev if they exist (RFC 8288); successor-version if this API version is deprecated */
+        Link: string;
+        /** @description The total number of matching items, with `Prefer: count=exact` */
+        "X-Total-Count": number;
+        /** @description The preferences that were honored (RFC 7240 §3) */
+        "Preference-Applied": string;
+        /** @description The response is a replay: the same request was sent before with the same key */
+        "Idempotent-Replayed": "true";
+        /** @description The media types that the operation accepts */
+        Accept: string;
+        /** @description The content codings that are accepted for a body */
+        "Accept-Encoding": string;
+        /** @description The media types that are accepted for a patch (RFC 5789) */
+        "Accept-Patch": string;
+        /** @description Seconds to wait before trying again */
+        "Retry-After": number;
+        /** @description Tells proxies not to buffer the response */
+        "X-Accel-Buffering": string;
+        /** @description Why the request is not authorized (RFC 6750) */
+        "WWW-Authenticate": string;
+        /** @description The name of the file */
+        "Content-Disposition": string;
+        /** @description Ranges can be requested */
+        "Accept-Ranges": string;
+        /** @description The range that is sent, and the total number of bytes */
+        "Content-Range": string;
+        /** @description SHA-256 of the whole result (RFC 9530) */
+        "Repr-Digest": string;
+    };
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    readOpenapi: {
+        parameters: {
+            query?: {
                 /**
-                 * Format: email
+                 * @description `false` omits the webhooks, for generators that do not support them
+                 * @example true
+                 */
+                webhooks?: "true" | "false";
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAPI 3.1 */
+            200: {
+                headers: {
+                    Expires: components["headers"]["Expires"];
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": Record<string, never>;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    livez: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "ok"
+                     *     }
+                     */
+                    "application/json": {
+                        /** @enum {string} */
+                        status: "ok";
+                    };
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readyz: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "ok"
+                     *     }
+                     */
+                    "application/json": {
+                        /** @enum {string} */
+                        status: "ok";
+                    };
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readMetrics: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example # HELP plinth_database_up 1 if the database responds
+                     *     # TYPE plinth_database_up gauge
+                     *     plinth_database_up 1
+                     */
+                    "text/plain": string;
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readWebhookKeys: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    Expires: components["headers"]["Expires"];
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "keys": [
+                     *         {
+                     *           "kty": "OKP",
+                     *           "crv": "Ed25519",
+                     *           "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+                     *           "kid": "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+                     *           "alg": "EdDSA",
+                     *           "use": "sig"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookKeys"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "grant_type": "client_credentials"
+                 *     }
+                 */
+                "application/x-www-form-urlencoded": {
+                    /** @enum {string} */
+                    grant_type: "client_credentials" | "authorization_code" | "refresh_token" | "password";
+                    /** @description Required unless sent with HTTP Basic */
+                    client_id?: string;
+                    /** @description For confidential clients, unless sent with HTTP Basic */
+                    client_secret?: string;
+                    /** @description Space-separated scopes; by default all that the client may have */
+                    scope?: string;
+                    /** @description For authorization_code */
+                    code?: string;
+                    /** @description For authorization_code: the same as in the authorization request */
+                    redirect_uri?: string;
+                    /** @description For authorization_code with PKCE */
+                    code_verifier?: string;
+                    /** @description For refresh_token */
+                    refresh_token?: string;
+                    /** @description For password, which only trusted clients may use: the e-mail address */
+                    username?: string;
+                    /** @description For password */
+                    password?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    Pragma: components["headers"]["Pragma"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "access_token": "ACCESS_TOKEN",
+                     *       "token_type": "Bearer",
+                     *       "expires_in": 900,
+                     *       "scope": "reports:read"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Token"];
+                };
+            };
+            /** @description The request is invalid or not allowed (RFC 6749 §5.2) */
+            400: {
+                headers: {
+                    Pragma: components["headers"]["Pragma"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description The client is unknown or its secret is wrong */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    Pragma: components["headers"]["Pragma"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description The body is larger than 56 KiB */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    revokeToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "ACCESS_TOKEN"
+                 *     }
+                 */
+                "application/x-www-form-urlencoded": {
+                    token: string;
+                    /** @description access_token or refresh_token; others are ignored */
+                    token_type_hint?: string;
+                    /** @description Required unless sent with HTTP Basic */
+                    client_id?: string;
+                    /** @description For confidential clients, unless sent with HTTP Basic */
+                    client_secret?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The token is no longer valid, or never was */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not allowed (RFC 6749 §5.2) */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description The client is unknown or its secret is wrong */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description The body is larger than 56 KiB */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    introspectToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "ACCESS_TOKEN"
+                 *     }
+                 */
+                "application/x-www-form-urlencoded": {
+                    token: string;
+                    /** @description access_token or refresh_token; others are ignored */
+                    token_type_hint?: string;
+                    /** @description Required unless sent with HTTP Basic */
+                    client_id?: string;
+                    /** @description For confidential clients, unless sent with HTTP Basic */
+                    client_secret?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "active": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Introspection"];
+                };
+            };
+            /** @description The request is invalid or not allowed (RFC 6749 §5.2) */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description The client is unknown or its secret is wrong */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description The body is larger than 56 KiB */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    readKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "keys": [
+                     *         {
+                     *           "kty": "RSA",
+                     *           "kid": "KEY_ID",
+                     *           "use": "sig",
+                     *           "alg": "RS256",
+                     *           "n": "MODULUS",
+                     *           "e": "AQAB"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/jwk-set+json": components["schemas"]["JsonWebKeySet"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    readDiscovery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "issuer": "https://localhost:8443",
+                     *       "authorization_endpoint": "https://localhost:8443/oauth/authorize",
+                     *       "token_endpoint": "https://localhost:8443/oauth/token",
+                     *       "jwks_uri": "https://localhost:8443/oauth/jwks",
+                     *       "response_types_supported": [
+                     *         "code"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServerMetadata"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    readServerMetadata: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "issuer": "https://localhost:8443",
+                     *       "authorization_endpoint": "https://localhost:8443/oauth/authorize",
+                     *       "token_endpoint": "https://localhost:8443/oauth/token",
+                     *       "jwks_uri": "https://localhost:8443/oauth/jwks",
+                     *       "response_types_supported": [
+                     *         "code"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServerMetadata"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    readResourceMetadata: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "resource": "https://localhost:8443",
+                     *       "authorization_servers": [
+                     *         "https://localhost:8443"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ResourceMetadata"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    readUserInfo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "sub": "1",
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserInfo"];
+                };
+            };
+            /** @description The request is invalid (RFC 6750 §3.1) */
+            400: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_token",
+                     *       "error_description": "the access token is not valid"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BearerError"];
+                };
+            };
+            /** @description The token lacks the scope openid */
+            403: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    postUserInfo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "sub": "1",
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserInfo"];
+                };
+            };
+            /** @description The request is invalid (RFC 6750 §3.1) */
+            400: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_token",
+                     *       "error_description": "the access token is not valid"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BearerError"];
+                };
+            };
+            /** @description The token lacks the scope openid */
+            403: {
+                headers: {
+                    "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": "invalid_client",
+                     *       "error_description": "client authentication failed"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OauthError"];
+                };
+            };
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OauthFailure"];
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Fields to sort by, comma-separated, with a leading minus sign for descending: id, name, email, createdAt, updatedAt
+                 * @example -createdAt
+                 */
+                sort?: string;
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+                /**
+                 * @description Text to find in name
+                 * @example Ada Lovelace
+                 */
+                q?: string;
+                /**
+                 * @description Only items changed after this instant or date
+                 * @example 2026-03-01T12:00:00.000Z
+                 */
+                updatedAfter?: components["parameters"]["UpdatedAfter"];
+                /**
+                 * @description Only items with this name
+                 * @example Ada Lovelace
+                 */
+                name?: string;
+                /**
+                 * @description Only items with this email
                  * @example ada@example.com
                  */
-                email: string
-                /** Format: date-time */
-                createdAt: string
-                /** Format: date-time */
-                updatedAt: string
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onUserUpdated: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1,
-         *       "name": "Ada Lovelace",
-         *       "email": "ada@example.com",
-         *       "createdAt": "2026-03-01T12:00:00.000Z",
-         *       "updatedAt": "2026-03-01T12:00:00.000Z"
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-              name: string
-              /**
-               * Format: email
-               * @example ada@example.com
-               */
-              email: string
-              /** Format: date-time */
-              createdAt: string
-              /** Format: date-time */
-              updatedAt: string
-            }
-          | {
-              /** @constant */
-              type: 'user.updated'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * UserUpdatedEvent
-               * @example {
-               *       "id": 1,
-               *       "name": "Ada Lovelace",
-               *       "email": "ada@example.com",
-               *       "createdAt": "2026-03-01T12:00:00.000Z",
-               *       "updatedAt": "2026-03-01T12:00:00.000Z"
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-                name: string
+                email?: string;
                 /**
-                 * Format: email
+                 * @description Only items with one of these values of name, at most 50; quote a value that contains a comma
+                 * @example [
+                 *       "Ada Lovelace"
+                 *     ]
+                 */
+                "name[in]"?: string[];
+                /**
+                 * @description Only items with another name, or without one
+                 * @example Ada Lovelace
+                 */
+                "name[not]"?: string;
+                /**
+                 * @description Only items whose name begins with this
+                 * @example Ada Lovelace
+                 */
+                "name[prefix]"?: string;
+                /**
+                 * @description Only items with one of these values of email, at most 50; quote a value that contains a comma
+                 * @example [
+                 *       "ada@example.com"
+                 *     ]
+                 */
+                "email[in]"?: string[];
+                /**
+                 * @description Only items with another email, or without one
                  * @example ada@example.com
                  */
-                email: string
-                /** Format: date-time */
-                createdAt: string
-                /** Format: date-time */
-                updatedAt: string
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onUserDeleted: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-            }
-          | {
-              /** @constant */
-              type: 'user.deleted'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * UserDeletedEvent
-               * @example {
-               *       "id": 1
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onProductCreated: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1,
-         *       "name": "Desk lamp",
-         *       "price": 24.5,
-         *       "createdAt": "2026-03-01T12:00:00.000Z",
-         *       "updatedAt": "2026-03-01T12:00:00.000Z"
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-              name: string
-              /**
-               * Format: double
-               * @description At most two decimal places
-               */
-              price: number
-              /** Format: date-time */
-              createdAt: string
-              /** Format: date-time */
-              updatedAt: string
-            }
-          | {
-              /** @constant */
-              type: 'product.created'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * ProductCreatedEvent
-               * @example {
-               *       "id": 1,
-               *       "name": "Desk lamp",
-               *       "price": 24.5,
-               *       "createdAt": "2026-03-01T12:00:00.000Z",
-               *       "updatedAt": "2026-03-01T12:00:00.000Z"
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-                name: string
+                "email[not]"?: string;
                 /**
-                 * Format: double
-                 * @description At most two decimal places
+                 * @description Only items whose email begins with this
+                 * @example ada@example.com
                  */
-                price: number
-                /** Format: date-time */
-                createdAt: string
-                /** Format: date-time */
-                updatedAt: string
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onProductUpdated: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1,
-         *       "name": "Desk lamp",
-         *       "price": 24.5,
-         *       "createdAt": "2026-03-01T12:00:00.000Z",
-         *       "updatedAt": "2026-03-01T12:00:00.000Z"
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-              name: string
-              /**
-               * Format: double
-               * @description At most two decimal places
-               */
-              price: number
-              /** Format: date-time */
-              createdAt: string
-              /** Format: date-time */
-              updatedAt: string
-            }
-          | {
-              /** @constant */
-              type: 'product.updated'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * ProductUpdatedEvent
-               * @example {
-               *       "id": 1,
-               *       "name": "Desk lamp",
-               *       "price": 24.5,
-               *       "createdAt": "2026-03-01T12:00:00.000Z",
-               *       "updatedAt": "2026-03-01T12:00:00.000Z"
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-                name: string
+                "email[prefix]"?: string;
                 /**
-                 * Format: double
-                 * @description At most two decimal places
+                 * @description Only items for which one of these holds: up to 10 of field:value or field[operator]:value, separated by commas
+                 * @example name:Ada Lovelace,email:ada@example.com
                  */
-                price: number
-                /** Format: date-time */
-                createdAt: string
-                /** Format: date-time */
-                updatedAt: string
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onProductDeleted: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-            }
-          | {
-              /** @constant */
-              type: 'product.deleted'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * ProductDeletedEvent
-               * @example {
-               *       "id": 1
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onBookCreated: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1,
-         *       "title": "Notes on the Analytical Engine",
-         *       "author": "Ada Lovelace",
-         *       "genre": "mathematics",
-         *       "createdAt": "2026-03-01T12:00:00.000Z",
-         *       "updatedAt": "2026-03-01T12:00:00.000Z",
-         *       "_links": {
-         *         "self": {
-         *           "href": "/books/1"
-         *         },
-         *         "update": {
-         *           "href": "/books/1",
-         *           "method": "PUT"
-         *         },
-         *         "delete": {
-         *           "href": "/books/1",
-         *           "method": "DELETE"
-         *         },
-         *         "author": {
-         *           "href": "/books?author=Ada%20Lovelace"
-         *         }
-         *       }
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-              title: string
-              author: string
-              genre?: string
-              /** Format: date-time */
-              createdAt: string
-              /** Format: date-time */
-              updatedAt: string
-              _links: {
-                [key: string]: {
-                  href: string
-                  method?: string
-                }
-              }
-            }
-          | {
-              /** @constant */
-              type: 'book.created'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * BookCreatedEvent
-               * @example {
-               *       "id": 1,
-               *       "title": "Notes on the Analytical Engine",
-               *       "author": "Ada Lovelace",
-               *       "genre": "mathematics",
-               *       "createdAt": "2026-03-01T12:00:00.000Z",
-               *       "updatedAt": "2026-03-01T12:00:00.000Z",
-               *       "_links": {
-               *         "self": {
-               *           "href": "/books/1"
-               *         },
-               *         "update": {
-               *           "href": "/books/1",
-               *           "method": "PUT"
-               *         },
-               *         "delete": {
-               *           "href": "/books/1",
-               *           "method": "DELETE"
-               *         },
-               *         "author": {
-               *           "href": "/books?author=Ada%20Lovelace"
-               *         }
-               *       }
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-                title: string
-                author: string
-                genre?: string
-                /** Format: date-time */
-                createdAt: string
-                /** Format: date-time */
-                updatedAt: string
-                _links: {
-                  [key: string]: {
-                    href: string
-                    method?: string
-                  }
-                }
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onBookUpdated: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1,
-         *       "title": "Notes on the Analytical Engine",
-         *       "author": "Ada Lovelace",
-         *       "genre": "mathematics",
-         *       "createdAt": "2026-03-01T12:00:00.000Z",
-         *       "updatedAt": "2026-03-01T12:00:00.000Z",
-         *       "_links": {
-         *         "self": {
-         *           "href": "/books/1"
-         *         },
-         *         "update": {
-         *           "href": "/books/1",
-         *           "method": "PUT"
-         *         },
-         *         "delete": {
-         *           "href": "/books/1",
-         *           "method": "DELETE"
-         *         },
-         *         "author": {
-         *           "href": "/books?author=Ada%20Lovelace"
-         *         }
-         *       }
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-              title: string
-              author: string
-              genre?: string
-              /** Format: date-time */
-              createdAt: string
-              /** Format: date-time */
-              updatedAt: string
-              _links: {
-                [key: string]: {
-                  href: string
-                  method?: string
-                }
-              }
-            }
-          | {
-              /** @constant */
-              type: 'book.updated'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * BookUpdatedEvent
-               * @example {
-               *       "id": 1,
-               *       "title": "Notes on the Analytical Engine",
-               *       "author": "Ada Lovelace",
-               *       "genre": "mathematics",
-               *       "createdAt": "2026-03-01T12:00:00.000Z",
-               *       "updatedAt": "2026-03-01T12:00:00.000Z",
-               *       "_links": {
-               *         "self": {
-               *           "href": "/books/1"
-               *         },
-               *         "update": {
-               *           "href": "/books/1",
-               *           "method": "PUT"
-               *         },
-               *         "delete": {
-               *           "href": "/books/1",
-               *           "method": "DELETE"
-               *         },
-               *         "author": {
-               *           "href": "/books?author=Ada%20Lovelace"
-               *         }
-               *       }
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-                title: string
-                author: string
-                genre?: string
-                /** Format: date-time */
-                createdAt: string
-                /** Format: date-time */
-                updatedAt: string
-                _links: {
-                  [key: string]: {
-                    href: string
-                    method?: string
-                  }
-                }
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onBookDeleted: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "id": 1
-         *     }
-         */
-        'application/json':
-          | {
-              /** Format: int64 */
-              id: number
-            }
-          | {
-              /** @constant */
-              type: 'book.deleted'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * BookDeletedEvent
-               * @example {
-               *       "id": 1
-               *     }
-               */
-              data: {
-                /** Format: int64 */
-                id: number
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onWebhookTest: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-         *       "event": "report.*"
-         *     }
-         */
-        'application/json':
-          | {
-              /** @description Id of the webhook */
-              webhookId: string
-              /** @description The event pattern that the webhook is registered for */
-              event: string
-            }
-          | {
-              /** @constant */
-              type: 'webhook.test'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * WebhookTestEvent
-               * @example {
-               *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-               *       "event": "report.*"
-               *     }
-               */
-              data: {
-                /** @description Id of the webhook */
-                webhookId: string
-                /** @description The event pattern that the webhook is registered for */
-                event: string
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onWebhookFailing: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-         *       "event": "report.*",
-         *       "since": "2026-03-01T12:00:00.000Z",
-         *       "reason": "No call has succeeded for a day"
-         *     }
-         */
-        'application/json':
-          | {
-              /** @description Id of the webhook */
-              webhookId: string
-              /** @description The event pattern that the webhook is registered for */
-              event: string
-              /**
-               * Format: date-time
-               * @description Time of the first failure or of the first dropped delivery
-               */
-              since: string
-              /** @description What happened, in words */
-              reason: string
-            }
-          | {
-              /** @constant */
-              type: 'webhook.failing'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * WebhookFailingEvent
-               * @example {
-               *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-               *       "event": "report.*",
-               *       "since": "2026-03-01T12:00:00.000Z",
-               *       "reason": "No call has succeeded for a day"
-               *     }
-               */
-              data: {
-                /** @description Id of the webhook */
-                webhookId: string
-                /** @description The event pattern that the webhook is registered for */
-                event: string
+                or?: string;
+            };
+            header?: {
                 /**
-                 * Format: date-time
-                 * @description Time of the first failure or of the first dropped delivery
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
                  */
-                since: string
-                /** @description What happened, in words */
-                reason: string
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
-  onWebhookDisabled: {
-    parameters: {
-      query?: never
-      header: {
-        /**
-         * @description The same for every attempt, so that receivers can detect duplicates
-         * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
-         */
-        'webhook-id': string
-        /**
-         * @description When this attempt was signed, in epoch seconds
-         * @example 1772366400
-         */
-        'webhook-timestamp': number
-        /**
-         * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
-         * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
-         */
-        'webhook-signature': string
-        /**
-         * @description The event type
-         * @example report.completed
-         */
-        'webhook-event': string
-        /**
-         * @description The number of this attempt, from 1
-         * @example 1
-         */
-        'webhook-attempt': number
-        /**
-         * @description The trace (W3C Trace Context)
-         * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
-         */
-        traceparent?: string
-      }
-      path?: never
-      cookie?: never
-    }
-    /** @description The event; with `payloadStyle: envelope`, in the member `data` */
-    requestBody: {
-      content: {
-        /**
-         * @example {
-         *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-         *       "event": "report.*",
-         *       "since": "2026-03-01T12:00:00.000Z",
-         *       "reason": "The endpoint responded with 410 Gone"
-         *     }
-         */
-        'application/json':
-          | {
-              /** @description Id of the webhook */
-              webhookId: string
-              /** @description The event pattern that the webhook is registered for */
-              event: string
-              /**
-               * Format: date-time
-               * @description When the webhook was disabled
-               */
-              since: string
-              /** @description Why the webhook was disabled */
-              reason: string
-            }
-          | {
-              /** @constant */
-              type: 'webhook.disabled'
-              /** Format: date-time */
-              timestamp: string
-              /**
-               * WebhookDisabledEvent
-               * @example {
-               *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
-               *       "event": "report.*",
-               *       "since": "2026-03-01T12:00:00.000Z",
-               *       "reason": "The endpoint responded with 410 Gone"
-               *     }
-               */
-              data: {
-                /** @description Id of the webhook */
-                webhookId: string
-                /** @description The event pattern that the webhook is registered for */
-                event: string
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
                 /**
-                 * Format: date-time
-                 * @description When the webhook was disabled
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
+                 * @example count=exact
                  */
-                since: string
-                /** @description Why the webhook was disabled */
-                reason: string
-              }
-            }
-      }
-    }
-    responses: {
-      /** @description The receiver is gone: the webhook is disabled */
-      410: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Delivered, if the response arrives in time */
-      '2XX': {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-      /** @description Not delivered: the attempt is retried; redirects are not followed */
-      default: {
-        headers: {
-          [name: string]: unknown
-        }
-        content?: never
-      }
-    }
-  }
+                Prefer?: components["parameters"]["PreferOnLists"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Total-Count": components["headers"]["X-Total-Count"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": 1,
+                     *         "name": "Ada Lovelace",
+                     *         "email": "ada@example.com"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["UserItem"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Ada Lovelace",
+                 *       "email": "ada@example.com",
+                 *       "address": "12 St James’s Square, London",
+                 *       "phone": "+44 20 7946 0958"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com",
+                     *       "address": "12 St James’s Square, London",
+                     *       "phone": "+44 20 7946 0958",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readUser: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com",
+                     *       "address": "12 St James’s Square, London",
+                     *       "phone": "+44 20 7946 0958",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    replaceUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Ada Lovelace",
+                 *       "email": "ada@example.com",
+                 *       "address": "12 St James’s Square, London",
+                 *       "phone": "+44 20 7946 0958"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserCreate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com",
+                     *       "address": "12 St James’s Square, London",
+                     *       "phone": "+44 20 7946 0958",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description DUPLICATE_RESOURCE: The resource already exists */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description LAST_ADMINISTRATOR: The last administrator cannot be removed */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    patchUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Ada Lovelace",
+                 *       "email": "ada@example.com",
+                 *       "address": "12 St James’s Square, London",
+                 *       "phone": "+44 20 7946 0958"
+                 *     }
+                 */
+                "application/merge-patch+json": components["schemas"]["UserPatch"];
+                /**
+                 * @example {
+                 *       "name": "Ada Lovelace",
+                 *       "email": "ada@example.com",
+                 *       "address": "12 St James’s Square, London",
+                 *       "phone": "+44 20 7946 0958"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com",
+                     *       "address": "12 St James’s Square, London",
+                     *       "phone": "+44 20 7946 0958",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description DUPLICATE_RESOURCE: The resource already exists */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listProducts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Fields to sort by, comma-separated, with a leading minus sign for descending: id, name, price, createdAt, updatedAt
+                 * @example -createdAt
+                 */
+                sort?: string;
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+                /**
+                 * @description Text to find in name
+                 * @example Desk lamp
+                 */
+                q?: string;
+                /**
+                 * @description Only items changed after this instant or date
+                 * @example 2026-03-01T12:00:00.000Z
+                 */
+                updatedAfter?: components["parameters"]["UpdatedAfter"];
+                /**
+                 * @description Only items with this name
+                 * @example Desk lamp
+                 */
+                name?: string;
+                /**
+                 * @description The minimum price
+                 * @example 24.5
+                 */
+                minPrice?: number;
+                /**
+                 * @description The maximum price
+                 * @example 24.5
+                 */
+                maxPrice?: number;
+                /**
+                 * @description Only items with one of these values of name, at most 50; quote a value that contains a comma
+                 * @example [
+                 *       "Desk lamp"
+                 *     ]
+                 */
+                "name[in]"?: string[];
+                /**
+                 * @description Only items with another name, or without one
+                 * @example Desk lamp
+                 */
+                "name[not]"?: string;
+                /**
+                 * @description Only items whose name begins with this
+                 * @example Desk lamp
+                 */
+                "name[prefix]"?: string;
+                /**
+                 * @description Only items with one of these values of price, at most 50; quote a value that contains a comma
+                 * @example [
+                 *       24.5
+                 *     ]
+                 */
+                "price[in]"?: number[];
+                /**
+                 * @description Only items with another price, or without one
+                 * @example 24.5
+                 */
+                "price[not]"?: number;
+                /**
+                 * @description Only items whose price is this or more
+                 * @example 24.5
+                 */
+                "price[from]"?: number;
+                /**
+                 * @description Only items whose price is this or less
+                 * @example 24.5
+                 */
+                "price[to]"?: number;
+                /**
+                 * @description Only items whose price is less than this
+                 * @example 24.5
+                 */
+                "price[before]"?: number;
+                /**
+                 * @description Only items whose price is more than this
+                 * @example 24.5
+                 */
+                "price[after]"?: number;
+                /**
+                 * @description Only items for which one of these holds: up to 10 of field:value or field[operator]:value, separated by commas
+                 * @example name:Desk lamp,price:24.5
+                 */
+                or?: string;
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
+                 * @example count=exact
+                 */
+                Prefer?: components["parameters"]["PreferOnLists"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    Expires: components["headers"]["Expires"];
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Total-Count": components["headers"]["X-Total-Count"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": 1,
+                     *         "name": "Desk lamp",
+                     *         "price": 24.5,
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Product"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createProduct: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Desk lamp",
+                 *       "price": 24.5
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProductCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Desk lamp",
+                     *       "price": 24.5,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readProduct: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    Expires: components["headers"]["Expires"];
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Desk lamp",
+                     *       "price": 24.5,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    replaceProduct: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Desk lamp",
+                 *       "price": 24.5
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProductCreate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Desk lamp",
+                     *       "price": 24.5,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteProduct: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    patchProduct: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Desk lamp",
+                 *       "price": 24.5
+                 *     }
+                 */
+                "application/merge-patch+json": components["schemas"]["ProductPatch"];
+                /**
+                 * @example {
+                 *       "name": "Desk lamp",
+                 *       "price": 24.5
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProductPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Desk lamp",
+                     *       "price": 24.5,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listBooks: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Fields to sort by, comma-separated, with a leading minus sign for descending: id, title, author, genre, createdAt, updatedAt
+                 * @example -createdAt
+                 */
+                sort?: string;
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+                /**
+                 * @description Text to find in title
+                 * @example Notes on the Analytical Engine
+                 */
+                q?: string;
+                /**
+                 * @description Only items changed after this instant or date
+                 * @example 2026-03-01T12:00:00.000Z
+                 */
+                updatedAfter?: components["parameters"]["UpdatedAfter"];
+                /**
+                 * @description Only items with this genre
+                 * @example mathematics
+                 */
+                genre?: string;
+                /**
+                 * @description Only items with this author
+                 * @example Ada Lovelace
+                 */
+                author?: string;
+                /**
+                 * @description Only items with one of these values of genre, at most 50; quote a value that contains a comma
+                 * @example [
+                 *       "mathematics"
+                 *     ]
+                 */
+                "genre[in]"?: string[];
+                /**
+                 * @description Only items with another genre, or without one
+                 * @example mathematics
+                 */
+                "genre[not]"?: string;
+                /**
+                 * @description true: only items without genre; false: only items with it
+                 * @example true
+                 */
+                "genre[null]"?: "true" | "false";
+                /**
+                 * @description Only items whose genre begins with this
+                 * @example mathematics
+                 */
+                "genre[prefix]"?: string;
+                /**
+                 * @description Only items with one of these values of author, at most 50; quote a value that contains a comma
+                 * @example [
+                 *       "Ada Lovelace"
+                 *     ]
+                 */
+                "author[in]"?: string[];
+                /**
+                 * @description Only items with another author, or without one
+                 * @example Ada Lovelace
+                 */
+                "author[not]"?: string;
+                /**
+                 * @description Only items whose author begins with this
+                 * @example Ada Lovelace
+                 */
+                "author[prefix]"?: string;
+                /**
+                 * @description Only items for which one of these holds: up to 10 of field:value or field[operator]:value, separated by commas
+                 * @example genre:mathematics,author:Ada Lovelace
+                 */
+                or?: string;
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
+                 * @example count=exact
+                 */
+                Prefer?: components["parameters"]["PreferOnLists"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    Expires: components["headers"]["Expires"];
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Total-Count": components["headers"]["X-Total-Count"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": 1,
+                     *         "title": "Notes on the Analytical Engine",
+                     *         "author": "Ada Lovelace",
+                     *         "genre": "mathematics",
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *         "_links": {
+                     *           "self": {
+                     *             "href": "/books/1"
+                     *           },
+                     *           "update": {
+                     *             "href": "/books/1",
+                     *             "method": "PUT"
+                     *           },
+                     *           "delete": {
+                     *             "href": "/books/1",
+                     *             "method": "DELETE"
+                     *           },
+                     *           "author": {
+                     *             "href": "/books?author=Ada%20Lovelace"
+                     *           }
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Book"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createBook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "title": "Notes on the Analytical Engine",
+                 *       "author": "Ada Lovelace",
+                 *       "genre": "mathematics"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BookCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "title": "Notes on the Analytical Engine",
+                     *       "author": "Ada Lovelace",
+                     *       "genre": "mathematics",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/books/1"
+                     *         },
+                     *         "update": {
+                     *           "href": "/books/1",
+                     *           "method": "PUT"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/books/1",
+                     *           "method": "DELETE"
+                     *         },
+                     *         "author": {
+                     *           "href": "/books?author=Ada%20Lovelace"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Book"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readBook: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    Expires: components["headers"]["Expires"];
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "title": "Notes on the Analytical Engine",
+                     *       "author": "Ada Lovelace",
+                     *       "genre": "mathematics",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/books/1"
+                     *         },
+                     *         "update": {
+                     *           "href": "/books/1",
+                     *           "method": "PUT"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/books/1",
+                     *           "method": "DELETE"
+                     *         },
+                     *         "author": {
+                     *           "href": "/books?author=Ada%20Lovelace"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Book"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    replaceBook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "title": "Notes on the Analytical Engine",
+                 *       "author": "Ada Lovelace",
+                 *       "genre": "mathematics"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BookCreate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "title": "Notes on the Analytical Engine",
+                     *       "author": "Ada Lovelace",
+                     *       "genre": "mathematics",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/books/1"
+                     *         },
+                     *         "update": {
+                     *           "href": "/books/1",
+                     *           "method": "PUT"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/books/1",
+                     *           "method": "DELETE"
+                     *         },
+                     *         "author": {
+                     *           "href": "/books?author=Ada%20Lovelace"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Book"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteBook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    patchBook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "title": "Notes on the Analytical Engine",
+                 *       "author": "Ada Lovelace",
+                 *       "genre": "mathematics"
+                 *     }
+                 */
+                "application/merge-patch+json": components["schemas"]["BookPatch"];
+                /**
+                 * @example {
+                 *       "title": "Notes on the Analytical Engine",
+                 *       "author": "Ada Lovelace",
+                 *       "genre": "mathematics"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BookPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "title": "Notes on the Analytical Engine",
+                     *       "author": "Ada Lovelace",
+                     *       "genre": "mathematics",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/books/1"
+                     *         },
+                     *         "update": {
+                     *           "href": "/books/1",
+                     *           "method": "PUT"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/books/1",
+                     *           "method": "DELETE"
+                     *         },
+                     *         "author": {
+                     *           "href": "/books?author=Ada%20Lovelace"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Book"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listReports: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only tasks in this state
+                 * @example pending
+                 */
+                status?: "pending" | "in_progress" | "completed" | "failed";
+                /**
+                 * @description Only tasks of this report type
+                 * @example activity
+                 */
+                reportType?: string;
+                /**
+                 * @description Only tasks in this format
+                 * @example csv
+                 */
+                format?: string;
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *         "status": "completed",
+                     *         "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
+                     *         "reportType": "activity",
+                     *         "format": "csv",
+                     *         "progress": 100,
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "startedAt": "2026-03-01T12:00:00.100Z",
+                     *         "completedAt": "2026-03-01T12:00:00.900Z",
+                     *         "expiresAt": "2026-03-08T12:00:00.900Z",
+                     *         "attempts": 1,
+                     *         "rowCount": 1200,
+                     *         "sizeBytes": 65536,
+                     *         "_links": {
+                     *           "self": {
+                     *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
+                     *           },
+                     *           "status": {
+                     *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
+                     *           },
+                     *           "download": {
+                     *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                     *           },
+                     *           "retry": {
+                     *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
+                     *             "method": "POST"
+                     *           },
+                     *           "delete": {
+                     *             "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *             "method": "DELETE"
+                     *           }
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Task"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createReport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reportType": "users",
+                 *       "format": "csv"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReportCreate"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *       "status": "completed",
+                     *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
+                     *       "reportType": "activity",
+                     *       "format": "csv",
+                     *       "progress": 100,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.100Z",
+                     *       "completedAt": "2026-03-01T12:00:00.900Z",
+                     *       "expiresAt": "2026-03-08T12:00:00.900Z",
+                     *       "attempts": 1,
+                     *       "rowCount": 1200,
+                     *       "sizeBytes": 65536,
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
+                     *         },
+                     *         "status": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
+                     *         },
+                     *         "download": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                     *         },
+                     *         "retry": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
+                     *           "method": "POST"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *           "method": "DELETE"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Task"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    retryReport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description The id from the 202 response
+                 * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
+                 */
+                taskId: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *       "status": "completed",
+                     *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
+                     *       "reportType": "activity",
+                     *       "format": "csv",
+                     *       "progress": 100,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.100Z",
+                     *       "completedAt": "2026-03-01T12:00:00.900Z",
+                     *       "expiresAt": "2026-03-08T12:00:00.900Z",
+                     *       "attempts": 1,
+                     *       "rowCount": 1200,
+                     *       "sizeBytes": 65536,
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
+                     *         },
+                     *         "status": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
+                     *         },
+                     *         "download": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                     *         },
+                     *         "retry": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
+                     *           "method": "POST"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *           "method": "DELETE"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Task"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_NOT_COMPLETED: The task is not completed yet */
+            409: components["responses"]["Conflict"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listReportTypes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "reportType": "activity",
+                     *         "title": "Activity",
+                     *         "formats": [
+                     *           "csv"
+                     *         ],
+                     *         "columns": [
+                     *           {
+                     *             "name": "day",
+                     *             "type": "date"
+                     *           }
+                     *         ],
+                     *         "parameters": {
+                     *           "type": "object",
+                     *           "properties": {
+                     *             "fields": {
+                     *               "type": "array",
+                     *               "items": {
+                     *                 "type": "string",
+                     *                 "enum": [
+                     *                   "day"
+                     *                 ]
+                     *               }
+                     *             }
+                     *           }
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["ReportType"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readReport: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `wait=10`: respond once the task has ended (with If-None-Match, once it changes), or after this many seconds, at most 30
+                 * @example wait=1
+                 */
+                Prefer?: components["parameters"]["PreferOnTasks"];
+            };
+            path: {
+                /**
+                 * @description The id from the 202 response
+                 * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
+                 */
+                taskId: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *       "status": "completed",
+                     *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
+                     *       "reportType": "activity",
+                     *       "format": "csv",
+                     *       "progress": 100,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.100Z",
+                     *       "completedAt": "2026-03-01T12:00:00.900Z",
+                     *       "expiresAt": "2026-03-08T12:00:00.900Z",
+                     *       "attempts": 1,
+                     *       "rowCount": 1200,
+                     *       "sizeBytes": 65536,
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
+                     *         },
+                     *         "status": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
+                     *         },
+                     *         "download": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                     *         },
+                     *         "retry": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
+                     *           "method": "POST"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *           "method": "DELETE"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Task"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteReport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the 202 response
+                 * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
+                 */
+                taskId: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readReportStatus: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `wait=10`: respond once the task has ended (with If-None-Match, once it changes), or after this many seconds, at most 30
+                 * @example wait=1
+                 */
+                Prefer?: components["parameters"]["PreferOnTasks"];
+            };
+            path: {
+                /**
+                 * @description The id from the 202 response
+                 * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
+                 */
+                taskId: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *       "status": "completed",
+                     *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
+                     *       "reportType": "activity",
+                     *       "format": "csv",
+                     *       "progress": 100,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.100Z",
+                     *       "completedAt": "2026-03-01T12:00:00.900Z",
+                     *       "expiresAt": "2026-03-08T12:00:00.900Z",
+                     *       "attempts": 1,
+                     *       "rowCount": 1200,
+                     *       "sizeBytes": 65536,
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
+                     *         },
+                     *         "status": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
+                     *         },
+                     *         "download": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                     *         },
+                     *         "retry": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
+                     *           "method": "POST"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *           "method": "DELETE"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Task"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    watchReport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the 202 response
+                 * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
+                 */
+                taskId: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The progress and the end of the task */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "X-Accel-Buffering": components["headers"]["X-Accel-Buffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example id: 2
+                     *     event: completed
+                     *     data: {"taskId":"tsk_9mZ4qXb1TzqkPj0y7vWc2A","status":"completed"}
+                     */
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "X-Accel-Buffering": components["headers"]["X-Accel-Buffering"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    cancelReport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the 202 response
+                 * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
+                 */
+                taskId: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *       "status": "completed",
+                     *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download",
+                     *       "reportType": "activity",
+                     *       "format": "csv",
+                     *       "progress": 100,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "startedAt": "2026-03-01T12:00:00.100Z",
+                     *       "completedAt": "2026-03-01T12:00:00.900Z",
+                     *       "expiresAt": "2026-03-08T12:00:00.900Z",
+                     *       "attempts": 1,
+                     *       "rowCount": 1200,
+                     *       "sizeBytes": 65536,
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A"
+                     *         },
+                     *         "status": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/status"
+                     *         },
+                     *         "download": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                     *         },
+                     *         "retry": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/retry",
+                     *           "method": "POST"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *           "method": "DELETE"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Task"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; TASK_ALREADY_FINISHED: The task has already ended */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    downloadReport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description The range to send, such as `bytes=0-1023`
+                 * @example bytes=0-1023
+                 */
+                Range?: components["parameters"]["Range"];
+                /**
+                 * @description Send the range only if the result has this strong tag, otherwise the whole result
+                 * @example "0"
+                 */
+                "If-Range"?: components["parameters"]["If-Range"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the 202 response
+                 * @example tsk_9mZ4qXb1TzqkPj0y7vWc2A
+                 */
+                taskId: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    "Repr-Digest": components["headers"]["Repr-Digest"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                    "application/json": unknown;
+                    /** @example text */
+                    "text/csv": string;
+                    /** @example text */
+                    "application/x-ndjson": string;
+                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": string;
+                    "application/pdf": string;
+                };
+            };
+            /** @description The requested range of the result */
+            206: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    "Repr-Digest": components["headers"]["Repr-Digest"];
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                    "application/json": unknown;
+                    /** @example text */
+                    "text/csv": string;
+                    /** @example text */
+                    "application/x-ndjson": string;
+                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": string;
+                    "application/pdf": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description TASK_NOT_COMPLETED: The task is not completed yet; TASK_FAILED: The task has failed */
+            409: components["responses"]["Conflict"];
+            /** @description RESULT_EXPIRED: The result has expired */
+            410: components["responses"]["Gone"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RANGE_NOT_SATISFIABLE: The requested range is outside the result */
+            416: components["responses"]["RangeNotSatisfiable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listWebhooks: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *         "event": "report.completed",
+                     *         "callbackUrl": "https://client.example/hooks/reports",
+                     *         "description": "Tells the billing system",
+                     *         "headers": {
+                     *           "x-environment": "staging"
+                     *         },
+                     *         "payloadStyle": "plain",
+                     *         "version": "v2",
+                     *         "status": "active",
+                     *         "statusReason": "text",
+                     *         "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "ownerClient": "cli_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *         "ownerSubject": "42"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Webhook"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "report.completed",
+                 *       "callbackUrl": "https://client.example/hooks/reports",
+                 *       "description": "Tells the billing system",
+                 *       "headers": {
+                 *         "x-environment": "staging"
+                 *       },
+                 *       "payloadStyle": "plain",
+                 *       "version": "v2"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "event": "report.completed",
+                     *       "callbackUrl": "https://client.example/hooks/reports",
+                     *       "description": "Tells the billing system",
+                     *       "headers": {
+                     *         "x-environment": "staging"
+                     *       },
+                     *       "payloadStyle": "plain",
+                     *       "version": "v2",
+                     *       "status": "active",
+                     *       "statusReason": "text",
+                     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4="
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedWebhook"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists; WEBHOOK_LIMIT_REACHED: The account has reached its webhook limit */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readWebhook: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "event": "report.completed",
+                     *       "callbackUrl": "https://client.example/hooks/reports",
+                     *       "description": "Tells the billing system",
+                     *       "headers": {
+                     *         "x-environment": "staging"
+                     *       },
+                     *       "payloadStyle": "plain",
+                     *       "version": "v2",
+                     *       "status": "active",
+                     *       "statusReason": "text",
+                     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "ownerClient": "cli_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "ownerSubject": "42"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    patchWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "report.completed",
+                 *       "callbackUrl": "https://client.example/hooks/reports",
+                 *       "description": "Tells the billing system",
+                 *       "headers": {
+                 *         "x-environment": "production",
+                 *         "x-team": null
+                 *       },
+                 *       "payloadStyle": "plain",
+                 *       "version": "v2",
+                 *       "status": "paused"
+                 *     }
+                 */
+                "application/merge-patch+json": components["schemas"]["WebhookPatch"];
+                /**
+                 * @example {
+                 *       "event": "report.completed",
+                 *       "callbackUrl": "https://client.example/hooks/reports",
+                 *       "description": "Tells the billing system",
+                 *       "headers": {
+                 *         "x-environment": "production",
+                 *         "x-team": null
+                 *       },
+                 *       "payloadStyle": "plain",
+                 *       "version": "v2",
+                 *       "status": "paused"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "event": "report.completed",
+                     *       "callbackUrl": "https://client.example/hooks/reports",
+                     *       "description": "Tells the billing system",
+                     *       "headers": {
+                     *         "x-environment": "staging"
+                     *       },
+                     *       "payloadStyle": "plain",
+                     *       "version": "v2",
+                     *       "status": "active",
+                     *       "statusReason": "text",
+                     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "ownerClient": "cli_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "ownerSubject": "42"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; PERMISSION_DENIED: The caller is not permitted to do this; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description DUPLICATE_RESOURCE: The resource already exists */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listDeliveries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only deliveries in this state
+                 * @example pending
+                 */
+                status?: "pending" | "delivered" | "failed";
+                /**
+                 * @description Only deliveries of this event type
+                 * @example report.completed
+                 */
+                event?: string;
+                /**
+                 * @description Only deliveries created at this instant or later
+                 * @example 2026-03-01T12:00:00.000Z
+                 */
+                since?: string;
+                /**
+                 * @description Only deliveries created before this instant
+                 * @example 2026-03-02T12:00:00.000Z
+                 */
+                until?: string;
+                /**
+                 * @description Newest first, or oldest first
+                 * @example -createdAt
+                 */
+                sort?: "-createdAt" | "createdAt";
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `count=exact`: return the total number of matching items; requires a token
+                 * @example count=exact
+                 */
+                Prefer?: components["parameters"]["PreferOnLists"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Total-Count": components["headers"]["X-Total-Count"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
+                     *         "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
+                     *         "event": "report.completed",
+                     *         "status": "pending",
+                     *         "test": true,
+                     *         "attempts": [
+                     *           {
+                     *             "attempt": 1,
+                     *             "startedAt": "2026-03-01T12:00:00.000Z",
+                     *             "durationMs": 0,
+                     *             "statusCode": 204,
+                     *             "error": "text",
+                     *             "responseStart": "text"
+                     *           }
+                     *         ],
+                     *         "nextAttemptAt": "2026-03-01T12:00:00.000Z",
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "completedAt": "2026-03-01T12:00:00.000Z",
+                     *         "reason": "text"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Delivery"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readDelivery: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+                /**
+                 * @description The id of a delivery
+                 * @example dlv_QW5hbHl0aWNhbEVuZ2luZV
+                 */
+                deliveryId: components["parameters"]["DeliveryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
+                     *       "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
+                     *       "event": "report.completed",
+                     *       "status": "pending",
+                     *       "test": true,
+                     *       "attempts": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "startedAt": "2026-03-01T12:00:00.000Z",
+                     *           "durationMs": 0,
+                     *           "statusCode": 204,
+                     *           "error": "text",
+                     *           "responseStart": "text"
+                     *         }
+                     *       ],
+                     *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "completedAt": "2026-03-01T12:00:00.000Z",
+                     *       "reason": "text"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Delivery"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "report.completed"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookTestRequest"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
+                     *       "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
+                     *       "event": "report.completed",
+                     *       "status": "pending",
+                     *       "test": true,
+                     *       "attempts": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "startedAt": "2026-03-01T12:00:00.000Z",
+                     *           "durationMs": 0,
+                     *           "statusCode": 204,
+                     *           "error": "text",
+                     *           "responseStart": "text"
+                     *         }
+                     *       ],
+                     *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "completedAt": "2026-03-01T12:00:00.000Z",
+                     *       "reason": "text"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Delivery"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    redeliver: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+                /**
+                 * @description The id of a delivery
+                 * @example dlv_QW5hbHl0aWNhbEVuZ2luZV
+                 */
+                deliveryId: components["parameters"]["DeliveryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "dlv_QW5hbHl0aWNhbEVuZ2luZV",
+                     *       "eventId": "msg_Rmlyc3RQcm9ncmFtbWVyXw",
+                     *       "event": "report.completed",
+                     *       "status": "pending",
+                     *       "test": true,
+                     *       "attempts": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "startedAt": "2026-03-01T12:00:00.000Z",
+                     *           "durationMs": 0,
+                     *           "statusCode": 204,
+                     *           "error": "text",
+                     *           "responseStart": "text"
+                     *         }
+                     *       ],
+                     *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "completedAt": "2026-03-01T12:00:00.000Z",
+                     *       "reason": "text"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Delivery"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; PERMISSION_DENIED: The caller is not permitted to do this; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    replayWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "since": "2026-03-01T12:00:00.000Z",
+                 *       "until": "2026-03-02T12:00:00.000Z",
+                 *       "event": "report.completed",
+                 *       "status": "failed"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookReplayRequest"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "count": 12,
+                     *       "nextSince": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookReplayResult"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; WEBHOOK_NOT_ACTIVE: The webhook is paused or disabled */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the registration
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "immediate": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookSecretRotateRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "event": "report.completed",
+                     *       "callbackUrl": "https://client.example/hooks/reports",
+                     *       "description": "Tells the billing system",
+                     *       "headers": {
+                     *         "x-environment": "staging"
+                     *       },
+                     *       "payloadStyle": "plain",
+                     *       "version": "v2",
+                     *       "status": "active",
+                     *       "statusReason": "text",
+                     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4="
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedWebhook"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=",
+                     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    rotateAccountSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "immediate": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookSecretRotateRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw5vZ2HYI0Qk4=",
+                     *       "previousSecretExpiresAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookSecret"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; SECRET_ROTATION_IN_PROGRESS: A rotation of the secret is still in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listEventTypes: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "event": "report.completed",
+                     *         "description": "A report task has completed, and its result can be downloaded",
+                     *         "example": {
+                     *           "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *           "status": "completed",
+                     *           "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                     *         },
+                     *         "schema": {
+                     *           "type": "object",
+                     *           "properties": {
+                     *             "taskId": {
+                     *               "type": "string",
+                     *               "description": "Id of the report task"
+                     *             },
+                     *             "status": {
+                     *               "type": "string",
+                     *               "const": "completed"
+                     *             },
+                     *             "resultUrl": {
+                     *               "type": "string",
+                     *               "description": "Path of the download"
+                     *             }
+                     *           },
+                     *           "required": [
+                     *             "taskId",
+                     *             "status",
+                     *             "resultUrl"
+                     *           ]
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["EventType"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    inviteUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the user
+                 * @example 1
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "role": "admin"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserInviteRequest"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": "https://localhost:8443/oauth/invitation?token=TOKEN",
+                     *       "expiresAt": "2026-03-01T12:00:00.000Z",
+                     *       "email": "ada@example.com",
+                     *       "sent": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserInviteResult"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; LAST_ADMINISTRATOR: The last administrator cannot be removed */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listOAuthClients: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "partner",
+                     *         "type": "confidential",
+                     *         "name": "Partner",
+                     *         "scopes": [
+                     *           "reports:read"
+                     *         ],
+                     *         "grants": [
+                     *           "client_credentials"
+                     *         ],
+                     *         "redirectUris": [
+                     *           "https://app.example/cb"
+                     *         ],
+                     *         "postLogoutRedirectUris": [
+                     *           "https://app.example/cb"
+                     *         ],
+                     *         "firstParty": false,
+                     *         "trusted": false,
+                     *         "introspectsOthers": false,
+                     *         "labels": {
+                     *           "tenant": "north"
+                     *         },
+                     *         "responseTypes": [],
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["OAuthClient"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createOAuthClient: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": "partner",
+                 *       "type": "confidential",
+                 *       "name": "Partner",
+                 *       "scopes": [
+                 *         "reports:read"
+                 *       ],
+                 *       "grants": [
+                 *         "client_credentials"
+                 *       ],
+                 *       "redirectUris": [
+                 *         "https://app.example/cb"
+                 *       ],
+                 *       "postLogoutRedirectUris": [
+                 *         "https://app.example/cb"
+                 *       ],
+                 *       "firstParty": false,
+                 *       "trusted": false,
+                 *       "introspectsOthers": false,
+                 *       "labels": {
+                 *         "tenant": "north"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OAuthClientCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "partner",
+                     *       "type": "confidential",
+                     *       "name": "Partner",
+                     *       "scopes": [
+                     *         "reports:read"
+                     *       ],
+                     *       "grants": [
+                     *         "client_credentials"
+                     *       ],
+                     *       "redirectUris": [
+                     *         "https://app.example/cb"
+                     *       ],
+                     *       "postLogoutRedirectUris": [
+                     *         "https://app.example/cb"
+                     *       ],
+                     *       "firstParty": false,
+                     *       "trusted": false,
+                     *       "introspectsOthers": false,
+                     *       "labels": {
+                     *         "tenant": "north"
+                     *       },
+                     *       "responseTypes": [],
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedOAuthClient"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readOAuthClient: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the response that created it
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "partner",
+                     *       "type": "confidential",
+                     *       "name": "Partner",
+                     *       "scopes": [
+                     *         "reports:read"
+                     *       ],
+                     *       "grants": [
+                     *         "client_credentials"
+                     *       ],
+                     *       "redirectUris": [
+                     *         "https://app.example/cb"
+                     *       ],
+                     *       "postLogoutRedirectUris": [
+                     *         "https://app.example/cb"
+                     *       ],
+                     *       "firstParty": false,
+                     *       "trusted": false,
+                     *       "introspectsOthers": false,
+                     *       "labels": {
+                     *         "tenant": "north"
+                     *       },
+                     *       "responseTypes": [],
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OAuthClient"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteOAuthClient: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the response that created it
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    patchOAuthClient: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description The id from the response that created it
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Partner",
+                 *       "scopes": [
+                 *         "reports:read"
+                 *       ],
+                 *       "grants": [
+                 *         "client_credentials"
+                 *       ],
+                 *       "redirectUris": [
+                 *         "https://app.example/cb"
+                 *       ],
+                 *       "postLogoutRedirectUris": [
+                 *         "https://app.example/cb"
+                 *       ],
+                 *       "firstParty": false,
+                 *       "trusted": false,
+                 *       "introspectsOthers": false,
+                 *       "labels": {
+                 *         "tenant": "south",
+                 *         "region": null
+                 *       }
+                 *     }
+                 */
+                "application/merge-patch+json": components["schemas"]["OAuthClientPatch"];
+                /**
+                 * @example {
+                 *       "name": "Partner",
+                 *       "scopes": [
+                 *         "reports:read"
+                 *       ],
+                 *       "grants": [
+                 *         "client_credentials"
+                 *       ],
+                 *       "redirectUris": [
+                 *         "https://app.example/cb"
+                 *       ],
+                 *       "postLogoutRedirectUris": [
+                 *         "https://app.example/cb"
+                 *       ],
+                 *       "firstParty": false,
+                 *       "trusted": false,
+                 *       "introspectsOthers": false,
+                 *       "labels": {
+                 *         "tenant": "south",
+                 *         "region": null
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["OAuthClientPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "partner",
+                     *       "type": "confidential",
+                     *       "name": "Partner",
+                     *       "scopes": [
+                     *         "reports:read"
+                     *       ],
+                     *       "grants": [
+                     *         "client_credentials"
+                     *       ],
+                     *       "redirectUris": [
+                     *         "https://app.example/cb"
+                     *       ],
+                     *       "postLogoutRedirectUris": [
+                     *         "https://app.example/cb"
+                     *       ],
+                     *       "firstParty": false,
+                     *       "trusted": false,
+                     *       "introspectsOthers": false,
+                     *       "labels": {
+                     *         "tenant": "north"
+                     *       },
+                     *       "responseTypes": [],
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OAuthClient"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    rotateOAuthClientSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the response that created it
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "partner",
+                     *       "type": "confidential",
+                     *       "name": "Partner",
+                     *       "scopes": [
+                     *         "reports:read"
+                     *       ],
+                     *       "grants": [
+                     *         "client_credentials"
+                     *       ],
+                     *       "redirectUris": [
+                     *         "https://app.example/cb"
+                     *       ],
+                     *       "postLogoutRedirectUris": [
+                     *         "https://app.example/cb"
+                     *       ],
+                     *       "firstParty": false,
+                     *       "trusted": false,
+                     *       "introspectsOthers": false,
+                     *       "labels": {
+                     *         "tenant": "north"
+                     *       },
+                     *       "responseTypes": [],
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedOAuthClient"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listApiKeys: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
+                     *         "name": "Partner",
+                     *         "hint": "plk_Zm9vYm",
+                     *         "rate": "600/60",
+                     *         "quota": 100000,
+                     *         "expiresAt": "2030-01-31T00:00:00.000Z",
+                     *         "lastUsedAt": null,
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["ApiKey"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    createApiKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Partner",
+                 *       "rate": "600/60",
+                 *       "quota": 100000,
+                 *       "expiresAt": "2030-01-31T00:00:00.000Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
+                     *       "name": "Partner",
+                     *       "hint": "plk_Zm9vYm",
+                     *       "rate": "600/60",
+                     *       "quota": 100000,
+                     *       "expiresAt": "2030-01-31T00:00:00.000Z",
+                     *       "lastUsedAt": null,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "key": "plk_Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3BxcnNaCN4rA"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedApiKey"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readApiKey: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has changed since this HTTP date
+                 * @example Thu, 01 Jan 2026 00:00:00 GMT
+                 */
+                "If-Modified-Since"?: components["parameters"]["If-Modified-Since"];
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the response that created it
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
+                     *       "name": "Partner",
+                     *       "hint": "plk_Zm9vYm",
+                     *       "rate": "600/60",
+                     *       "quota": 100000,
+                     *       "expiresAt": "2030-01-31T00:00:00.000Z",
+                     *       "lastUsedAt": null,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteApiKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id from the response that created it
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    patchApiKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description The id from the response that created it
+                 * @example partner
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Partner",
+                 *       "rate": "600/60",
+                 *       "quota": 100000,
+                 *       "expiresAt": "2030-01-31T00:00:00.000Z"
+                 *     }
+                 */
+                "application/merge-patch+json": components["schemas"]["ApiKeyPatch"];
+                /**
+                 * @example {
+                 *       "name": "Partner",
+                 *       "rate": "600/60",
+                 *       "quota": 100000,
+                 *       "expiresAt": "2030-01-31T00:00:00.000Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "key_QmFiYmFnZU1hY2hpbmVzMQ",
+                     *       "name": "Partner",
+                     *       "hint": "plk_Zm9vYm",
+                     *       "rate": "600/60",
+                     *       "quota": 100000,
+                     *       "expiresAt": "2030-01-31T00:00:00.000Z",
+                     *       "lastUsedAt": null,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listAuditEntries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+                /**
+                 * @description Only entries with this event
+                 * @example client.created
+                 */
+                event?: string;
+                /**
+                 * @description Only entries with this client
+                 * @example partner
+                 */
+                clientId?: string;
+                /**
+                 * @description Only entries with this subject
+                 * @example 42
+                 */
+                subject?: string;
+                /**
+                 * @description Only entries with this target
+                 * @example partner
+                 */
+                target?: string;
+                /**
+                 * @description Only entries at or after this instant
+                 * @example 2026-03-01T12:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Only entries before this instant
+                 * @example 2026-03-02T12:00:00.000Z
+                 */
+                to?: string;
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "sequence": 1,
+                     *         "at": "2026-03-01T12:00:00.000Z",
+                     *         "event": "client.created",
+                     *         "clientId": "text",
+                     *         "subject": "text",
+                     *         "target": "text",
+                     *         "address": "text",
+                     *         "requestId": "text",
+                     *         "details": {
+                     *           "name": "Partner"
+                     *         },
+                     *         "hash": "text"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["AuditEntry"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listAuditArchives: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "month": "2026-01",
+                     *         "key": "audit-2026-01-2esZL-x4.ndjson.gz",
+                     *         "firstSequence": 1,
+                     *         "lastSequence": 1204,
+                     *         "previousHash": "text",
+                     *         "lastHash": "2esZL-x4VV3lPPC6wmZJ0xEp7LF-7jmAZ1lcfd2S94A",
+                     *         "sizeBytes": 48213,
+                     *         "sha256": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=",
+                     *         "archivedAt": "2026-03-01T12:00:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["AuditArchive"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readHealth: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "status": "warn",
+                     *       "checkedAt": "2026-03-01T12:00:00.000Z",
+                     *       "checks": [
+                     *         {
+                     *           "id": "tls.expiry",
+                     *           "area": "TLS",
+                     *           "title": "Certificate expiry",
+                     *           "status": "warn",
+                     *           "detail": "/etc/plinth/chain.pem expires on 2026-12-20",
+                     *           "cure": "Renew /etc/plinth/chain.pem, and restart the service"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listNodes: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "nod_3q2-7wAAAAAAAAAAAAAAAA",
+                     *         "self": true,
+                     *         "status": "live",
+                     *         "hostname": "node-a",
+                     *         "pid": 4242,
+                     *         "version": "1.0.0",
+                     *         "roles": [
+                     *           "api"
+                     *         ],
+                     *         "baseUrl": "https://api.example.com",
+                     *         "schemaVersion": "0031-nodes",
+                     *         "definition": "5f1d2c3b4a596877",
+                     *         "clockAheadMs": 0,
+                     *         "startedAt": "2026-03-01T12:00:00.000Z",
+                     *         "heartbeatAt": "2026-03-01T12:00:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Node"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listVersions: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "version": "v1",
+                     *         "status": "deprecated",
+                     *         "deprecatedAt": "2026-12-01T00:00:00.000Z",
+                     *         "sunsetAt": "2026-12-01T00:00:00.000Z",
+                     *         "successor": "v2",
+                     *         "clients": [
+                     *           {
+                     *             "clientId": "partner",
+                     *             "calls": 42,
+                     *             "lastCallAt": "2026-03-01T12:00:00.000Z"
+                     *           }
+                     *         ]
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Version"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readUsage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "countedBy": "key",
+                     *       "rates": [
+                     *         {
+                     *           "name": "default",
+                     *           "limit": 6000,
+                     *           "windowSeconds": 60,
+                     *           "used": 0,
+                     *           "remaining": 0,
+                     *           "reset": 0
+                     *         }
+                     *       ],
+                     *       "quotas": [
+                     *         {
+                     *           "name": "requests",
+                     *           "limit": 10000000,
+                     *           "used": 0,
+                     *           "remaining": 0,
+                     *           "reset": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Usage"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    onReportCompleted: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                 *       "status": "completed",
+                 *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Id of the report task */
+                    taskId: string;
+                    /** @constant */
+                    status: "completed";
+                    /** @description Path of the download */
+                    resultUrl: string;
+                } | {
+                    /** @constant */
+                    type: "report.completed";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * ReportCompletedEvent
+                     * @example {
+                     *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *       "status": "completed",
+                     *       "resultUrl": "/api/reports/tsk_9mZ4qXb1TzqkPj0y7vWc2A/download"
+                     *     }
+                     */
+                    data: {
+                        /** @description Id of the report task */
+                        taskId: string;
+                        /** @constant */
+                        status: "completed";
+                        /** @description Path of the download */
+                        resultUrl: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onReportFailed: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                 *       "status": "failed"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Id of the report task */
+                    taskId: string;
+                    /** @constant */
+                    status: "failed";
+                } | {
+                    /** @constant */
+                    type: "report.failed";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * ReportFailedEvent
+                     * @example {
+                     *       "taskId": "tsk_9mZ4qXb1TzqkPj0y7vWc2A",
+                     *       "status": "failed"
+                     *     }
+                     */
+                    data: {
+                        /** @description Id of the report task */
+                        taskId: string;
+                        /** @constant */
+                        status: "failed";
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onUserCreated: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1,
+                 *       "name": "Ada Lovelace",
+                 *       "email": "ada@example.com",
+                 *       "createdAt": "2026-03-01T12:00:00.000Z",
+                 *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                    name: string;
+                    /**
+                     * Format: email
+                     * @example ada@example.com
+                     */
+                    email: string;
+                    /** Format: date-time */
+                    createdAt: string;
+                    /** Format: date-time */
+                    updatedAt: string;
+                } | {
+                    /** @constant */
+                    type: "user.created";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * UserCreatedEvent
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                        name: string;
+                        /**
+                         * Format: email
+                         * @example ada@example.com
+                         */
+                        email: string;
+                        /** Format: date-time */
+                        createdAt: string;
+                        /** Format: date-time */
+                        updatedAt: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onUserUpdated: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1,
+                 *       "name": "Ada Lovelace",
+                 *       "email": "ada@example.com",
+                 *       "createdAt": "2026-03-01T12:00:00.000Z",
+                 *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                    name: string;
+                    /**
+                     * Format: email
+                     * @example ada@example.com
+                     */
+                    email: string;
+                    /** Format: date-time */
+                    createdAt: string;
+                    /** Format: date-time */
+                    updatedAt: string;
+                } | {
+                    /** @constant */
+                    type: "user.updated";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * UserUpdatedEvent
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                        name: string;
+                        /**
+                         * Format: email
+                         * @example ada@example.com
+                         */
+                        email: string;
+                        /** Format: date-time */
+                        createdAt: string;
+                        /** Format: date-time */
+                        updatedAt: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onUserDeleted: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                } | {
+                    /** @constant */
+                    type: "user.deleted";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * UserDeletedEvent
+                     * @example {
+                     *       "id": 1
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onProductCreated: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1,
+                 *       "name": "Desk lamp",
+                 *       "price": 24.5,
+                 *       "createdAt": "2026-03-01T12:00:00.000Z",
+                 *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                    name: string;
+                    /**
+                     * Format: double
+                     * @description At most two decimal places
+                     */
+                    price: number;
+                    /** Format: date-time */
+                    createdAt: string;
+                    /** Format: date-time */
+                    updatedAt: string;
+                } | {
+                    /** @constant */
+                    type: "product.created";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * ProductCreatedEvent
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Desk lamp",
+                     *       "price": 24.5,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                        name: string;
+                        /**
+                         * Format: double
+                         * @description At most two decimal places
+                         */
+                        price: number;
+                        /** Format: date-time */
+                        createdAt: string;
+                        /** Format: date-time */
+                        updatedAt: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onProductUpdated: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1,
+                 *       "name": "Desk lamp",
+                 *       "price": 24.5,
+                 *       "createdAt": "2026-03-01T12:00:00.000Z",
+                 *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                    name: string;
+                    /**
+                     * Format: double
+                     * @description At most two decimal places
+                     */
+                    price: number;
+                    /** Format: date-time */
+                    createdAt: string;
+                    /** Format: date-time */
+                    updatedAt: string;
+                } | {
+                    /** @constant */
+                    type: "product.updated";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * ProductUpdatedEvent
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Desk lamp",
+                     *       "price": 24.5,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                        name: string;
+                        /**
+                         * Format: double
+                         * @description At most two decimal places
+                         */
+                        price: number;
+                        /** Format: date-time */
+                        createdAt: string;
+                        /** Format: date-time */
+                        updatedAt: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onProductDeleted: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                } | {
+                    /** @constant */
+                    type: "product.deleted";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * ProductDeletedEvent
+                     * @example {
+                     *       "id": 1
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onBookCreated: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1,
+                 *       "title": "Notes on the Analytical Engine",
+                 *       "author": "Ada Lovelace",
+                 *       "genre": "mathematics",
+                 *       "createdAt": "2026-03-01T12:00:00.000Z",
+                 *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                 *       "_links": {
+                 *         "self": {
+                 *           "href": "/books/1"
+                 *         },
+                 *         "update": {
+                 *           "href": "/books/1",
+                 *           "method": "PUT"
+                 *         },
+                 *         "delete": {
+                 *           "href": "/books/1",
+                 *           "method": "DELETE"
+                 *         },
+                 *         "author": {
+                 *           "href": "/books?author=Ada%20Lovelace"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                    title: string;
+                    author: string;
+                    genre?: string;
+                    /** Format: date-time */
+                    createdAt: string;
+                    /** Format: date-time */
+                    updatedAt: string;
+                    _links: {
+                        [key: string]: {
+                            href: string;
+                            method?: string;
+                        };
+                    };
+                } | {
+                    /** @constant */
+                    type: "book.created";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * BookCreatedEvent
+                     * @example {
+                     *       "id": 1,
+                     *       "title": "Notes on the Analytical Engine",
+                     *       "author": "Ada Lovelace",
+                     *       "genre": "mathematics",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/books/1"
+                     *         },
+                     *         "update": {
+                     *           "href": "/books/1",
+                     *           "method": "PUT"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/books/1",
+                     *           "method": "DELETE"
+                     *         },
+                     *         "author": {
+                     *           "href": "/books?author=Ada%20Lovelace"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                        title: string;
+                        author: string;
+                        genre?: string;
+                        /** Format: date-time */
+                        createdAt: string;
+                        /** Format: date-time */
+                        updatedAt: string;
+                        _links: {
+                            [key: string]: {
+                                href: string;
+                                method?: string;
+                            };
+                        };
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onBookUpdated: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1,
+                 *       "title": "Notes on the Analytical Engine",
+                 *       "author": "Ada Lovelace",
+                 *       "genre": "mathematics",
+                 *       "createdAt": "2026-03-01T12:00:00.000Z",
+                 *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                 *       "_links": {
+                 *         "self": {
+                 *           "href": "/books/1"
+                 *         },
+                 *         "update": {
+                 *           "href": "/books/1",
+                 *           "method": "PUT"
+                 *         },
+                 *         "delete": {
+                 *           "href": "/books/1",
+                 *           "method": "DELETE"
+                 *         },
+                 *         "author": {
+                 *           "href": "/books?author=Ada%20Lovelace"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                    title: string;
+                    author: string;
+                    genre?: string;
+                    /** Format: date-time */
+                    createdAt: string;
+                    /** Format: date-time */
+                    updatedAt: string;
+                    _links: {
+                        [key: string]: {
+                            href: string;
+                            method?: string;
+                        };
+                    };
+                } | {
+                    /** @constant */
+                    type: "book.updated";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * BookUpdatedEvent
+                     * @example {
+                     *       "id": 1,
+                     *       "title": "Notes on the Analytical Engine",
+                     *       "author": "Ada Lovelace",
+                     *       "genre": "mathematics",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/books/1"
+                     *         },
+                     *         "update": {
+                     *           "href": "/books/1",
+                     *           "method": "PUT"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/books/1",
+                     *           "method": "DELETE"
+                     *         },
+                     *         "author": {
+                     *           "href": "/books?author=Ada%20Lovelace"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                        title: string;
+                        author: string;
+                        genre?: string;
+                        /** Format: date-time */
+                        createdAt: string;
+                        /** Format: date-time */
+                        updatedAt: string;
+                        _links: {
+                            [key: string]: {
+                                href: string;
+                                method?: string;
+                            };
+                        };
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onBookDeleted: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "id": 1
+                 *     }
+                 */
+                "application/json": {
+                    /** Format: int64 */
+                    id: number;
+                } | {
+                    /** @constant */
+                    type: "book.deleted";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * BookDeletedEvent
+                     * @example {
+                     *       "id": 1
+                     *     }
+                     */
+                    data: {
+                        /** Format: int64 */
+                        id: number;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onWebhookTest: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                 *       "event": "report.*"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Id of the webhook */
+                    webhookId: string;
+                    /** @description The event pattern that the webhook is registered for */
+                    event: string;
+                } | {
+                    /** @constant */
+                    type: "webhook.test";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * WebhookTestEvent
+                     * @example {
+                     *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "event": "report.*"
+                     *     }
+                     */
+                    data: {
+                        /** @description Id of the webhook */
+                        webhookId: string;
+                        /** @description The event pattern that the webhook is registered for */
+                        event: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onWebhookFailing: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                 *       "event": "report.*",
+                 *       "since": "2026-03-01T12:00:00.000Z",
+                 *       "reason": "No call has succeeded for a day"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Id of the webhook */
+                    webhookId: string;
+                    /** @description The event pattern that the webhook is registered for */
+                    event: string;
+                    /**
+                     * Format: date-time
+                     * @description Time of the first failure or of the first dropped delivery
+                     */
+                    since: string;
+                    /** @description What happened, in words */
+                    reason: string;
+                } | {
+                    /** @constant */
+                    type: "webhook.failing";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * WebhookFailingEvent
+                     * @example {
+                     *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "event": "report.*",
+                     *       "since": "2026-03-01T12:00:00.000Z",
+                     *       "reason": "No call has succeeded for a day"
+                     *     }
+                     */
+                    data: {
+                        /** @description Id of the webhook */
+                        webhookId: string;
+                        /** @description The event pattern that the webhook is registered for */
+                        event: string;
+                        /**
+                         * Format: date-time
+                         * @description Time of the first failure or of the first dropped delivery
+                         */
+                        since: string;
+                        /** @description What happened, in words */
+                        reason: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    onWebhookDisabled: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The same for every attempt, so that receivers can detect duplicates
+                 * @example msg_Rmlyc3RQcm9ncmFtbWVyXw
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When this attempt was signed, in epoch seconds
+                 * @example 1772366400
+                 */
+                "webhook-timestamp": number;
+                /**
+                 * @description One or more signatures of `id.timestamp.body`, separated by spaces: `v1,` and HMAC-SHA256 with the secret, `v1a,` and Ed25519 with the key at /.well-known/webhook-keys.json
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+                /**
+                 * @description The event type
+                 * @example report.completed
+                 */
+                "webhook-event": string;
+                /**
+                 * @description The number of this attempt, from 1
+                 * @example 1
+                 */
+                "webhook-attempt": number;
+                /**
+                 * @description The trace (W3C Trace Context)
+                 * @example 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 */
+                traceparent?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The event; with `payloadStyle: envelope`, in the member `data` */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                 *       "event": "report.*",
+                 *       "since": "2026-03-01T12:00:00.000Z",
+                 *       "reason": "The endpoint responded with 410 Gone"
+                 *     }
+                 */
+                "application/json": {
+                    /** @description Id of the webhook */
+                    webhookId: string;
+                    /** @description The event pattern that the webhook is registered for */
+                    event: string;
+                    /**
+                     * Format: date-time
+                     * @description When the webhook was disabled
+                     */
+                    since: string;
+                    /** @description Why the webhook was disabled */
+                    reason: string;
+                } | {
+                    /** @constant */
+                    type: "webhook.disabled";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /**
+                     * WebhookDisabledEvent
+                     * @example {
+                     *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *       "event": "report.*",
+                     *       "since": "2026-03-01T12:00:00.000Z",
+                     *       "reason": "The endpoint responded with 410 Gone"
+                     *     }
+                     */
+                    data: {
+                        /** @description Id of the webhook */
+                        webhookId: string;
+                        /** @description The event pattern that the webhook is registered for */
+                        event: string;
+                        /**
+                         * Format: date-time
+                         * @description When the webhook was disabled
+                         */
+                        since: string;
+                        /** @description Why the webhook was disabled */
+                        reason: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The receiver is gone: the webhook is disabled */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Delivered, if the response arrives in time */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not delivered: the attempt is retried; redirects are not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
 }
