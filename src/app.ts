@@ -60,7 +60,6 @@ import type { WebhookKeys } from './webhooks/secrets.ts'
 export interface AppOptions extends Omit<VersionOptions, keyof UserParts | 'report'> {
   definition: Definition
   verify: Verify
-  /** The revocation counter that `verify` uses. */
   revocations?: RevocationEpoch
   /** The authorization server, if this process runs one. */
   provider: CurrentServer | null
@@ -159,7 +158,8 @@ async function serveUnversioned(app: FastifyInstance, options: AppOptions): Prom
   await app.register(docs, { documents, baseUrl, firstCalls, clientId: options.docsClientId ?? null })
   if (options.console) await app.register(consolePages, options)
   const paths = { documents: Object.keys(documents), resources: options.api ? resourcePaths(definition, lives) : {} }
-  await app.register(home, { frame: options.people.frame, ...paths, hasDiscovery: options.provider !== null, version })
+  const has = { hasDiscovery: options.provider !== null, hasConsole: options.console === true }
+  await app.register(home, { ...options.people, ...paths, ...has, version })
 }
 
 /** Adds the authorization server and its pages, if this process runs one. */

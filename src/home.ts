@@ -12,6 +12,7 @@ export interface HomeOptions {
   documents: readonly string[]
   /** Whether this process runs the authorization server. */
   hasDiscovery: boolean
+  hasConsole: boolean
   /** The Plinth release. */
   version: string
 }
@@ -45,10 +46,11 @@ export const home: FastifyPluginAsync<HomeOptions> = async (app, options) => {
 /** Returns true if Accept prefers HTML, as browsers do. */
 const prefersPage = (accept = '*/*') => quality(accept, 'text/html') > quality(accept, 'application/json')
 
-function indexOf({ resources, documents, hasDiscovery, version }: HomeOptions) {
+function indexOf({ resources, documents, hasDiscovery, hasConsole, version }: HomeOptions) {
   const [openapi = '', ...ofVersions] = documents
   const places: Record<string, string> = {
     docs: '/docs',
+    ...(hasConsole && { console: '/console' }),
     openapi,
     ...Object.fromEntries(ofVersions.map((path) => [`openapi-${path.split('/')[1]}`, path])),
     problems: '/problems',
@@ -61,12 +63,13 @@ function indexOf({ resources, documents, hasDiscovery, version }: HomeOptions) {
 const hrefs = (paths: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(paths).map(([name, href]) => [name, { href }]))
 
-function pageBody({ resources, documents, hasDiscovery }: HomeOptions): Markup {
+function pageBody({ resources, documents, hasDiscovery, hasConsole }: HomeOptions): Markup {
   const names = Object.keys(resources).map((name) => name.replaceAll('-', ' '))
   const things = new Intl.ListFormat('en').format([...names, 'reports', 'webhooks'])
   return html`<p class="lead">An HTTP API for programs: ${things}, with access by OAuth 2.0.</p>
 <dl>
 ${entry('Documentation to read and try out', ['/docs'])}
+${hasConsole && entry('Console for operators', ['/console'])}
 ${entry('OpenAPI documents, for tools', documents)}
 ${entry('Error codes', ['/problems'])}
 ${entry('Health', ['/livez', '/readyz'])}

@@ -14,7 +14,7 @@ onSqlite((engine) => {
     let app: TestApp
     before(async () => {
       db = await engine.database()
-      app = await testApp(db, { version: '1.2.3' })
+      app = await testApp(db, { version: '1.2.3', console: true })
     })
     after(async () => {
       await app.app.close()
@@ -29,7 +29,15 @@ onSqlite((engine) => {
         const { name, version, resources, _links } = answer.json()
         assert.deepEqual([name, version], ['Plinth', '1.2.3'])
         assert.deepEqual(Object.keys(resources), ['users', 'products', 'books'])
-        assert.deepEqual(Object.keys(_links), ['docs', 'openapi', 'openapi-v1', 'openapi-v2', 'problems', 'health'])
+        assert.deepEqual(Object.keys(_links), [
+          'docs',
+          'console',
+          'openapi',
+          'openapi-v1',
+          'openapi-v2',
+          'problems',
+          'health',
+        ])
         for (const { href } of [
           ...Object.values<{ href: string }>(resources),
           ...Object.values<{ href: string }>(_links),
@@ -46,6 +54,7 @@ onSqlite((engine) => {
       const links = [...answer.body.matchAll(/href="([^"]+)"/g)].map(([, path]) => path as string)
       assert.deepEqual(links, [
         '/docs',
+        '/console',
         '/openapi.json',
         '/v1/openapi.json',
         '/v2/openapi.json',

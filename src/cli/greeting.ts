@@ -32,6 +32,7 @@ export async function greeting(started: Started, out: Output, env: NodeJS.Proces
     ['Plinth serves', baseUrl],
     ...transport(config),
     ['Docs', `${baseUrl}/docs`],
+    ...(config.service.console === 'on' ? [['Console', `${baseUrl}/console`] satisfies Row] : []),
     ['Definition', loaded.file ? resolve(loaded.file) : 'built in: users, products and books'],
     ['Data', dataDir],
     ...(authorityFile ? [['Trust', authorityFile] satisfies Row] : []),

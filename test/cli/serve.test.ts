@@ -63,7 +63,7 @@ describe('plinth serve', () => {
       'the client is shown',
       async () => /Secret {8}(\S+)/.exec(first.stdout()) ?? undefined,
     )
-    const head = `  Plinth serves ${base}\n  Docs          ${base}/docs\n  Definition    built in: users, products and books\n  Data          ${dataDir}\n`
+    const head = `  Plinth serves ${base}\n  Docs          ${base}/docs\n  Console       ${base}/console\n  Definition    built in: users, products and books\n  Data          ${dataDir}\n`
     assert.ok(first.stdout().includes(head))
     assert.match(first.stdout(), /Trust {9}\S+\/certificates\/authority\.crt\n/)
     const [, id] = /Client {8}(\S+)/.exec(first.stdout()) ?? []
