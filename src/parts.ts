@@ -70,6 +70,7 @@ export async function openParts(config: Config, definition: Definition, opening:
   const rules = limitRules(config.rateLimits)
   const tracing = await openTraces(config, opening)
   const { eventAccess, reportAccess } = rowAccess(definition, { db, now })
+  const nodeId = await addNode(config, definition, opening, clock)
   return {
     limits: rules && { rules, monotonic, counters: closeLater(await openLimits(config, now, opening)) },
     counter: closeLater(requestCounter({ db, now, onError: onErrorOf('request counts') })),
@@ -89,14 +90,16 @@ export async function openParts(config: Config, definition: Definition, opening:
     webhookKeys: keys,
     ...config.reports,
     ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
-    ...{ version, now, monotonic, clock, revocations, nodeId: await addNode(config, definition, opening, clock) },
+    ...{ version, now, monotonic, clock, revocations, nodeId },
     ...inspection(config, definition, { ...opening, results, onErrorOf }),
-    random: pooledRandom(randomBytes),
-    jitter: Math.random,
+    ...{ random: pooledRandom(randomBytes), jitter: Math.random },
   }
 }
 
-/** Adds this process to the nodes until it closes; returns its id. */
+/**
+ * Adds this process to the nodes until it closes; returns its id. Call it before the queue is opened, because after a
+ * refusal only what already has a closer is closed.
+ */
 async function addNode(config: Config, definition: Definition, opening: Opening, clock: SharedClock): Promise<string> {
   const { db, dataDir, version, log, onClose } = opening
   const masterKey = existingMasterKey(config.storage.masterKey, dataDir) ?? Buffer.alloc(0)

@@ -44,8 +44,27 @@ onPostgres((engine) => {
     it('leaves no database connection open if the rate-limit counters cannot be opened', () =>
       fails({ REDIS_URL: 'redis://%zz@127.0.0.1' }, /URI malformed/))
 
+    it('leaves no database connection open if a node with another base URL registers first', async () => {
+      const settings = { PLINTH_PORT: '0', PLINTH_HTTP_PORT: '0', PLINTH_LOG_LEVEL: 'silent', DATABASE_URL: place.url }
+      const config = readConfig({ ...settings, PLINTH_DATA_DIR: dataDir })
+      await (await startService(config, builtIn, 'test')).close()
+      // The service can compare itself with the nodes before its migration, but must wait to register itself.
+      await watcher.query('begin; lock table nodes in share row exclusive mode')
+      const refused = fails({ PLINTH_BASE_URL: 'https://here.test' }, /PLINTH_BASE_URL is https:\/\/here\.test here/)
+      await eventually('the service waits for the lock', async () => {
+        const query = `select 1 from pg_locks where relation = 'nodes'::regclass and not granted`
+        return (await watcher.query(query)).rows.length > 0
+      })
+      const other = `'nod_other', 'other', 1, '1', 'api', '', '{"PLINTH_BASE_URL":"https://there.test"}', '{}', '', 0`
+      await watcher.query(`insert into nodes (id, hostname, pid, version, roles, schema_version, settings, resources,
+        definition, clock_ahead_ms, started_at, heartbeat_at)
+        select ${other}, at, at from to_char(now() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at; commit`)
+      await refused
+      await watcher.query('delete from nodes')
+    })
+
     it('leaves no database connection open if a component opened later fails', async () => {
-      await watcher.query('create schema pgboss; create table pgboss.version (broken text)')
+      await watcher.query('drop schema pgboss cascade; create schema pgboss; create table pgboss.version (broken text)')
       await fails({}, /create_queue/)
     })
   })
