@@ -40,7 +40,7 @@ export type Runtime = Pick<NodeJS.Process, 'versions' | 'env' | 'execArgv' | 'ge
 
 /** What the checks of the database may read in addition. */
 export interface DatabaseContext extends HealthContext {
-  db: Pick<ReadOnlyDatabase, 'read' | 'engine' | 'url'>
+  db: Pick<ReadOnlyDatabase, 'read' | 'engine' | 'url' | 'isUnused'>
   /**
    * Opens the keys in the database. Returns null if there is no usable master key, which other checks report; rejects with
    * `Unsealable` if the database has a different master key.

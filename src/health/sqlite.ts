@@ -14,7 +14,17 @@ const sqliteCorrupt = 11
 /** Offset of the file format's read version in the header; 2 stands for a write-ahead log. */
 const versionOffset = 19
 
-async function isWal(path: string): Promise<boolean> {
+async function isWal({ read, isUnused }: DatabaseContext['db'], path: string): Promise<boolean> {
+  if (isUnused) return isWalInHeader(path)
+  const { rows } = await sql<{ journal_mode: string }>`pragma journal_mode`.execute(read.withoutPlugins())
+  return rows[0]?.journal_mode === 'wal'
+}
+
+/**
+ * Reads the mode from the header, because a file that was opened as one that does not change has no journal mode. Call it
+ * only for such files: closing the file would release the locks that SQLite in this process holds on it (POSIX fcntl).
+ */
+async function isWalInHeader(path: string): Promise<boolean> {
   const file = await open(path)
   try {
     const { buffer } = await file.read(Buffer.alloc(1), 0, 1, versionOffset)
@@ -50,10 +60,10 @@ export const sqliteChecks: readonly Check<DatabaseContext>[] = [
     area: 'database',
     title: 'Write-ahead log',
     rule: 'SQLite: fails if the file has no write-ahead log; warns above 256 MiB',
-    run: async ({ db: { url } }) => {
-      const path = sqlitePath(url)
+    run: async ({ db }) => {
+      const path = sqlitePath(db.url)
       if (path === null) return null
-      if (!(await isWal(path))) {
+      if (!(await isWal(db, path))) {
         return fail(`${path} has a rollback journal`, 'Restart the service, which sets journal_mode = WAL')
       }
       const bytes = await sizeOf(`${path}-wal`)

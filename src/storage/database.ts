@@ -50,6 +50,8 @@ export type OnCommit = (units: number, seconds: number) => void
 
 /** A database in which nothing is written. */
 export interface ReadOnlyDatabase extends Pick<Database, 'engine' | 'read' | 'url'> {
+  /** Set if no process used the SQLite file when it was opened, so that it was opened as a file that does not change. */
+  isUnused?: boolean
   close: () => Promise<void>
 }
 

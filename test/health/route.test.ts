@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { allChecks, type HealthReport } from '../../src/health/examine.ts'
 import { appOn, testApp } from '../support/app.ts'
@@ -57,6 +58,26 @@ forEachEngine((engine) => {
 })
 
 onSqlite((engine) => {
+  describe('GET /api/health on a SQLite file', () => {
+    const service = appOn(engine)
+    const kernelLocks = '/proc/locks'
+    const skip = existsSync(kernelLocks) ? false : `${kernelLocks} does not exist`
+
+    it('200, and keeps the locks without which another process could remove the WAL', { skip }, async () => {
+      const { ino } = statSync(service.db.url.replace('file:', ''))
+      const locks = () =>
+        readFileSync(kernelLocks, 'utf8')
+          .split('\n')
+          .filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${ino} `))
+          .map((line) => line.replace(/^\d+: /, ''))
+      const before = locks()
+      assert.equal(before.length, 1)
+      const report = (await service.send({ url: '/api/health', scopes: 'admin' })).json<HealthReport>()
+      expectCheck(report, 'database.journal', 'pass')
+      assert.deepEqual(locks(), before)
+    })
+  })
+
   describe('GET /api/health on a service that is too slow', () => {
     it('503 with Retry-After if the checks take too long', async (t) => {
       const db = await engine.database()

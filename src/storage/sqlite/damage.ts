@@ -1,8 +1,7 @@
-import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { pathToFileURL } from 'node:url'
 import { errorField } from '../engine.ts'
-import { sqlitePath } from './path.ts'
+import { readOnlyLocation, sqlitePath } from './path.ts'
 
 /** Thrown at startup if the SQLite file is damaged. Nothing has been written to it. */
 export class DatabaseDamaged extends Error {
@@ -26,6 +25,7 @@ const maxCheckedBytes = 256 * 1_048_576
 /**
  * Checks the SQLite file of a database URL, if it exists, through a read-only connection. Throws `DatabaseDamaged` if it
  * is not a SQLite database or, up to 256 MiB, if `pragma quick_check` finds a damaged page. Does nothing for PostgreSQL.
+ * Call it before this process opens the file, whose locks it would release (POSIX fcntl).
  */
 export function refuseDamage(url: string): void {
   const path = sqlitePath(url)
@@ -50,9 +50,7 @@ function headOf(path: string): string {
 
 /** Returns the first value of a pragma, or the message of the error that a damaged page causes. */
 function resultOf(path: string, pragma: string): unknown {
-  // Without a WAL, SQLite would create its files, unless the file is opened as one that does not change.
-  const location = existsSync(`${path}-wal`) ? path : `${pathToFileURL(path)}?immutable=1`
-  const db = new DatabaseSync(location, { readOnly: true, timeout: 5_000 })
+  const db = new DatabaseSync(readOnlyLocation(path), { readOnly: true, timeout: 5_000 })
   try {
     return Object.values(db.prepare(`pragma ${pragma}`).get() ?? {})[0]
   } catch (error) {

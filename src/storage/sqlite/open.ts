@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { CamelCasePlugin, Kysely } from 'kysely'
 import type { Database, OnCommit, Queryable, ReadOnlyDatabase } from '../database.ts'
 import { createPrivateFile } from '../files/atomic-file.ts'
@@ -22,6 +21,7 @@ import {
 } from './driver.ts'
 import { sqlite } from './engine.ts'
 import { groupCommit } from './group-commit.ts'
+import { readOnlyLocation } from './path.ts'
 import { sqliteTextIndex, unindexedAtMost } from './text-index.ts'
 
 const kysely = (handle: SqliteHandle, guard?: DamageGuard) =>
@@ -81,14 +81,12 @@ export function openSqlite(url: string, path: string, options: SqliteOptions): D
   return database
 }
 
-/**
- * Opens an existing SQLite file for reading. Without a `-wal` file no process has the database open. It is then opened
- * as a file that does not change, because SQLite would create the files of the write-ahead log otherwise.
- */
+/** Opens an existing SQLite file for reading. */
 export function openSqliteReadOnly(url: string, path: string): ReadOnlyDatabase {
-  const location = existsSync(`${path}-wal`) ? path : `${pathToFileURL(path)}?immutable=1`
+  const location = readOnlyLocation(path)
   const handle = openSqliteFile(location, { readOnly: true })
-  return { engine: sqlite, url, read: kysely(handle), close: async () => handle.db.close() }
+  const isUnused = location !== path
+  return { engine: sqlite, url, isUnused, read: kysely(handle), close: async () => handle.db.close() }
 }
 
 /** Opens the connections for writes and for reads. */

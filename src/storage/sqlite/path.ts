@@ -1,6 +1,16 @@
+import { existsSync } from 'node:fs'
+import { pathToFileURL } from 'node:url'
+
 /** Returns the path of a SQLite file given as a `file:` URL or a path; null for a PostgreSQL URL. */
 export const sqlitePath = (url: string): string | null =>
   /^postgres(ql)?:/.test(url) ? null : url.replace(/^(sqlite|file):(\/\/(?=\/))?/, '')
 
 /** Returns the path of the file that contains a database's text index. */
 export const indexPathOf = (path: string): string => `${path}-search`
+
+/**
+ * Returns what to open for reading a SQLite file. Without a `-wal` file no process has the database open. It is then
+ * opened as a file that does not change, because SQLite would create the files of the write-ahead log otherwise.
+ */
+export const readOnlyLocation = (path: string): string =>
+  existsSync(`${path}-wal`) ? path : `${pathToFileURL(path)}?immutable=1`
