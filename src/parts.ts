@@ -91,7 +91,7 @@ export async function openParts(config: Config, definition: Definition, opening:
     ...config.reports,
     ...{ onError, ...work, startCallSpan: tracing?.startCallSpan, startRequestSpan: tracing?.startRequestSpan },
     ...{ version, now, monotonic, clock, revocations, nodeId },
-    ...inspection(config, definition, { ...opening, results, onErrorOf }),
+    ...inspection(config, definition, { ...opening, results, now, onErrorOf }),
     ...{ random: pooledRandom(randomBytes), jitter: Math.random },
   }
 }
@@ -113,15 +113,27 @@ async function addNode(config: Config, definition: Definition, opening: Opening,
   return id
 }
 
-type Inspected = Opening & { results: ResultStore; onErrorOf: (what: string) => (error: unknown) => void }
+type Inspected = Opening & {
+  results: ResultStore
+  now: () => number
+  onErrorOf: (what: string) => (error: unknown) => void
+}
 
 /** Creates the functions that measure the tables, at most every five minutes, and check this node. */
-function inspection(config: Config, definition: Definition, { onErrorOf, ...opening }: Inspected) {
+function inspection(config: Config, definition: Definition, { onErrorOf, now, ...opening }: Inspected) {
   const { db, wall, monotonic, later } = opening
   const read = () => tableSizesAside(db)
   const limits = { freshMs: 5 * minuteMs, limitMs: 2_000 }
   const tableSizes = cachedRead({ read, ...limits, monotonic, later, onError: onErrorOf('table sizes') })
-  const reading = { ...opening, config, definition, tableSizes, now: wall, onError: onErrorOf('health') }
+  const reading = {
+    ...opening,
+    config,
+    definition,
+    tableSizes,
+    now: wall,
+    databaseNow: async () => now(),
+    onError: onErrorOf('health'),
+  }
   return { tableSizes, readHealth: healthReader(reading) }
 }
 

@@ -38,7 +38,7 @@ export const auditChecks: readonly Check<DatabaseContext>[] = [
     area: 'audit',
     title: 'Audit archive',
     rule: 'Warns if entries are still in the database a day after they should have been archived (`PLINTH_AUDIT_MONTHS`)',
-    run: async ({ db: { read }, config, now }) => {
+    run: async ({ db: { read }, config, databaseNow }) => {
       const { auditMonths } = config.storage
       const archive = await newestArchive(read)
       const archived = archive ? `Archived up to ${archive.month}` : 'Nothing is archived'
@@ -48,7 +48,7 @@ export const auditChecks: readonly Check<DatabaseContext>[] = [
         .select('at')
         .where('sequence', '>', archive?.lastSequence ?? 0)
       const oldest = await after.orderBy('sequence').limit(1).executeTakeFirst()
-      const firstKept = monthAfter(iso(now() - dayMs).slice(0, 7), -auditMonths)
+      const firstKept = monthAfter(iso((await databaseNow()) - dayMs).slice(0, 7), -auditMonths)
       if (oldest === undefined || oldest.at >= firstKept) return pass(archived)
       return warn(
         `${archived}; an entry of ${oldest.at.slice(0, 10)} is in the database`,

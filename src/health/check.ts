@@ -26,7 +26,7 @@ export interface HealthContext {
   dataDir: string
   /** Node.js and the user that runs it. */
   runtime: Runtime
-  /** This machine's clock, in epoch ms. */
+  /** This machine's clock, in epoch ms, which may be wrong. */
   now: () => number
   /** A monotonic clock in ms. */
   monotonic: () => number
@@ -46,6 +46,8 @@ export interface DatabaseContext extends HealthContext {
    * `Unsealable` if the database has a different master key.
    */
   readSealer: (read: Queryable) => Promise<Sealer | null>
+  /** Reads the database's clock, in epoch ms. Times in the database are compared with it, not with `now`. */
+  databaseNow: () => Promise<number>
   /** Returns the sizes of the tables, largest first; null if measuring them takes too long. */
   tableSizes: () => Promise<TableSize[] | null>
 }

@@ -1,10 +1,9 @@
 import { sql } from 'kysely'
 import { ageText, count, sizeText } from '../backup/describe.ts'
+import { readDatabaseTime, toleratedMs, usableMs } from '../storage/clock.ts'
 import { migrationNames } from '../storage/migrate.ts'
-import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
+import { type Check, type DatabaseContext, type Finding, fail, pass, warn } from './check.ts'
 
-const warnClockMs = 5_000
-const failClockMs = 30_000
 const shownTables = 3
 const maxTableBytes = 1024 ** 3
 const maxTableShare = 0.5
@@ -21,6 +20,12 @@ const growthCures = new Map([
 
 const listed = (names: readonly string[]) =>
   names.length > 3 ? `${names.slice(0, 3).join(', ')}, …` : names.join(', ')
+
+/** Judges how far a clock differs from the database's clock. */
+export function clockFinding(differsMs: number, detail: string, cure: string): Finding {
+  if (differsMs <= toleratedMs) return pass(detail)
+  return (differsMs > usableMs ? fail : warn)(detail, cure)
+}
 
 /** The id of the check whose success the checks of stored rows require. */
 export const migrationsCheckId = 'database.migrations'
@@ -57,15 +62,14 @@ export const databaseChecks: readonly Check<DatabaseContext>[] = [
     run: async ({ db: { read, engine }, now, monotonic }) => {
       if (engine.name === 'sqlite') return null
       const startedMs = monotonic()
-      const row = await read.selectNoFrom(engine.now.as('now')).executeTakeFirstOrThrow()
+      const atMs = await readDatabaseTime({ read, engine })
       // The server reads its clock at an unknown moment of the round trip, so its duration is not counted as a difference.
       const tripMs = monotonic() - startedMs
-      const aheadMs = now() - row.now
+      const aheadMs = now() - atMs
       const differsMs = Math.max(0, aheadMs > 0 ? aheadMs - tripMs : -aheadMs)
       const detail = `This clock is ${(differsMs / 1_000).toFixed(1)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the server's`
-      if (differsMs <= warnClockMs) return pass(detail)
       const cure = 'Run NTP, such as chrony or systemd-timesyncd, on this machine and on the database server'
-      return (differsMs > failClockMs ? fail : warn)(detail, cure)
+      return clockFinding(differsMs, detail, cure)
     },
   },
 ]
@@ -94,11 +98,11 @@ export const tableChecks: readonly Check<DatabaseContext>[] = [
     area: 'database',
     title: 'Interrupted migrations',
     rule: 'Warns if `plinth migrate` was interrupted while it changed rows',
-    run: async ({ db: { read }, now }) => {
+    run: async ({ db: { read }, databaseNow }) => {
       const unfinished = read.selectFrom('schemaChanges').selectAll().where('finishedAt', 'is', null)
       const first = await unfinished.orderBy('startedAt').limit(1).executeTakeFirst()
       if (first === undefined) return pass('None')
-      const age = ageText(now() - Date.parse(first.startedAt))
+      const age = ageText((await databaseNow()) - Date.parse(first.startedAt))
       return warn(`${first.tableName}: ${first.change}, started ${age} ago`, 'Run `plinth migrate` again; it resumes')
     },
   },

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { databaseUrlOf } from '../config/storage.ts'
+import { readDatabaseTime } from '../storage/clock.ts'
 import { sqlitePath } from '../storage/sqlite/path.ts'
 import { tableSizes } from '../storage/table-sizes.ts'
 import { auditChecks } from './audit.ts'
@@ -46,6 +47,8 @@ export interface ExamineOptions extends HealthContext, Pick<DatabaseContext, 're
   openDatabase: () => Promise<DatabaseContext['db'] & { close: () => Promise<void> }>
   /** Default: measures them with the connection of the checks. */
   tableSizes?: DatabaseContext['tableSizes']
+  /** Default: reads the clock with the connection of the checks. */
+  databaseNow?: DatabaseContext['databaseNow']
   /** The time limit of each check, in ms; default: 5 seconds. */
   limitMs?: number
   /** Runs a callback after `ms`; returns a function that cancels it. */
@@ -156,11 +159,16 @@ async function examineDatabase(options: ExamineOptions): Promise<CheckResult[]> 
       path === null ? 'Start the server, or correct DATABASE_URL' : `Make ${path} readable, or restore a backup`
     return [found(fail(`${place}: ${messageOf(error)}`, cure))]
   }
-  const results = await all({ tableSizes: () => tableSizes(db), ...context, config, db }, options)
+  const results = await all({ ...defaultsOf(db), ...context, config, db }, options)
   // A server that has stopped responding cannot close the connection. The check that it delayed has reported that.
   await limited(db.close(), { ...options, limitMs: closeLimitMs }).catch(() => {})
   return [found(pass(`${db.engine.name === 'sqlite' ? 'SQLite' : 'PostgreSQL'}, ${place}`)), ...results]
 }
+
+const defaultsOf = (db: DatabaseContext['db']) => ({
+  tableSizes: () => tableSizes(db),
+  databaseNow: () => readDatabaseTime(db),
+})
 
 async function all(context: DatabaseContext, limits: Limits): Promise<CheckResult[]> {
   const results: CheckResult[] = []

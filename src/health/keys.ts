@@ -2,6 +2,7 @@ import { ageText, count } from '../backup/describe.ts'
 import { cookieKeysContext, cookieKeysName, storedKeys } from '../oauth/keys/stored-keys.ts'
 import { defaultCost, type PasswordCost } from '../oauth/users/passwords.ts'
 import { Unsealable } from '../storage/encryption.ts'
+import { iso } from '../storage/ids.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
 const dayMs = 86_400_000
@@ -84,13 +85,14 @@ export const keyChecks: readonly Check<DatabaseContext>[] = [
     area: 'keys',
     title: 'Signing key',
     rule: 'Warns if the key that signs tokens is older than 93 days',
-    run: async ({ db, now }) => {
-      const at = new Date(now()).toISOString()
+    run: async ({ db, databaseNow }) => {
+      const nowMs = await databaseNow()
+      const at = iso(nowMs)
       const keys = await storedKeys(db.read)
       const current = keys.find(({ activeFrom }) => activeFrom <= at)
       if (current === undefined) return pass('The first start creates it')
       const next = keys.find(({ activeFrom }) => activeFrom > at)
-      const ageMs = now() - Date.parse(current.activeFrom)
+      const ageMs = nowMs - Date.parse(current.activeFrom)
       const successor = next === undefined ? '' : `; its successor signs from ${next.activeFrom}`
       const detail = `Has signed for ${ageText(ageMs)}, kid ${current.kid}${successor}`
       if (ageMs <= maxKeyAgeMs) return pass(detail)

@@ -1,20 +1,17 @@
 import { ageText, count } from '../backup/describe.ts'
 import { differencesBetween } from '../nodes/compare.ts'
-import { liveSince } from '../nodes/list.ts'
+import { liveSince, storedNodes } from '../nodes/list.ts'
 import type { NodesTable } from '../storage/tables/administration.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
-
-const warnClockMs = 5_000
-const failClockMs = 30_000
-const maxNodes = 1_000
+import { clockFinding } from './database.ts'
 
 /** Returns the nodes, newest first, as those that run and those without a heartbeat for 40 seconds. */
-async function nodesIn({ db: { read }, now }: DatabaseContext): Promise<{ live: NodesTable[]; lost: NodesTable[] }> {
-  const rows = await read.selectFrom('nodes').selectAll().orderBy('startedAt', 'desc').limit(maxNodes).execute()
-  const { live = [], lost = [] } = Object.groupBy(rows, ({ heartbeatAt }) =>
-    heartbeatAt >= liveSince(now()) ? 'live' : 'lost',
+async function nodesIn({ db, databaseNow }: DatabaseContext) {
+  const nowMs = await databaseNow()
+  const { live = [], lost = [] } = Object.groupBy(await storedNodes(db), ({ heartbeatAt }) =>
+    heartbeatAt >= liveSince(nowMs) ? 'live' : 'lost',
   )
-  return { live, lost }
+  return { live, lost, nowMs }
 }
 
 const nameOf = ({ hostname, pid, version }: NodesTable) => `process ${pid} on ${hostname} (release ${version})`
@@ -27,11 +24,11 @@ export const nodeChecks: readonly Check<DatabaseContext>[] = [
     title: 'Heartbeats',
     rule: 'Warns about each node that ended without a clean stop, or has not responded for 40 seconds, in the last day',
     run: async (context) => {
-      const { live, lost } = await nodesIn(context)
+      const { live, lost, nowMs } = await nodesIn(context)
       const detail = live.length === 0 ? 'No node is running' : `${count(live.length, 'node')} running`
       if (lost.length === 0) return pass(detail)
-      const [{ heartbeatAt }] = lost as [NodesTable]
-      const ago = ageText(Math.max(0, context.now() - Date.parse(heartbeatAt)))
+      const lastMs = Math.max(...lost.map(({ heartbeatAt }) => Date.parse(heartbeatAt)))
+      const ago = ageText(nowMs - lastMs)
       return warn(
         `${detail}; ${count(lost.length, 'node')} lost: ${lost.map(nameOf).join(', ')}; the last heartbeat was ${ago} ago`,
         'Start it again if it should run; its row is removed a day after its last heartbeat',
@@ -72,8 +69,7 @@ export const nodeChecks: readonly Check<DatabaseContext>[] = [
       )
       const differsMs = Math.abs(worst.clockAheadMs)
       const detail = `At most ${(differsMs / 1_000).toFixed(1)} s, in ${nameOf(worst)}`
-      if (differsMs <= warnClockMs) return pass(detail)
-      return (differsMs > failClockMs ? fail : warn)(detail, 'Synchronize the clock of that machine (NTP)')
+      return clockFinding(differsMs, detail, 'Synchronize the clock of that machine (NTP)')
     },
   },
 ]

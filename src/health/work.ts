@@ -47,14 +47,15 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
     title: 'Waiting jobs',
     rule: 'Warns if a job has been due for 5 minutes, fails after an hour',
     run: async (context) => {
-      const { db, now } = context
+      const { db, databaseNow } = context
       if (!(await hasQueue(context))) return pass('The first start creates the queue')
+      const nowMs = await databaseNow()
       let oldestMs = 0
       const texts: string[] = []
       for (const queue of Object.keys(queues) as QueueName[]) {
-        const { waiting, dueSinceMs } = await waitingJobs(db, queue, now())
+        const { waiting, dueSinceMs } = await waitingJobs(db, queue, nowMs)
         if (waiting === 0) continue
-        const dueMs = dueSinceMs === null ? 0 : Math.max(0, now() - dueSinceMs)
+        const dueMs = dueSinceMs === null ? 0 : Math.max(0, nowMs - dueSinceMs)
         oldestMs = Math.max(oldestMs, dueMs)
         texts.push(`${queue}: ${atMost(waiting, 'job')}${dueSinceMs === null ? '' : `, due for ${ageText(dueMs)}`}`)
       }
@@ -88,7 +89,7 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
     area: 'webhooks',
     title: 'Waiting deliveries',
     rule: 'Warns if an endpoint has waited 5 minutes for a due delivery, fails after an hour; warns above 80 % of `PLINTH_WEBHOOK_MAX_WAITING`',
-    run: async ({ db: { read }, config, now }) => {
+    run: async ({ db: { read }, config, databaseNow }) => {
       const { count: pending, ...dues } = await read
         .selectNoFrom([
           counted(`deliveries where status = 'pending'`).as('count'),
@@ -99,7 +100,7 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
       const [due] = Object.values(dues)
         .filter((at) => at !== null)
         .toSorted()
-      const waitedMs = due === undefined ? 0 : Math.max(0, now() - Date.parse(due))
+      const waitedMs = due === undefined ? 0 : Math.max(0, (await databaseNow()) - Date.parse(due))
       const text = waitedMs > 0 ? `, due for ${ageText(waitedMs)}` : ''
       const detail = `${atMost(waiting, 'delivery', 'deliveries')}${text}`
       const { maxWaiting } = config.webhooks
@@ -114,7 +115,7 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
     area: 'backups',
     title: 'Scheduled backups',
     rule: 'Warns in production if none are configured; warns if the last one failed, fails if the last two were not made',
-    run: async ({ db, config, now }) => {
+    run: async ({ db, config, databaseNow }) => {
       const { schedule: cron } = config.backup
       if (cron === null) {
         if (!config.production) return pass('Not configured, in development')
@@ -129,12 +130,13 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
       if (last === undefined) return pass(`${cron}; none was due since the first start with this setting`)
       const cure = 'See `backup failed` in the log, and make one now with `plinth backup FILE`'
       const since = completed ? `the last complete one is from ${completed.scheduledFor}` : 'none is complete'
-      const beforeLast = latestDue(cron, latestDue(cron, now()) - 1)
+      const nowMs = await databaseNow()
+      const beforeLast = latestDue(cron, latestDue(cron, nowMs) - 1)
       if (completed === undefined || Date.parse(completed.scheduledFor) < beforeLast) {
         return fail(`${last.error ?? 'The backup was not made'}; ${since}`, cure)
       }
       if (last.status === 'failed') return warn(`${last.error}; ${since}`, cure)
-      return pass(`${completed.name}, ${ageText(now() - Date.parse(completed.finishedAt ?? completed.startedAt))} ago`)
+      return pass(`${completed.name}, ${ageText(nowMs - Date.parse(completed.finishedAt ?? completed.startedAt))} ago`)
     },
   },
   {

@@ -6,7 +6,7 @@ import type { ComparedSettings } from './node.ts'
 
 /** A node without a heartbeat for longer than this is lost. */
 const lostAfterMs = 40_000
-/** The most nodes that `listNodes` returns. */
+/** The most nodes that `storedNodes` returns. */
 const maxListed = 1_000
 
 /** A node as `GET /api/nodes` and `plinth nodes` show it. */
@@ -32,17 +32,13 @@ export interface NodeView {
 /** Returns the instant since when a live node has had a heartbeat. */
 export const liveSince = (nowMs: number): string => iso(nowMs - lostAfterMs)
 
-/** Returns the nodes of a database, newest first and at most 1,000: those that run, and those lost in the last day. */
-export async function listNodes({ read }: Pick<Database, 'read'>, nowMs: number): Promise<NodeView[]> {
-  const rows = await read
-    .selectFrom('nodes')
-    .selectAll()
-    .orderBy('startedAt', 'desc')
-    .orderBy('id', 'desc')
-    .limit(maxListed)
-    .execute()
-  return rows.map((row) => viewOf(row, nowMs))
-}
+/** Returns the rows of the nodes, newest first and at most 1,000: those that run, and those lost in the last day. */
+export const storedNodes = ({ read }: Pick<Database, 'read'>): Promise<NodesTable[]> =>
+  read.selectFrom('nodes').selectAll().orderBy('startedAt', 'desc').orderBy('id', 'desc').limit(maxListed).execute()
+
+/** Returns what `plinth nodes` shows about the nodes. */
+export const listNodes = async (db: Pick<Database, 'read'>, nowMs: number): Promise<NodeView[]> =>
+  (await storedNodes(db)).map((row) => viewOf(row, nowMs))
 
 /** Returns one page of the nodes, newest first. */
 export async function nodePage({ read }: Pick<Database, 'read'>, query: PageQuery, nowMs: number, selfId?: string) {

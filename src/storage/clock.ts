@@ -1,12 +1,12 @@
 import type { Database } from './database.ts'
 
 /** A node logs a warning if its clock differs from the database's clock by more than this many milliseconds. */
-const toleratedMs = 5_000
+export const toleratedMs = 5_000
 /**
  * A node is not ready if its clock is off by more than this, because tokens are accepted for at most 30 s after they
  * expire.
  */
-const usableMs = 30_000
+export const usableMs = 30_000
 /** Minimum time between two warnings, so that a clock near the threshold does not flood the log. */
 const noticeMs = 60_000
 
@@ -44,9 +44,13 @@ export interface SharedClock {
   measure: () => Promise<void>
 }
 
-/**
- * Returns a function that reads the database's clock in whole milliseconds since the epoch. SQLite uses the machine's clock.
- */
+/** Reads the database's clock in whole milliseconds since the epoch. SQLite uses the machine's clock. */
+export async function readDatabaseTime({ read, engine }: Pick<ClockOptions['db'], 'read' | 'engine'>): Promise<number> {
+  const row = await read.selectNoFrom(engine.now.as('now')).executeTakeFirstOrThrow()
+  return Math.floor(row.now)
+}
+
+/** Returns a function like `readDatabaseTime`, whose statement is compiled once. */
 export function databaseTime({ read, engine, prepare }: ClockOptions['db']): () => Promise<number> {
   const statement = prepare<{ now: number }>(read.selectNoFrom(engine.now.as('now')))
   return async () => {

@@ -37,7 +37,7 @@ forEachEngine((engine) => {
     })
     const check = (changes: Partial<ExamineOptions> = {}, env: Environment = {}) =>
       examined({ DATABASE_URL: place.url, ...env }, changes)
-    const laterBy = (ms: number) => ({ now: () => Date.now() + ms })
+    const laterBy = (ms: number) => ({ databaseNow: async () => Date.now() + ms })
     const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
 
     it('database.migrations warns about pending ones, and then makes no check of stored rows', async (t) => {
@@ -63,6 +63,22 @@ forEachEngine((engine) => {
       const [table] = builtIn.tables
       const definition = { ...builtIn, tables: [...builtIn.tables, { ...table, name: 'invoices' }] } as typeof builtIn
       expectCheck(await check({ definition }), 'database.tables', 'warn', /No table for invoices/)
+    })
+
+    it('compares stored times with the clock of the database, also if that of the machine is wrong', async () => {
+      const heartbeatAt = iso(Date.now())
+      const state = { clockAheadMs: 0, startedAt: heartbeatAt, heartbeatAt, definition: '', schemaVersion: '' }
+      const facts = { hostname: 'a', pid: 1, version: '1', roles: 'api', settings: '{}', resources: '{}' }
+      await db.write((tx) =>
+        tx
+          .insertInto('nodes')
+          .values({ id: 'nod_clock', ...facts, ...state })
+          .execute(),
+      )
+      const report = await check({ now: () => Date.now() + hourMs })
+      expectCheck(report, 'database.clock', engine.name === 'sqlite' ? null : 'fail', /(3600|3599)\.\d s ahead/)
+      expectCheck(report, 'nodes.heartbeat', 'pass', /^1 node running/)
+      await run('delete from nodes')
     })
 
     it('database.size warns if the service itself wrote most of a large database', async () => {
@@ -306,7 +322,7 @@ forEachEngine((engine) => {
     })
 
     it('audit.archive warns about an entry that should have been archived a day ago', async () => {
-      const found = (env: Environment, now: string) => check({ now: () => Date.parse(now) }, env)
+      const found = (env: Environment, now: string) => check({ databaseNow: async () => Date.parse(now) }, env)
       const [oldest] = await db.read.selectFrom('auditEntries').select('at').orderBy('sequence').limit(1).execute()
       const month = (oldest?.at ?? iso(nowMs)).slice(0, 7)
       const env = { PLINTH_AUDIT_MONTHS: '2' }
@@ -328,7 +344,7 @@ forEachEngine((engine) => {
 
     describe('backups', () => {
       const env = { PLINTH_BACKUP: '0 3 * * *' }
-      const at = (text: string) => ({ now: () => Date.parse(text) })
+      const at = (text: string) => ({ databaseNow: async () => Date.parse(text) })
       const store = (day: string, status: 'completed' | 'failed', error: string | null = null) => {
         const scheduledFor = `${day}T03:00:00.000Z`
         const held = { node: 'n', attempts: 1, startedAt: scheduledFor, leaseUntil: scheduledFor }

@@ -101,7 +101,7 @@ export async function testApp(
     later,
     readHealth: healthReader({
       ...{ config: readConfig({ DATABASE_URL: db.url }), definition, dataDir: folder, db, sealer: seal, results },
-      ...{ now, monotonic: now, later: patient, onError },
+      ...{ now, databaseNow: async () => now(), monotonic: now, later: patient, onError },
     }),
     verify,
     now,
