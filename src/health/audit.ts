@@ -1,6 +1,7 @@
 import { monthAfter, newestArchive } from '../audit/archives.ts'
-import { verifyAudit } from '../audit/verify.ts'
+import { verifyArchives, verifyAudit } from '../audit/verify.ts'
 import { count } from '../backup/describe.ts'
+import { resultsUrlOf } from '../config/storage.ts'
 import { Unsealable } from '../storage/encryption.ts'
 import { iso } from '../storage/ids.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
@@ -15,22 +16,27 @@ export const auditChecks: readonly Check<DatabaseContext>[] = [
     id: 'audit.chain',
     area: 'audit',
     title: 'Hash chain',
-    rule: 'Fails if one of the newest 1,000 entries was altered; `--deep` verifies all entries',
+    rule: 'Fails if one of the newest 1,000 entries in the database was altered; `--deep` verifies all entries, also the archived ones',
     deep: 'also',
-    run: async ({ db, readSealer, isDeep }) => {
+    run: async ({ db, readSealer, isDeep, config, openResults }) => {
       // Other checks report a missing or a different master key.
       const sealer = await readSealer(db.read).catch((error) => {
         if (error instanceof Unsealable) return null
         throw error
       })
       if (sealer === null) return null
+      const cure = 'Compare the log with a backup, and find out who could write to the database or to the archives'
       const verdict = await verifyAudit(db, sealer, undefined, isDeep ? undefined : newestEntries)
-      if (!verdict.whole) {
-        const cure = 'Compare the log with a backup, and find out who could write to the database'
-        return fail(`Entry ${verdict.sequence} ${verdict.reason}`, cure)
-      }
-      const verified = isDeep ? verdict.sequence : Math.min(verdict.sequence, newestEntries)
-      return pass(`${count(verified, 'entry', 'entries')} of ${verdict.sequence} verified`)
+      if (!verdict.whole) return fail(`Entry ${verdict.sequence} ${verdict.reason}`, cure)
+      const { sequence } = verdict
+      const archivedEntries = (await newestArchive(db.read))?.lastSequence ?? 0
+      const verified = (entries: number) => `${count(entries, 'entry', 'entries')} of ${sequence} verified`
+      if (!isDeep) return pass(verified(Math.min(sequence - archivedEntries, newestEntries)))
+      if (archivedEntries === 0) return pass(verified(sequence))
+      // Afterwards, so that no month is missing that was archived meanwhile.
+      const archived = await verifyArchives(db, sealer, await openResults(resultsUrlOf(config.storage)))
+      if (!archived.whole) return fail(archived.reason, cure)
+      return pass(`${verified(sequence)}, ${archived.sequence} of them in ${count(archived.archives, 'archive')}`)
     },
   },
   {

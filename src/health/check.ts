@@ -33,7 +33,7 @@ export interface HealthContext {
   /** Whether to make the checks whose cost grows with the data. */
   isDeep: boolean
   /** Opens the result store at a URL. */
-  openResults: (url: string) => Promise<Pick<ResultStore, 'probe'>>
+  openResults: (url: string) => Promise<Pick<ResultStore, 'probe' | 'open'>>
 }
 
 export type Runtime = Pick<NodeJS.Process, 'versions' | 'env' | 'execArgv' | 'getuid'>

@@ -9,7 +9,7 @@ export interface HealthReaderOptions
   extends Omit<ExamineOptions, 'openDatabase' | 'openResults' | 'readSealer' | 'isDeep' | 'runtime'> {
   db: Pick<Database, 'reserved'>
   sealer: Sealer
-  results: Pick<ResultStore, 'probe'>
+  results: Pick<ResultStore, 'probe' | 'open'>
   /** Receives an error of the examination itself. */
   onError: (error: unknown) => void
 }

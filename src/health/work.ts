@@ -1,15 +1,14 @@
 import { sql } from 'kysely'
 import { ageText, count } from '../backup/describe.ts'
-import { lastCompletedRun, lastRun } from '../backup/schedule/runs.ts'
-import { type QueueName, queues } from '../queue/queue.ts'
+import { firstRun, lastCompletedRun, lastRun } from '../backup/schedule/runs.ts'
+import { countOf, earliestDues } from '../metrics/stored-state.ts'
+import { maxCounted, type QueueName, queues } from '../queue/queue.ts'
 import { waitingJobs } from '../queue/waiting-jobs.ts'
+import { iso } from '../storage/ids.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
 const warnDueMs = 5 * 60_000
 const failDueMs = 3_600_000
-/** Rows are counted up to this number, so that the cost does not grow with the data. */
-const maxRows = 10_000
-const maxWaitingShare = 0.8
 
 const workerCure = 'Check that a process with the role worker runs, and its log; or add workers'
 
@@ -20,18 +19,7 @@ async function hasQueue({ db: { read, engine } }: DatabaseContext): Promise<bool
 }
 
 const atMost = (n: number, one: string, many?: string) =>
-  n >= maxRows ? `${maxRows.toLocaleString('en')} or more ${many ?? `${one}s`}` : count(n, one, many)
-
-/** Counts rows, at most `maxRows`; `rows` is a table with a condition that an index covers. */
-const counted = (rows: string) =>
-  sql<number>`(select count(*) from (select 1 from ${sql.raw(`${rows} limit ${maxRows}`)}) as counted)`
-
-/** The ranks of delivery owners, which the index of due times begins with. */
-const ranks = [0, 1, 2]
-const earliestDue = (rank: number) =>
-  sql<
-    string | null
-  >`(select min(due_at) from delivery_owners where rank = ${sql.raw(String(rank))} and due_at is not null)`
+  n >= maxCounted ? `${maxCounted.toLocaleString('en')} or more ${many ?? `${one}s`}` : count(n, one, many)
 
 /** Judges how long the oldest due work has waited. */
 function byAge(detail: string, waitedMs: number) {
@@ -70,9 +58,9 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
     run: async ({ db: { read } }) => {
       const found = await read
         .selectNoFrom([
-          counted(`webhooks where status = 'active' and failing_since is null`).as('active'),
-          counted(`webhooks where status = 'active' and failing_since is not null`).as('failing'),
-          counted(`webhooks where status = 'disabled'`).as('disabled'),
+          countOf('activeWebhooks').as('active'),
+          countOf('failingWebhooks').as('failing'),
+          countOf('disabledWebhooks').as('disabled'),
         ])
         .executeTakeFirstOrThrow()
       const [active, failing, disabled] = [found.active, found.failing, found.disabled].map(Number)
@@ -88,26 +76,20 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
     id: 'webhooks.deliveries',
     area: 'webhooks',
     title: 'Waiting deliveries',
-    rule: 'Warns if an endpoint has waited 5 minutes for a due delivery, fails after an hour; warns above 80 % of `PLINTH_WEBHOOK_MAX_WAITING`',
-    run: async ({ db: { read }, config, databaseNow }) => {
+    rule: 'Warns if an endpoint has waited 5 minutes for a due delivery, fails after an hour',
+    run: async ({ db: { read }, databaseNow }) => {
       const { count: pending, ...dues } = await read
         .selectNoFrom([
-          counted(`deliveries where status = 'pending'`).as('count'),
-          ...ranks.map((rank) => earliestDue(rank).as(`due${rank}`)),
+          countOf('waitingDeliveries').as('count'),
+          ...earliestDues.map((earliest, rank) => earliest.as(`due${rank}`)),
         ])
         .executeTakeFirstOrThrow()
-      const waiting = Number(pending)
       const [due] = Object.values(dues)
         .filter((at) => at !== null)
         .toSorted()
       const waitedMs = due === undefined ? 0 : Math.max(0, (await databaseNow()) - Date.parse(due))
       const text = waitedMs > 0 ? `, due for ${ageText(waitedMs)}` : ''
-      const detail = `${atMost(waiting, 'delivery', 'deliveries')}${text}`
-      const { maxWaiting } = config.webhooks
-      if (waitedMs < warnDueMs && waiting > maxWaiting * maxWaitingShare) {
-        return warn(`${detail}; an owner's oldest are dropped above ${maxWaiting}`, workerCure)
-      }
-      return byAge(detail, waitedMs)
+      return byAge(`${atMost(Number(pending), 'delivery', 'deliveries')}${text}`, waitedMs)
     },
   },
   {
@@ -126,16 +108,19 @@ export const workChecks: readonly Check<DatabaseContext>[] = [
       }
       // Loaded on demand, because few services need the cron parser.
       const { latestDue } = await import('../backup/schedule/schedule.ts')
-      const [last, completed] = [await lastRun(db), await lastCompletedRun(db)]
+      const last = await lastRun(db)
       if (last === undefined) return pass(`${cron}; none was due since the first start with this setting`)
+      const [first, completed] = [await firstRun(db), await lastCompletedRun(db)]
       const cure = 'See `backup failed` in the log, and make one now with `plinth backup FILE`'
       const since = completed ? `the last complete one is from ${completed.scheduledFor}` : 'none is complete'
       const nowMs = await databaseNow()
-      const beforeLast = latestDue(cron, latestDue(cron, nowMs) - 1)
-      if (completed === undefined || Date.parse(completed.scheduledFor) < beforeLast) {
-        return fail(`${last.error ?? 'The backup was not made'}; ${since}`, cure)
-      }
+      const beforeLast = iso(latestDue(cron, latestDue(cron, nowMs) - 1))
+      const areTwoMissing = completed ? completed.scheduledFor < beforeLast : first.scheduledFor <= beforeLast
+      if (areTwoMissing) return fail(`${last.error ?? 'The backup was not made'}; ${since}`, cure)
       if (last.status === 'failed') return warn(`${last.error}; ${since}`, cure)
+      if (completed === undefined) {
+        return pass(`${cron}; the first one has been running for ${ageText(nowMs - Date.parse(last.startedAt))}`)
+      }
       return pass(`${completed.name}, ${ageText(nowMs - Date.parse(completed.finishedAt ?? completed.startedAt))} ago`)
     },
   },

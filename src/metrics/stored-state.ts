@@ -43,7 +43,16 @@ const counted = {
 } as const
 type CountName = keyof typeof counted
 
-const ranks = [0, 1, 2]
+/** Counts rows, at most `maxCounted` index entries, so that the cost does not grow with the data. */
+export const countOf = (name: CountName) =>
+  sql<number>`(select count(*) from (select 1 from ${sql.raw(counted[name])} limit ${sql.lit(maxCounted)}) as counted)`
+
+/** When the first delivery became due, by rank of its endpoint; the index of due times begins with the rank. */
+export const earliestDues = [0, 1, 2].map(
+  (rank) =>
+    sql<string | null>`(
+      select min(due_at) from delivery_owners where rank = ${sql.lit(rank)} and due_at is not null)`,
+)
 
 /** When the last complete backup ended, and the outcome of the last one. The table has few rows. */
 const backups = [
@@ -51,28 +60,19 @@ const backups = [
   sql`(select status from backups where status <> 'running' order by scheduled_for desc limit 1)`,
 ]
 
-/**
- * Reads all counts in one statement, over the reserved connections. Each count stops after `maxCounted` index entries,
- * so that a scrape costs the same however large the backlog is.
- */
+/** Reads all counts in one statement, over the reserved connections. */
 async function readState(db: Database, queue: StoredStateOptions['queue']): Promise<StoredState> {
-  const counts = Object.values(counted).map(
-    (rows, at) =>
-      sql`(select count(*) from (select 1 from ${sql.raw(rows)} limit ${maxCounted}) as c${sql.raw(String(at))})`,
+  const names = Object.keys(counted) as CountName[]
+  const columns = [...names.map(countOf), ...earliestDues, ...backups].map(
+    (column, at) => sql`${column} as ${sql.ref(`value_${at}`)}`,
   )
-  const due = ranks.map(
-    (rank) =>
-      sql`(select min(due_at) from delivery_owners where rank = ${sql.raw(String(rank))} and due_at is not null)`,
-  )
-  const columns = [...counts, ...due, ...backups].map((column, at) => sql`${column} as ${sql.ref(`value_${at}`)}`)
   const { rows } = await sql<Record<string, number | string | null>>`select ${sql.join(columns)}`.execute(
     db.reserved.read.withoutPlugins(),
   )
   const values = Object.values(rows[0] ?? {})
-  const names = Object.keys(counted) as CountName[]
   const texts = values.slice(names.length).map((value) => (typeof value === 'string' ? value : null))
-  const dues = texts.slice(0, ranks.length).filter((at) => at !== null)
-  const [completedAt = null, lastStatus = null] = texts.slice(ranks.length)
+  const dues = texts.slice(0, earliestDues.length).filter((at) => at !== null)
+  const [completedAt = null, lastStatus = null] = texts.slice(earliestDues.length)
   return {
     counts: Object.fromEntries(names.map((name, at) => [name, Number(values[at])])) as StoredState['counts'],
     deliveriesDueAt: dues.toSorted()[0] ?? null,

@@ -28,6 +28,10 @@ const maxRuns = 100
 export const lastRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
   db.read.selectFrom('backups').selectAll().orderBy('scheduledFor', 'desc').limit(1).executeTakeFirst()
 
+/** Returns the oldest run whose row is kept; rejects if there was none. */
+export const firstRun = (db: Pick<Database, 'read'>): Promise<Run> =>
+  db.read.selectFrom('backups').selectAll().orderBy('scheduledFor').limit(1).executeTakeFirstOrThrow()
+
 /** Returns the most recent run that completed; undefined if there was none. */
 export const lastCompletedRun = (db: Pick<Database, 'read'>): Promise<Run | undefined> =>
   db.read
