@@ -1,5 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { count } from '../backup/describe.ts'
+import { poolerUrlOf } from '../config/storage.ts'
+import { queues } from '../queue/queue.ts'
+import { maxConnections } from '../storage/database.ts'
 import { errorField } from '../storage/engine.ts'
 import { type Check, type DatabaseContext, fail, pass, warn } from './check.ts'
 
@@ -10,8 +13,10 @@ const ends: Readonly<Record<number, string>> = {
   ...{ 13: '2025-11-13', 14: '2026-11-12', 15: '2027-11-11', 16: '2028-11-09', 17: '2029-11-08', 18: '2030-11-14' },
 }
 
-/** The largest number of connections of a node that has all roles. */
-const connectionsPerNode = 35
+/** The largest number of connections of a node that has all roles, to the pooler and to the server itself. */
+const pooled = maxConnections.main + maxConnections.reserved
+const direct =
+  Object.values(maxConnections).reduce((sum, size) => sum + size, 0) - pooled + queues['report.generate'].concurrency
 const maxUsedShare = 0.8
 
 const insufficientPrivilege = '42501'
@@ -106,20 +111,23 @@ export const postgresChecks: readonly Check<DatabaseContext>[] = [
     id: 'database.connections',
     area: 'database',
     title: 'Connections',
-    rule: 'PostgreSQL: warns if more than 80 % of `max_connections` are in use, or if the nodes can open more than that',
+    rule: 'PostgreSQL: warns if more than 80 % of `max_connections` are in use, or if the nodes can open more than there are',
     run: async (context) => {
       const found = await rowOf(
         context,
         sql<{ used: number; nodes: number; max: number }>`
-          select count(*)::int as used,
-            (count(*) filter (where datname = current_database() and application_name ~ '^plinth .+ [0-9]+$'))::int as nodes,
-            current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as max
-          from pg_stat_activity where backend_type = 'client backend'`,
+          select (select sum(numbackends)::int from pg_stat_database) as used,
+            (select count(*)::int from pg_stat_activity
+              where datname = current_database() and application_name ~ '^plinth .+ [0-9]+$') as nodes,
+            current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as max`,
       )
       if (found === null) return null
       const { used, nodes, max } = found
-      const needed = Math.max(1, nodes) * connectionsPerNode
-      const detail = `${used} of ${max} in use; ${count(nodes, 'node')} can open ${nodes * connectionsPerNode}`
+      const hasPooler = poolerUrlOf(context.config.storage) !== null
+      const ofNode = hasPooler ? direct : direct + pooled
+      const needed = Math.max(1, nodes) * ofNode
+      const others = hasPooler ? ', and the pooler its own' : ''
+      const detail = `${used} of ${max} in use; ${count(nodes, 'node')} can open ${nodes * ofNode}${others}`
       if (used <= max * maxUsedShare && needed <= max) return pass(detail)
       return warn(detail, `Raise max_connections to ${Math.max(needed, used * 2)} or more`)
     },

@@ -2,12 +2,11 @@ import { EventEmitter } from 'node:events'
 import { sql } from 'kysely'
 import type { PoolConfig } from 'pg'
 import { fromKysely, PgBoss } from 'pg-boss'
-import type { Queryable } from '../storage/database.ts'
+import { maxConnections, type Queryable } from '../storage/database.ts'
 import { type JobStore, type Lease, leaseSeconds, type QueueName, type QueuePosition, queues } from './queue.ts'
 
 const channel = 'plinth_queue'
 const superviseSeconds = 5
-const connections = 4
 /** Without time limits, a claim would wait for a lost response until the operating system gives up. */
 const poolOptions: PoolConfig = {
   connectionTimeoutMillis: 3_000,
@@ -60,7 +59,7 @@ async function startBoss(url: string, onError: (error: unknown) => void): Promis
   const boss = new PgBoss({
     connectionString: url,
     application_name: 'plinth-queue',
-    max: connections,
+    max: maxConnections.queue,
     ...poolOptions,
     schedule: false,
     superviseIntervalSeconds: superviseSeconds,

@@ -1,4 +1,4 @@
-import type { Database } from '../storage/database.ts'
+import { type Database, maxConnections } from '../storage/database.ts'
 import { openDatabase } from '../storage/open.ts'
 import type { Counters } from './limit.ts'
 import { breaker } from './stores/circuit-breaker.ts'
@@ -27,7 +27,6 @@ export interface OpenCounters extends Counters {
   close: () => Promise<void>
 }
 
-const connections = 4
 const postgresTimeoutMs = 500
 
 /**
@@ -38,7 +37,7 @@ const postgresTimeoutMs = 500
 export async function openCounters(options: LimitCountersOptions): Promise<OpenCounters> {
   const { db } = options
   const isServer = db.engine.name === 'postgres'
-  const own = isServer ? await openDatabase(db.url, { poolSize: connections, isHasty: true }) : null
+  const own = isServer ? await openDatabase(db.url, { poolSize: maxConnections.counters, isHasty: true }) : null
   return countersOver(options, own).catch(async (error) => {
     await own?.close()
     throw error

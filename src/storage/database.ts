@@ -28,6 +28,28 @@ export type Insertion = InsertQueryBuilder<Tables, 'products', InsertResult>
  */
 export type PreparedInsert = (tx: Queryable, values: readonly unknown[]) => Promise<{ id: number; result: boolean }>
 
+/**
+ * The largest numbers of connections of a process to PostgreSQL, besides one for each report that is generated. `main` and
+ * `reserved` lead to the pooler, if there is one, all others to the server.
+ */
+export const maxConnections = {
+  /** For requests and jobs. */
+  main: 10,
+  /** For authentication and health checks. */
+  reserved: 5,
+  /** For reads that no index bounds. */
+  scans: 4,
+  /** For counting requests. */
+  counters: 4,
+  queue: 4,
+  /** For LISTEN. */
+  wakeUps: 1,
+  /** For the mark of a serving process. */
+  node: 1,
+  /** For creating text indexes. */
+  textIndex: 1,
+} as const
+
 /** The connections of a pool: the numbers of open and idle connections, and of requests that wait for a connection. */
 export interface PoolMeasures {
   pool: string

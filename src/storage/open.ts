@@ -1,4 +1,4 @@
-import type { Database, OnCommit, ReadOnlyDatabase } from './database.ts'
+import { type Database, maxConnections, type OnCommit, type ReadOnlyDatabase } from './database.ts'
 import type { SetTimer } from './scans/scan.ts'
 import type { Snapshot } from './snapshots/snapshot.ts'
 import { sqlitePath } from './sqlite/path.ts'
@@ -30,7 +30,13 @@ const realTimer: SetTimer = (ms, run) => {
 
 /** Opens a `postgres://…` URL, or a SQLite file given as a `file:` URL or a path. Throws if it cannot be opened. */
 export async function openDatabase(url: string, options: OpenOptions = {}): Promise<Database> {
-  const { poolSize = 10, isHasty = false, poolerUrl = null, setTimer = realTimer, onCommit = () => {} } = options
+  const {
+    poolSize = maxConnections.main,
+    isHasty = false,
+    poolerUrl = null,
+    setTimer = realTimer,
+    onCommit = () => {},
+  } = options
   const path = sqlitePath(url)
   // Imported on demand, so that a service loads only one engine's client.
   if (path !== null) return (await import('./sqlite/open.ts')).openSqlite(url, path, { ...options, setTimer })

@@ -16,7 +16,7 @@ import type { Database } from '../../src/storage/database.ts'
 import { sealer } from '../../src/storage/encryption.ts'
 import { iso } from '../../src/storage/ids.ts'
 import { migrationNames } from '../../src/storage/migrate.ts'
-import { openDatabase } from '../../src/storage/open.ts'
+import { openDatabase, openReadOnly } from '../../src/storage/open.ts'
 import { forEachEngine, onPostgres, onSqlite, type Place } from '../support/engines.ts'
 import { patient } from '../support/timers.ts'
 import { type Environment, examined, expectCheck, newFolder, production, seal } from './support.ts'
@@ -540,6 +540,7 @@ onPostgres((engine) => {
     it('database.connections warns if the nodes can open more connections than the server has', async (t) => {
       expectCheck(await check(), 'database.connections', 'pass', /; 0 nodes can open 0/)
       const { rows } = await client.query(`select current_setting('max_connections')::int as max`)
+      // As in docs/scaling.md: 35 connections of each node, of which 20 remain if there is a pooler.
       const nodes = Math.ceil(rows[0].max / 35)
       for (let node = 1; node <= nodes; node++) {
         const held = new pg.Client({ connectionString: place.url, application_name: `plinth host ${node}` })
@@ -547,6 +548,10 @@ onPostgres((engine) => {
         t.after(() => held.end())
       }
       expectCheck(await check(), 'database.connections', 'warn', new RegExp(`; ${nodes} nodes can open ${nodes * 35}`))
+      const env = { DATABASE_URL: 'postgres://pooler.example.com/plinth', PLINTH_DATABASE_DIRECT_URL: place.url }
+      const pooled = await examined(env, { openDatabase: () => openReadOnly(place.url) })
+      const counts = new RegExp(`; ${nodes} nodes can open ${nodes * 20}, and the pooler its own`)
+      expectCheck(pooled, 'database.connections', 'pass', counts)
     })
 
     it('database.indexes warns without amcheck, and passes with it, only with --deep', async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from 'kysely'
 import type pg from 'pg'
-import type { Database, OnCommit, PoolMeasures, ReadOnlyDatabase } from '../database.ts'
+import { type Database, maxConnections, type OnCommit, type PoolMeasures, type ReadOnlyDatabase } from '../database.ts'
 import type { SetTimer } from '../scans/scan.ts'
 import { type ScannerOptions, scanner } from '../scans/scanner.ts'
 import type { Tables } from '../tables/tables.ts'
@@ -30,12 +30,6 @@ export interface PostgresOptions {
   onCommit: OnCommit
 }
 
-/**
- * Maximum numbers of connections: one for admission checks, one for scans. Scans use only their own connections, so
- * they delay nothing else.
- */
-const reservedSize = 5
-const scanSize = 4
 const scansPerAccount = 1
 /** Limits a scan to one core of the server, because parallel workers would slow down index-bounded reads. */
 const scanOptions = '-c max_parallel_workers_per_gather=0'
@@ -49,9 +43,9 @@ export async function openPostgres(
   const ofServer = { connectionString: url, ...(isHasty ? hastyTimeouts : patientTimeouts), ...sessionTimeouts }
   const pool = (max: number) =>
     openPool(poolerUrl === null ? { ...ofServer, max } : { ...ofPooler, connectionString: poolerUrl, max }, names)
-  const [main, reservedPool] = [pool(poolSize), pool(reservedSize)]
-  // Always to the server, because scans have their own settings and are cancelled by their process id.
-  const scanPool = openPool({ ...ofServer, options: scanOptions, max: scanSize }, names)
+  const [main, reservedPool] = [pool(poolSize), pool(maxConnections.reserved)]
+  // Scans use only their own connections, so they delay nothing else. Always to the server, because scans have their own settings and are cancelled by their process id.
+  const scanPool = openPool({ ...ofServer, options: scanOptions, max: maxConnections.scans }, names)
   if (poolerUrl === null) await main.query('select 1')
   else
     await checkPooler(main).catch(async (error) => {
@@ -59,7 +53,7 @@ export async function openPostgres(
       throw error
     })
   const execute = cancellableRunner(scanPool, main)
-  const scans = scanner({ running: scanSize, runningPerAccount: scansPerAccount, setTimer, execute })
+  const scans = scanner({ running: maxConnections.scans, runningPerAccount: scansPerAccount, setTimer, execute })
   // PostgreSQL needs no candidate list: it uses the indexes created by `postgres/text-index.ts`.
   const textIndex: TextIndex = { candidates: async () => undefined, close: async () => {} }
   const pools: Record<string, pg.Pool> = { main, reserved: reservedPool, scans: scanPool }

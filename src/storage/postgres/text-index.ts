@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { CamelCasePlugin, Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
-import type { Database } from '../database.ts'
+import { type Database, maxConnections } from '../database.ts'
 import type { ResourceTable } from '../resource-tables/resource-columns.ts'
 import type { Tables } from '../tables/tables.ts'
 
@@ -17,7 +17,7 @@ const indexingLock = 5_470_113
 
 /** Opens a connection of its own to the server, because the lock and the settings belong to a session. */
 function openSession(connectionString: string): Kysely<Tables> {
-  const pool = new pg.Pool({ connectionString, max: 1, application_name: 'plinth-index' })
+  const pool = new pg.Pool({ connectionString, max: maxConnections.textIndex, application_name: 'plinth-index' })
   // The running statement reports a broken connection; without a listener the process would exit.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
