@@ -30,10 +30,13 @@ export async function checkBeforeMigration(db: Database, facts: () => NodeFacts)
   checkAgreement(facts(), await liveNodes(db.read, await databaseTime(db)()))
 }
 
-/** Returns the live nodes, without processes of this machine that have been killed. */
+/**
+ * Returns the live nodes, without processes of this machine that have been killed. A row with the process id of this
+ * process is that of its predecessor: in a container, every process has the same id, and a restarted one the same name.
+ */
 async function liveNodes(db: Queryable, nowMs: number): Promise<NodeFacts[]> {
   const rows = await db.selectFrom('nodes').selectAll().where('heartbeatAt', '>=', liveSince(nowMs)).execute()
-  return rows.filter((row) => row.hostname !== hostname() || isRunning(row.pid))
+  return rows.filter((row) => row.hostname !== hostname() || (row.pid !== process.pid && isRunning(row.pid)))
 }
 
 function isRunning(pid: number): boolean {

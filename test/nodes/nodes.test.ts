@@ -196,12 +196,20 @@ forEachEngine((engine) => {
       it('at most one row if two processes that do not agree start at the same moment', async () => {
         const outcomes = await Promise.allSettled(
           ['https://one.test', 'https://two.test'].map((url) =>
-            register(service.db, factsOf({ PLINTH_BASE_URL: url })),
+            register(service.db, elsewhere(factsOf({ PLINTH_BASE_URL: url }))),
           ),
         )
         assert.deepEqual(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
         assert.equal((await listed()).length, 1)
         for (const outcome of outcomes) if (outcome.status === 'fulfilled') await outcome.value.leave()
+      })
+
+      it('a process may disagree with one of the same host and process id, which it replaces', async () => {
+        // In a container, every process has the same id, and a restarted container keeps its name.
+        await added('nod_before', startMs, factsOf())
+        const node = await register(service.db, factsOf({ PLINTH_BASE_URL: 'https://other.test' }))
+        await node.leave()
+        await emptied()
       })
 
       it('a process may disagree with a lost one, and with a killed one of its machine', async () => {
