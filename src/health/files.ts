@@ -123,10 +123,12 @@ export const fileChecks: readonly Check<HealthContext>[] = [
         if (((await statsOf(path))?.mode ?? 0) & mask) open.push({ path, remedy })
       }
       if (open.length === 0) return pass('Only the owner can access the database and the keys')
-      const [first] = open
+      const commands = Object.entries(Object.groupBy(open, ({ remedy }) => remedy)).map(
+        ([remedy, files = []]) => `\`${[remedy, ...files.map(({ path }) => path)].join(' ')}\``,
+      )
       return unlessDevelopment(config)(
         `Others can access ${open.map(({ path }) => path).join(', ')}`,
-        `Run \`${first?.remedy} ${open.map(({ path }) => path).join(' ')}\``,
+        `Run ${commands.join(' and ')}`,
       )
     },
   },

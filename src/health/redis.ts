@@ -1,7 +1,7 @@
 import type { Check, HealthContext } from './check.ts'
 import { pass, warn } from './check.ts'
 
-const connectMs = 2_000
+const connectMs = 1_500
 
 /** Returns Redis's eviction policy; null if the server does not reveal it. Rejects if the server does not respond. */
 async function evictionPolicy(url: string): Promise<string | null> {

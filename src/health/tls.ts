@@ -30,13 +30,24 @@ function certificateOf(context: HealthContext) {
 const covers = (certificate: X509Certificate, name: string) =>
   (isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name)) !== undefined
 
+const authorityFile = ({ dataDir }: HealthContext) => join(dataDir, 'certificates', 'authority.crt')
+
 /** The certificates whose expiry matters to clients: the server's, the rest of its chain, and the local authority's. */
 function chainOf(context: HealthContext, file: string, isOwn: boolean) {
-  const files = isOwn ? [file, join(context.dataDir, 'certificates', 'authority.crt')] : [file]
+  // The server's file also contains the certificate of the authority, which is then the first of both.
+  const files = isOwn ? [authorityFile(context), file] : [file]
   return files.flatMap((path) => {
     const blocks = readText(path).match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
     return blocks.map((text) => ({ path, endsMs: new X509Certificate(text).validToDate.getTime() }))
   })
+}
+
+/** Returns how to renew a certificate of the chain. */
+function renewalOf(context: HealthContext, path: string, isOwn: boolean): string {
+  if (!isOwn) return `Renew ${path}, and restart the service`
+  if (path !== authorityFile(context)) return 'Restart the service, which renews it'
+  const key = path.replace(/crt$/, 'key')
+  return `Delete ${path} and ${key}, and restart the service, which creates both; clients must then trust the new authority`
 }
 
 /** The checks of the certificate. */
@@ -80,8 +91,7 @@ export const tlsChecks: readonly Check<HealthContext>[] = [
       const date = new Date(first.endsMs).toISOString().slice(0, 10)
       if (leftMs >= warnDays * dayMs) return pass(`Valid for ${ageText(leftMs)}, until ${date}`)
       const detail = `${first.path} ${leftMs < 0 ? 'expired' : 'expires'} on ${date}`
-      const cure = isOwn ? 'Restart the service, which renews it' : `Renew ${first.path}, and restart the service`
-      return (leftMs < failDays * dayMs ? fail : warn)(detail, cure)
+      return (leftMs < failDays * dayMs ? fail : warn)(detail, renewalOf(context, first.path, isOwn))
     },
   },
 ]

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { X509Certificate } from 'node:crypto'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import type { Runtime } from '../../src/health/check.ts'
@@ -138,6 +139,14 @@ describe('the checks of files', () => {
     const env = { ...production, PLINTH_TLS_CERT_FILE: files.tls, PLINTH_TLS_KEY_FILE: files.tls }
     expectCheck(await check(env), 'files.private', 'fail', /plinth\.db, \S+master\.key → Run `chmod 600/)
     expectCheck(await check(), 'files.private', 'warn')
+    chmodSync(files.tls, 0o644)
+    expectCheck(
+      await check(env),
+      'files.private',
+      'fail',
+      /→ Run `chmod 600 \S+plinth\.db \S+master\.key` and `chmod o= \S+tls\.key`$/,
+    )
+    chmodSync(files.tls, 0o640)
     for (const file of Object.values(files).slice(0, 2)) chmodSync(file, 0o600)
     // The group may read the operator's own key.
     expectCheck(await check(env), 'files.private', 'pass')
@@ -201,6 +210,24 @@ describe('the checks of the certificate', () => {
     expectCheck(await at(391), 'tls.expiry', 'fail', /expires on/)
     expectCheck(await at(398, given(cert)), 'tls.expiry', 'fail', /expired on 2027-02-01 → Renew/)
     expectCheck(await at(0, { PLINTH_TLS: 'off' }), 'tls.expiry', null)
+  })
+
+  it("tls.expiry names both files of the service's authority if that expires, because a restart cannot renew it", async () => {
+    const authority = new X509Certificate(readFileSync(join(place.folder, 'certificates', 'authority.crt')))
+    const lastDay = Math.floor((authority.validToDate.getTime() - madeMs) / dayMs)
+    const later = newFolder()
+    try {
+      const folder = join(later.folder, 'certificates')
+      mkdirSync(folder, { mode: 0o700 })
+      for (const name of ['authority.crt', 'authority.key']) {
+        copyFileSync(join(place.folder, 'certificates', name), join(folder, name))
+      }
+      await localCertificates(folder, [], () => madeMs + (lastDay - 20) * dayMs)
+      const report = await at(lastDay - 20, { PLINTH_DATA_DIR: later.folder })
+      expectCheck(report, 'tls.expiry', 'warn', /authority\.crt expires on .* → Delete \S+\.crt and \S+\.key, .* trust/)
+    } finally {
+      later.remove()
+    }
   })
 
   it('tls.certificate fails if it does not cover the host of the public URL', async () => {

@@ -100,8 +100,8 @@ describe('settings.redis', () => {
     expectCheck(refused, 'settings.redis', 'warn', /Does not respond \(.*ECONNREFUSED.*\); each node counts/)
     const { port, close } = await silentServer()
     t.after(close)
-    const silent = await examined({ REDIS_URL: `redis://127.0.0.1:${port}` }, { later, limitMs: 50 })
-    expectCheck(silent, 'settings.redis', 'fail', /No response within 0\.05 seconds/)
+    const silent = await examined({ REDIS_URL: `redis://127.0.0.1:${port}` })
+    expectCheck(silent, 'settings.redis', 'warn', /Does not respond \(.*\); each node counts/)
     expectCheck(await examined({}), 'settings.redis', null)
   })
 
