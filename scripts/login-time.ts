@@ -35,7 +35,7 @@ await db.write(async (tx) => {
 const sealer = makeSealer(randomBytes(32), randomBytes)
 const limits = { perMinuteAndNetwork: Number.MAX_SAFE_INTEGER, perHourAndAccount: Number.MAX_SAFE_INTEGER, free: 1e9 }
 const login = createPasswordLogin({
-  ...{ db, sealer, passwords: hasher, random: randomBytes },
+  ...{ db, sealer, passwords: hasher, random: randomBytes, now: Date.now },
   tries: loginTries(db, sealer, Date.now, limits),
 })
 

@@ -69,6 +69,7 @@ export async function openAuthorization(options: AuthorizationOptions) {
     provider: await provider(),
     verify: tokenVerifier({ ...tokens, trusted }),
     revocations,
+    reloadKeys: keys.reload,
     readApiKey: apiKeys.read,
     docsClientId,
     stop: async () => {

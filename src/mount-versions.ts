@@ -12,8 +12,11 @@ import { checkTarget } from './http/ssrf-guard.ts'
 import { rejectUnknownParameters } from './http/strict-handling.ts'
 import { nodeRoutes } from './nodes/routes.ts'
 import { apiKeyRoutes } from './oauth/api-keys/routes.ts'
-import { type AdminOptions, clientRoutes } from './oauth/clients/routes.ts'
+import { clientRoutes } from './oauth/clients/routes.ts'
+import { type KeyRouteOptions, signingKeyRoutes } from './oauth/keys/routes.ts'
+import { accessRoutes } from './oauth/users/access-routes.ts'
 import { accountGuard, extendedAccountGuard } from './oauth/users/account-guard.ts'
+import { type AccountRouteOptions, accountRoutes } from './oauth/users/account-routes.ts'
 import { type InvitationRouteOptions, invitationRoute } from './oauth/users/invitation-route.ts'
 import type { Limiter } from './rate-limits/limiter.ts'
 import { usageRoute } from './rate-limits/usage.ts'
@@ -43,7 +46,7 @@ export type VersionOptions = Omit<CollectionOptions, 'factsOf' | 'newUuid'> &
   Omit<ReportsOptions, 'access'> &
   Omit<InvitationRouteOptions, 'roles'> &
   Omit<WebhooksOptions, 'events' | 'versions' | 'access'> &
-  Omit<AdminOptions, 'scopes'> & {
+  Omit<AccountRouteOptions & KeyRouteOptions, 'scopes'> & {
     later: Later
     readHealth: ReadHealth
     /** All versions with their lifecycle status. */
@@ -92,9 +95,10 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
           prefix,
         })
         await at.register(invitationRoute, { ...options, roles, prefix })
-        for (const routes of [clientRoutes, apiKeyRoutes]) {
-          await at.register(routes, { ...options, scopes: definition.scopes, prefix })
-        }
+        const administration = { ...options, scopes: definition.scopes, prefix }
+        await at.register(accountRoutes, administration)
+        await at.register(signingKeyRoutes, administration)
+        for (const routes of [clientRoutes, apiKeyRoutes, accessRoutes]) await at.register(routes, administration)
         await at.register(auditRoutes, { db: options.db, prefix })
         await at.register(healthReport, { readHealth: options.readHealth, prefix })
         await at.register(nodeRoutes, { ...options, prefix })

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { auditRecorder, operator, passwordChanged } from '../audit/chain.ts'
 import { baseUrlOf, type Config } from '../config/config.ts'
 import type { Definition } from '../definition/service.ts'
+import { changeAccount } from '../oauth/users/account-changes.ts'
 import {
   accountByEmail,
   listAccounts,
@@ -29,7 +30,7 @@ interface Named extends FieldOptions {
   admin?: boolean
 }
 
-/** Creates `plinth users invite|update|set-password|list`; a running service applies changes at once. */
+/** Creates `plinth users invite|update|set-password|lock|unlock|list`; a running service applies changes at once. */
 export function usersCommand(configuration: () => Config, definition: () => Promise<Definition>): Command {
   const using = async (work: (opened: Opened, config: Config) => Promise<void>) => {
     const config = configuration()
@@ -62,12 +63,21 @@ export function usersCommand(configuration: () => Config, definition: () => Prom
     .option('--name <name>', 'adds the user if nobody has this address')
     .option('--admin', 'makes the user an administrator')
     .action((email, options: Named) => using((stores) => setPassword(stores, email, options)))
+  for (const [name, description] of Object.entries(lockCommands)) {
+    const command = users.command(name).description(description).argument('<email>')
+    command.action((email) => using((stores) => changeLock(stores, email, name === 'lock')))
+  }
   users
     .command('list')
     .description('List the users who can log in or are invited')
     .option('--json', 'print JSON')
     .action((options) => using((stores) => list(stores, options)))
   return users
+}
+
+const lockCommands = {
+  lock: 'Lock an account: its user cannot log in, and all sessions and tokens end',
+  unlock: 'Let the user of a locked account log in again',
 }
 
 const roleOf = ({ admin }: Named): Role | undefined => (admin ? 'admin' : undefined)
@@ -118,6 +128,14 @@ async function setPassword(opened: Opened, email: string, options: Named): Promi
   print(`${owner.email} can log in now, as ${account?.role}`)
 }
 
+async function changeLock({ db, sealer }: Opened, email: string, locked: boolean): Promise<void> {
+  const account = await accountByEmail(db, email)
+  if (account === undefined) throw new Error(`There is no account for ${email}`)
+  const changer = { engine: db.engine, record: auditRecorder(sealer, now), actor: operator, nowMs: now() }
+  await db.write((tx) => changeAccount(tx, changer, account.userId, { locked }))
+  print(`${account.email} is ${locked ? 'locked' : 'unlocked'}`)
+}
+
 async function list({ db, extended }: Opened, { json }: { json?: boolean }): Promise<void> {
   const accounts = await listAccounts(db)
   const declared = extended?.roles.length ? await declaredRoles(db) : undefined
@@ -127,9 +145,10 @@ async function list({ db, extended }: Opened, { json }: { json?: boolean }): Pro
     hasPassword: passwordHash !== null,
   }))
   if (json) return print(JSON.stringify(views, null, 2))
-  for (const { userId, email, name, role, declaredRole, hasPassword } of views) {
+  for (const { userId, email, name, role, declaredRole, hasPassword, lockedAt } of views) {
     const roles = declaredRole ? `${role}, ${declaredRole}` : role
-    print(`${userId}  ${roles}  ${hasPassword ? 'has a password' : 'invited'}  ${email}  ${name}`)
+    const state = lockedAt !== null ? 'locked' : hasPassword ? 'has a password' : 'invited'
+    print(`${userId}  ${roles}  ${state}  ${email}  ${name}`)
   }
 }
 

@@ -11,6 +11,10 @@ const Addresses = (description: string) =>
 const OrNull = <T extends TSchema & { type: string }>(schema: T) =>
   Type.Unsafe<Static<T> | null>({ ...schema, type: [schema.type, 'null'] })
 
+/** Returns the schema of an instant that may be null. */
+export const InstantOrNull = (description: string) =>
+  OrNull(Type.String({ format: 'date-time', description, examples: [null] }))
+
 /** A non-empty line of text. */
 const line = '^[^\\x00-\\x1f\\x7f-\\x9f]*[^\\x00-\\x20\\x7f-\\xa0][^\\x00-\\x1f\\x7f-\\x9f]*$'
 
@@ -83,6 +87,7 @@ const client = {
   type: ClientType,
   ...settings,
   responseTypes: Type.Array(Type.String(), { description: 'The response types implied by its grants', examples: [[]] }),
+  lastUsedAt: InstantOrNull('When a token of the client was last used, to the minute; null for never'),
   createdAt: Instant,
   updatedAt: Instant,
 }
@@ -130,9 +135,7 @@ const apiKey = {
   name,
   hint: Type.String({ description: 'The first characters of the key', examples: ['plk_Zm9vYm'] }),
   ...limits,
-  lastUsedAt: OrNull(
-    Type.String({ format: 'date-time', description: 'When the key was last used, to the minute', examples: [null] }),
-  ),
+  lastUsedAt: InstantOrNull('When the key was last used, to the minute'),
   createdAt: Instant,
   updatedAt: Instant,
 }

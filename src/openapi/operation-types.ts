@@ -13,6 +13,11 @@ declare module 'fastify' {
     requestHeaders?: readonly HeaderParameterName[]
     /** Whether the request body is optional. */
     bodyOptional?: boolean
+    /**
+     * False if the resource has no revision: it then has neither a strong ETag nor Last-Modified, and changes have no
+     * conditional headers.
+     */
+    revised?: false
   }
 }
 

@@ -23,7 +23,7 @@ const isValidated = ({ method, config }: Route) => method === 'GET' && config.ca
 /** Returns whether the response is a single resource with a revision, as opposed to a list or a constant. */
 const isSingle = ({ schema, config }: Route, status: string) => {
   const answer = schema.response?.[status]
-  const isObject = answer?.properties !== undefined && !config.enclosed
+  const isObject = answer?.properties !== undefined && !config.enclosed && config.revised !== false
   return isObject && (schema.params !== undefined || status === '201' || status === '202')
 }
 
@@ -158,8 +158,8 @@ function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (s
 }
 
 /** Returns whether the route writes to a single resource; such writes can be conditional (RFC 9110 §13.1). */
-export const isChange = ({ method, schema }: Route): boolean =>
-  schema.params !== undefined && /^(PUT|PATCH|DELETE)$/.test(method)
+export const isChange = ({ method, schema, config }: Route): boolean =>
+  schema.params !== undefined && config.revised !== false && /^(PUT|PATCH|DELETE)$/.test(method)
 
 /** Returns the description of an operation: who may call it, and how to call it safely. */
 export function describedBy(route: Route): string {

@@ -35,6 +35,7 @@ import { uuids } from './migrations/0030-uuids.ts'
 import { nodes } from './migrations/0031-nodes.ts'
 import { dataKeys } from './migrations/0032-data-keys.ts'
 import { auditArchives } from './migrations/0033-audit-archives.ts'
+import { accountLocks } from './migrations/0037-account-locks.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import { refuseOtherIds } from './resource-tables/mismatch.ts'
@@ -78,6 +79,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0031-nodes', nodes],
   ['0032-data-keys', dataKeys],
   ['0033-audit-archives', auditArchives],
+  ['0037-account-locks', accountLocks],
 ]
 
 /** The names of all migrations that this release knows. */

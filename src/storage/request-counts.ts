@@ -1,4 +1,5 @@
 import type { Database } from './database.ts'
+import { iso } from './ids.ts'
 import { sweepBelow } from './sweep.ts'
 
 export interface RequestCounter {
@@ -21,33 +22,49 @@ const dayMs = 86_400_000
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10)
 
 /**
- * Counts each client's requests in memory and adds them to the current day's row (UTC) every few seconds. The counts are
- * only statistics: if the process is killed, the counts since the last flush are lost, and some requests before midnight
+ * Counts each client's requests in memory and adds them to the current day's row (UTC) every few seconds; also stores when
+ * each client was last used, to the minute. The counts are only statistics: if the process is killed, the counts since the last flush are lost, and some requests before midnight
  * may count for the next day.
  */
 export function requestCounter({ db, now, onError }: RequestCounterOptions): RequestCounter {
   const { add, flush, close } = batched<number>({
-    write: (counts) => save(db, dayOf(now()), counts),
+    write: (counts) => save(db, now(), counts),
     merge: (left, right) => left + right,
     onError,
   })
   return { count: (clientId) => add(clientId, 1), flush, close }
 }
 
-const rowsPerInsert = 500
+const rowsPerStatement = 500
+const useGrainMs = 60_000
 
-async function save(db: Database, day: string, counts: ReadonlyMap<string, number>): Promise<void> {
-  const rows = [...counts].map(([clientId, requests]) => ({ day, clientId, requests }))
+async function save(db: Database, nowMs: number, counts: ReadonlyMap<string, number>): Promise<void> {
+  const day = dayOf(nowMs)
+  // Sorting prevents deadlocks between nodes that write to the same rows concurrently.
+  const rows = [...counts]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([clientId, requests]) => ({ day, clientId, requests }))
   await db.write(async (tx) => {
-    for (let at = 0; at < rows.length; at += rowsPerInsert) {
+    for (let at = 0; at < rows.length; at += rowsPerStatement) {
+      const some = rows.slice(at, at + rowsPerStatement)
       await tx
         .insertInto('requestCounts')
-        .values(rows.slice(at, at + rowsPerInsert))
+        .values(some)
         .onConflict((conflict) =>
           conflict.columns(['day', 'clientId']).doUpdateSet((row) => ({
             requests: row('requestCounts.requests', '+', row.ref('excluded.requests')),
           })),
         )
+        .execute()
+      await tx
+        .updateTable('clients')
+        .set({ lastUsedAt: iso(nowMs) })
+        .where(
+          'id',
+          'in',
+          some.map(({ clientId }) => clientId),
+        )
+        .where(({ eb, or }) => or([eb('lastUsedAt', 'is', null), eb('lastUsedAt', '<=', iso(nowMs - useGrainMs))]))
         .execute()
     }
   })

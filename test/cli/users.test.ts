@@ -67,7 +67,29 @@ describe('plinth users', () => {
     assert.ok(listed.every((account: object) => !('passwordHash' in account)))
   })
 
+  it('lock and unlock change the account, which list shows', async () => {
+    const state = async () =>
+      / (locked|has a password) .*ada@example/.exec((await commands.run(['users', 'list'])).stdout)?.[1]
+    for (const [command, expected] of [
+      ['lock', 'locked'],
+      ['unlock', 'has a password'],
+    ] as const) {
+      const { code, stdout } = await commands.run(['users', command, 'ADA@example.com'])
+      assert.deepEqual([code, stdout], [0, `ada@example.com is ${command}ed\n`])
+      assert.equal(await state(), expected)
+    }
+    const { stdout } = await commands.run(['users', 'lock', 'admin@localhost'])
+    assert.equal(stdout, 'admin@localhost is locked\n')
+  })
+
   const refusals: [string, string[], string, RegExp][] = [
+    ['locking an unknown user', ['lock', 'nobody@example.com'], '', /There is no account for nobody@example\.com/],
+    [
+      'locking the last administrator who can log in',
+      ['lock', 'grace@example.com'],
+      '',
+      /last administrator who can log in/,
+    ],
     ['an unknown user', ['invite', 'nobody@example.com'], '', /There is no user nobody@example\.com; pass --name/],
     ['an invalid address', ['invite', 'nobody', '--name', 'N'], '', /The email must match/],
     [

@@ -133,6 +133,7 @@ forEachEngine((engine) => {
         passwords: hashing,
         tries: loginTries(db, sealer, time.now, limits),
         random: randomBytes,
+        now: time.now,
         ...(audit && { audit }),
       })
     const roomy = { ...tryLimits, perMinuteAndNetwork: 1_000_000 }

@@ -12,7 +12,7 @@ forEachEngine((engine) => {
     admin = (await openid.clientCredentialsGrant(config, { scope: 'admin users:write' })).access_token
   })
 
-  const asAdmin = async (method: 'POST' | 'PATCH' | 'DELETE', path: string, body?: object) => {
+  const asAdmin = async (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object) => {
     const headers = { authorization: `Bearer ${admin}`, ...(body && { 'content-type': 'application/json' }) }
     const response = await auth.send(path, { method, headers, body: body ? JSON.stringify(body) : null })
     const text = await response.body.text()
@@ -64,6 +64,14 @@ forEachEngine((engine) => {
       'the user sets a new password': (one) => setPassword(one, one.who),
       'the user is given a new role': ({ who }) =>
         asAdmin('POST', `/api/users/${who.userId}/invitation`, { role: 'admin' }),
+      'the user is locked': ({ who }) => asAdmin('PATCH', `/api/users/${who.userId}/account`, { locked: true }),
+      'the user’s sessions are ended': ({ who }) => asAdmin('DELETE', `/api/users/${who.userId}/sessions`),
+      'the user’s session is ended': async ({ who }) => {
+        const [session] = await asAdmin('GET', `/api/users/${who.userId}/sessions`)
+        await asAdmin('DELETE', `/api/users/${who.userId}/sessions/${session.id}`)
+      },
+      'the access of its client on behalf of the user is ended': ({ who, app }) =>
+        asAdmin('DELETE', `/api/users/${who.userId}/grants/${app.id}`),
       'the user is deleted': ({ who }) => asAdmin('DELETE', `/users/${who.userId}`),
       'the user is deleted under a version prefix': ({ who }) => asAdmin('DELETE', `/v2/users/${who.userId}`),
       'its client is revoked': ({ app }) => asAdmin('DELETE', `/api/clients/${app.id}`),

@@ -133,6 +133,15 @@ export const matrix: Record<string, Row> = {
   'POST /api/webhooks/:id/deliveries/:deliveryId/redeliver': { ...owned(202), ...deliveries },
 
   'POST /api/users/:id/invitation': { ...admins(201), ...users },
+  'GET /api/users': admins(200),
+  'GET /api/users/:id/account': { ...admins(200), ...users },
+  'PATCH /api/users/:id/account': { ...admins(200), ...users, body: () => ({ locked: true }) },
+  'GET /api/users/:id/sessions': { ...admins(200), ...users },
+  'DELETE /api/users/:id/sessions': { ...admins(204), ...users },
+  // The user has neither sessions nor grants.
+  'DELETE /api/users/:id/sessions/:sessionId': { ...admins(404), id: async (made) => [String(await made.user()), 'x'] },
+  'GET /api/users/:id/grants': { ...admins(200), ...users },
+  'DELETE /api/users/:id/grants/:clientId': { ...admins(404), id: async (made) => [String(await made.user()), 'x'] },
 
   'GET /api/clients': admins(200),
   'POST /api/clients': { ...admins(201), body: client },
@@ -145,6 +154,8 @@ export const matrix: Record<string, Row> = {
   'GET /api/keys/:id': { ...admins(200), ...keys },
   'PATCH /api/keys/:id': { ...admins(200), ...keys, body: () => ({ name: 'New' }) },
   'DELETE /api/keys/:id': { ...admins(204), ...keys },
+  'GET /api/signing-keys': admins(200),
+  'POST /api/signing-keys/rotate': admins(200),
   'GET /api/audit': admins(200),
   'GET /api/audit/archives': admins(200),
   'GET /api/health': admins(200),

@@ -234,6 +234,33 @@ onSqlite((engine) => {
       [201, '/api/users/{id}/invitation', () => post('/api/users/2/invitation', {}, { scopes: 'admin' })],
       [404, '/api/users/{id}/invitation', () => post('/api/users/99/invitation', {}, { scopes: 'admin' })],
       [403, '/api/users/{id}/invitation', () => post('/api/users/1/invitation', {})],
+      [200, '/api/users', () => ({ url: '/api/users?status=invited', ...admin })],
+      [200, '/api/users', () => ({ url: '/api/users?fields=id', ...admin })],
+      [400, '/api/users', () => ({ url: '/api/users?role=king', ...admin })],
+      [200, '/api/users/{id}/account', () => ({ url: '/api/users/2/account', ...admin })],
+      [404, '/api/users/{id}/account', () => ({ url: '/api/users/99/account', ...admin })],
+      [
+        200,
+        '/api/users/{id}/account',
+        () => ({ method: 'PATCH', url: '/api/users/2/account', payload: { locked: true }, ...admin }),
+      ],
+      [
+        412,
+        '/api/users/{id}/account',
+        () => ({ method: 'PATCH', url: '/api/users/2/account', payload: {}, headers: stale, ...admin }),
+      ],
+      [200, '/api/users/{id}/sessions', () => ({ url: '/api/users/2/sessions', ...admin })],
+      [204, '/api/users/{id}/sessions', () => ({ method: 'DELETE', url: '/api/users/2/sessions', ...admin })],
+      [
+        404,
+        '/api/users/{id}/sessions/{sessionId}',
+        () => ({ method: 'DELETE', url: '/api/users/2/sessions/x', ...admin }),
+      ],
+      [200, '/api/users/{id}/grants', () => ({ url: '/api/users/2/grants', ...admin })],
+      [404, '/api/users/{id}/grants/{clientId}', () => ({ method: 'DELETE', url: '/api/users/2/grants/x', ...admin })],
+      [200, '/api/signing-keys', () => admin],
+      [200, '/api/signing-keys/rotate', () => post('/api/signing-keys/rotate', {}, admin)],
+      [403, '/api/signing-keys/rotate', () => post('/api/signing-keys/rotate', {})],
       [200, '/oauth/jwks', () => ({})],
       [200, '/.well-known/openid-configuration', () => ({})],
       [200, '/.well-known/oauth-authorization-server', () => ({})],
@@ -253,7 +280,7 @@ onSqlite((engine) => {
     }
 
     /** Operations that require a worker or a user with a browser; other tests cover them. */
-    const elsewhere = ['readUserInfo', 'postUserInfo', 'downloadReport']
+    const elsewhere = ['readUserInfo', 'postUserInfo', 'downloadReport', 'deleteSession', 'deleteGrant']
 
     it('cover every operation in the document', () => {
       const ids = documented.operations().map(({ operation }) => operation.operationId)

@@ -856,6 +856,90 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the users with their accounts, newest first
+         * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listAccounts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/{id}/account": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the account of a user
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["readAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Lock or unlock an account, or change its role
+         * @description Requires the scope `admin`.
+         */
+        patch: operations["patchAccount"];
+        trace?: never;
+    };
+    "/api/signing-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the signing keys, latest first
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["listSigningKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/signing-keys/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the signing keys
+         * @description Requires the scope `admin`. Safe to retry with an `Idempotency-Key`. The body is optional.
+         */
+        post: operations["rotateSigningKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/clients": {
         parameters: {
             query?: never;
@@ -978,6 +1062,90 @@ export interface paths {
          * @description Requires the scope `admin`. With `If-Match`, fails with 412 if the resource has changed.
          */
         patch: operations["patchApiKey"];
+        trace?: never;
+    };
+    "/api/users/{id}/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the sessions of a user, newest first
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["listSessions"];
+        put?: never;
+        post?: never;
+        /**
+         * End all sessions, grants and tokens of a user
+         * @description Requires the scope `admin`.
+         */
+        delete: operations["deleteSessions"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/{id}/grants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the clients that a user has given access
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["listGrants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/{id}/sessions/{sessionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End a session, and the tokens got through it
+         * @description Requires the scope `admin`.
+         */
+        delete: operations["deleteSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/users/{id}/grants/{clientId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End the access of a client on behalf of a user
+         * @description Requires the scope `admin`.
+         */
+        delete: operations["deleteGrant"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/audit": {
@@ -1951,6 +2119,87 @@ export interface components {
         };
         /**
          * @example {
+         *       "id": 7,
+         *       "name": "Ada Lovelace",
+         *       "email": "ada@example.com",
+         *       "status": "active",
+         *       "role": "user",
+         *       "hasPassword": true,
+         *       "passwordChangedAt": null,
+         *       "lockedAt": null,
+         *       "lastLoginAt": null,
+         *       "invitationExpiresAt": null,
+         *       "loginAttempts": 0,
+         *       "loginsBlockedUntil": null
+         *     }
+         */
+        Account: {
+            /**
+             * Format: int64
+             * @description The id of the user
+             * @example 7
+             */
+            id: number;
+            /** @example Ada Lovelace */
+            name: string;
+            /**
+             * Format: email
+             * @example ada@example.com
+             */
+            email: string;
+            /**
+             * @description `none`: never invited. `invited`: has not chosen a password. `active`: can log in. `locked`: cannot log in
+             * @example active
+             * @enum {string}
+             */
+            status: "none" | "invited" | "active" | "locked";
+            /**
+             * @description The role of the account; null if there is none
+             * @example user
+             * @enum {string|null}
+             */
+            role: "user" | "admin" | null;
+            /** @example true */
+            hasPassword: boolean;
+            /**
+             * Format: date-time
+             * @description When the password was set
+             * @example null
+             */
+            passwordChangedAt: string | null;
+            /**
+             * Format: date-time
+             * @description When the account was locked; null if it is not locked
+             * @example null
+             */
+            lockedAt: string | null;
+            /**
+             * Format: date-time
+             * @description When the user last entered the password
+             * @example null
+             */
+            lastLoginAt: string | null;
+            /**
+             * Format: date-time
+             * @description When the open invitation expires; null if there is none
+             * @example null
+             */
+            invitationExpiresAt: string | null;
+            /**
+             * Format: int64
+             * @description Password attempts in the current hour, without those on devices from which the user has logged in
+             * @example 0
+             */
+            loginAttempts: number;
+            /**
+             * Format: date-time
+             * @description Until then, attempts on other devices are refused, because there were too many; null if they are not
+             * @example null
+             */
+            loginsBlockedUntil: string | null;
+        };
+        /**
+         * @example {
          *       "id": "partner",
          *       "type": "confidential",
          *       "name": "Partner",
@@ -1973,6 +2222,7 @@ export interface components {
          *         "tenant": "north"
          *       },
          *       "responseTypes": [],
+         *       "lastUsedAt": null,
          *       "createdAt": "2026-03-01T12:00:00.000Z",
          *       "updatedAt": "2026-03-01T12:00:00.000Z"
          *     }
@@ -2050,6 +2300,12 @@ export interface components {
              * @example []
              */
             responseTypes: string[];
+            /**
+             * Format: date-time
+             * @description When a token of the client was last used, to the minute; null for never
+             * @example null
+             */
+            lastUsedAt: string | null;
             /** Format: date-time */
             createdAt: string;
             /** Format: date-time */
@@ -2786,6 +3042,184 @@ export interface components {
         };
         /**
          * @example {
+         *       "id": 7,
+         *       "name": "Ada Lovelace",
+         *       "email": "ada@example.com",
+         *       "status": "active",
+         *       "role": "user",
+         *       "hasPassword": true,
+         *       "passwordChangedAt": null,
+         *       "lockedAt": null,
+         *       "lastLoginAt": null,
+         *       "invitationExpiresAt": null
+         *     }
+         */
+        AccountItem: {
+            /**
+             * Format: int64
+             * @description The id of the user
+             * @example 7
+             */
+            id: number;
+            /** @example Ada Lovelace */
+            name: string;
+            /**
+             * Format: email
+             * @example ada@example.com
+             */
+            email: string;
+            /**
+             * @description `none`: never invited. `invited`: has not chosen a password. `active`: can log in. `locked`: cannot log in
+             * @example active
+             * @enum {string}
+             */
+            status: "none" | "invited" | "active" | "locked";
+            /**
+             * @description The role of the account; null if there is none
+             * @example user
+             * @enum {string|null}
+             */
+            role: "user" | "admin" | null;
+            /** @example true */
+            hasPassword: boolean;
+            /**
+             * Format: date-time
+             * @description When the password was set
+             * @example null
+             */
+            passwordChangedAt: string | null;
+            /**
+             * Format: date-time
+             * @description When the account was locked; null if it is not locked
+             * @example null
+             */
+            lockedAt: string | null;
+            /**
+             * Format: date-time
+             * @description When the user last entered the password
+             * @example null
+             */
+            lastLoginAt: string | null;
+            /**
+             * Format: date-time
+             * @description When the open invitation expires; null if there is none
+             * @example null
+             */
+            invitationExpiresAt: string | null;
+        };
+        /**
+         * @example {
+         *       "role": "user",
+         *       "locked": true
+         *     }
+         */
+        AccountPatch: {
+            /**
+             * @example user
+             * @enum {string}
+             */
+            role?: "user" | "admin";
+            /**
+             * @description Whether the account is locked
+             * @example true
+             */
+            locked?: boolean;
+        };
+        /**
+         * @example {
+         *       "kid": "Vx3zqYV4bVn0yBv0m5y2",
+         *       "algorithm": "RS256",
+         *       "state": "signing",
+         *       "createdAt": "2026-03-01T12:00:00.000Z",
+         *       "signsFrom": "2026-03-01T12:00:00.000Z",
+         *       "signsUntil": "2026-03-01T12:00:00.000Z",
+         *       "retiresAt": "2026-03-01T12:00:00.000Z"
+         *     }
+         */
+        SigningKey: {
+            /**
+             * @description The `kid` in the JWKS and in tokens
+             * @example Vx3zqYV4bVn0yBv0m5y2
+             */
+            kid: string;
+            /** @example RS256 */
+            algorithm: string;
+            /**
+             * @description `published`: in the JWKS, does not sign yet. `signing`: signs new tokens. `verifying`: only verifies tokens that it signed
+             * @example signing
+             * @enum {string}
+             */
+            state: "published" | "signing" | "verifying";
+            /**
+             * Format: date-time
+             * @description When the key was created
+             */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description When the key starts to sign
+             */
+            signsFrom: string;
+            /**
+             * Format: date-time
+             * @description When the successor starts to sign; if there is none yet, when it is expected to
+             */
+            signsUntil: string;
+            /**
+             * Format: date-time
+             * @description When the key is removed, because every token that it signed has expired
+             */
+            retiresAt: string;
+        };
+        /**
+         * @example {
+         *       "published": {
+         *         "kid": "Vx3zqYV4bVn0yBv0m5y2",
+         *         "signsFrom": "2026-03-01T12:00:00.000Z"
+         *       },
+         *       "retired": []
+         *     }
+         */
+        SigningKeys: {
+            /** @description The new key; null if a key is already published and does not sign yet */
+            published: {
+                /**
+                 * @description The `kid` in the JWKS and in tokens
+                 * @example Vx3zqYV4bVn0yBv0m5y2
+                 */
+                kid: string;
+                /**
+                 * Format: date-time
+                 * @description When the key starts to sign
+                 */
+                signsFrom: string;
+            } | null;
+            /**
+             * @description The removed keys
+             * @example []
+             */
+            retired: string[];
+        };
+        /**
+         * @example {
+         *       "immediately": false,
+         *       "discard": false
+         *     }
+         */
+        SigningKeysRotateRequest: {
+            /**
+             * @description Sign with the new key at once, instead of publishing it for a day first. Consumers that cache the JWKS reject new tokens until they fetch it again
+             * @example false
+             */
+            immediately?: boolean;
+            /**
+             * @description Remove all other keys, for a leaked key: every token signed so far is rejected, and users must log in again. Implies `immediately`
+             * @example false
+             */
+            discard?: boolean;
+        };
+        /**
+         * @example {
          *       "id": "partner",
          *       "type": "confidential",
          *       "name": "Partner",
@@ -2808,6 +3242,7 @@ export interface components {
          *         "tenant": "north"
          *       },
          *       "responseTypes": [],
+         *       "lastUsedAt": null,
          *       "createdAt": "2026-03-01T12:00:00.000Z",
          *       "updatedAt": "2026-03-01T12:00:00.000Z",
          *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
@@ -2886,6 +3321,12 @@ export interface components {
              * @example []
              */
             responseTypes: string[];
+            /**
+             * Format: date-time
+             * @description When a token of the client was last used, to the minute; null for never
+             * @example null
+             */
+            lastUsedAt: string | null;
             /** Format: date-time */
             createdAt: string;
             /** Format: date-time */
@@ -3201,6 +3642,116 @@ export interface components {
         };
         /**
          * @example {
+         *       "id": "3Dq1gT8mUqkVhXWtYvN2s",
+         *       "startedAt": "2026-03-01T12:00:00.000Z",
+         *       "lastUsedAt": "2026-03-01T12:00:00.000Z",
+         *       "expiresAt": "2026-03-01T12:00:00.000Z",
+         *       "clients": [
+         *         {
+         *           "id": "shop",
+         *           "name": "Web shop"
+         *         }
+         *       ]
+         *     }
+         */
+        Session: {
+            /**
+             * @description Identifies the session; not a credential
+             * @example 3Dq1gT8mUqkVhXWtYvN2s
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the user logged in
+             */
+            startedAt: string;
+            /**
+             * Format: date-time
+             * @description When a client last got a token through this login
+             */
+            lastUsedAt: string;
+            /**
+             * Format: date-time
+             * @description When the login expires; tokens may last longer
+             */
+            expiresAt: string;
+            /** @description The clients that the user logged in to */
+            clients: {
+                /** @example shop */
+                id: string;
+                /**
+                 * @description Null if the client does not exist any more
+                 * @example Web shop
+                 */
+                name: string | null;
+            }[];
+        };
+        /**
+         * @example {
+         *       "clientId": "shop",
+         *       "clientName": "Web shop",
+         *       "scopes": [
+         *         "openid",
+         *         "users:read"
+         *       ],
+         *       "since": null,
+         *       "lastTokenAt": null,
+         *       "consent": {
+         *         "scopes": [
+         *           "openid",
+         *           "users:read"
+         *         ],
+         *         "updatedAt": "2026-03-01T12:00:00.000Z"
+         *       }
+         *     }
+         */
+        Grant: {
+            /** @example shop */
+            clientId: string;
+            /**
+             * @description Null if the client does not exist any more
+             * @example Web shop
+             */
+            clientName: string | null;
+            /**
+             * @description The scopes that the client can get tokens for; empty if only the consent is left
+             * @example [
+             *       "openid",
+             *       "users:read"
+             *     ]
+             */
+            scopes: string[];
+            /**
+             * Format: date-time
+             * @description When the oldest grant was made; null if only the consent is left
+             * @example null
+             */
+            since: string | null;
+            /**
+             * Format: date-time
+             * @description When the client last got a token; null if none of its tokens is stored any more
+             * @example null
+             */
+            lastTokenAt: string | null;
+            /** @description The consent that the service remembers; null if there is none, as for first-party clients */
+            consent: {
+                /**
+                 * @description The scopes that were shown
+                 * @example [
+                 *       "openid",
+                 *       "users:read"
+                 *     ]
+                 */
+                scopes: string[];
+                /**
+                 * Format: date-time
+                 * @description When the user last agreed
+                 */
+                updatedAt: string;
+            } | null;
+        };
+        /**
+         * @example {
          *       "sequence": 1,
          *       "at": "2026-03-01T12:00:00.000Z",
          *       "event": "client.created",
@@ -3227,7 +3778,7 @@ export interface components {
              * @example client.created
              * @enum {string}
              */
-            event: "login.succeeded" | "login.failed" | "login.blocked" | "password.changed" | "invitation.created" | "user.updated" | "consent.granted" | "consent.denied" | "token.granted" | "token.refused" | "token.revoked" | "grant.revoked" | "client.created" | "client.updated" | "client.secret_rotated" | "client.revoked" | "key.created" | "key.updated" | "key.revoked" | "signing_key.published" | "signing_key.retired" | "master_key.rotated" | "webhook.created" | "webhook.updated" | "webhook.secret_rotated" | "webhook.disabled" | "webhook.deleted" | "webhook.replayed" | "access.denied" | "credential.plaintext" | "audit.overflow" | "audit.archived";
+            event: "login.succeeded" | "login.failed" | "login.blocked" | "password.changed" | "invitation.created" | "user.updated" | "account.role_changed" | "account.locked" | "account.unlocked" | "session.ended" | "consent.granted" | "consent.denied" | "consent.revoked" | "token.granted" | "token.refused" | "token.revoked" | "grant.revoked" | "client.created" | "client.updated" | "client.secret_rotated" | "client.revoked" | "key.created" | "key.updated" | "key.revoked" | "signing_key.published" | "signing_key.retired" | "master_key.rotated" | "webhook.created" | "webhook.updated" | "webhook.secret_rotated" | "webhook.disabled" | "webhook.deleted" | "webhook.replayed" | "access.denied" | "credential.plaintext" | "audit.overflow" | "audit.archived";
             /** @description The client whose token or secret was used */
             clientId?: string;
             /** @description Who acted: the id of a user or client, `service` or `command line` */
@@ -8944,6 +9495,409 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    listAccounts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+                /**
+                 * @description Only users whose name or e-mail address contains this text
+                 * @example ada
+                 */
+                q?: string;
+                /**
+                 * @description Only users with this role
+                 * @example user
+                 */
+                role?: "user" | "admin";
+                /**
+                 * @description Only users with this status
+                 * @example active
+                 */
+                status?: "none" | "invited" | "active" | "locked";
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": 7,
+                     *         "name": "Ada Lovelace",
+                     *         "email": "ada@example.com",
+                     *         "status": "active",
+                     *         "role": "user",
+                     *         "hasPassword": true,
+                     *         "passwordChangedAt": null,
+                     *         "lockedAt": null,
+                     *         "lastLoginAt": null,
+                     *         "invitationExpiresAt": null
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["AccountItem"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readAccount: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the user
+                 * @example 1
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 7,
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com",
+                     *       "status": "active",
+                     *       "role": "user",
+                     *       "hasPassword": true,
+                     *       "passwordChangedAt": null,
+                     *       "lockedAt": null,
+                     *       "lastLoginAt": null,
+                     *       "invitationExpiresAt": null,
+                     *       "loginAttempts": 0,
+                     *       "loginsBlockedUntil": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    patchAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description The id of the user
+                 * @example 1
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "role": "user",
+                 *       "locked": true
+                 *     }
+                 */
+                "application/merge-patch+json": components["schemas"]["AccountPatch"];
+                /**
+                 * @example {
+                 *       "role": "user",
+                 *       "locked": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["AccountPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 7,
+                     *       "name": "Ada Lovelace",
+                     *       "email": "ada@example.com",
+                     *       "status": "active",
+                     *       "role": "user",
+                     *       "hasPassword": true,
+                     *       "passwordChangedAt": null,
+                     *       "lockedAt": null,
+                     *       "lastLoginAt": null,
+                     *       "invitationExpiresAt": null,
+                     *       "loginAttempts": 0,
+                     *       "loginsBlockedUntil": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            /** @description Changed, with `return=minimal` */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description LAST_ADMINISTRATOR: The last administrator cannot be removed */
+            409: components["responses"]["Conflict"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listSigningKeys: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "kid": "Vx3zqYV4bVn0yBv0m5y2",
+                     *         "algorithm": "RS256",
+                     *         "state": "signing",
+                     *         "createdAt": "2026-03-01T12:00:00.000Z",
+                     *         "signsFrom": "2026-03-01T12:00:00.000Z",
+                     *         "signsUntil": "2026-03-01T12:00:00.000Z",
+                     *         "retiresAt": "2026-03-01T12:00:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["SigningKey"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    rotateSigningKeys: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "immediately": false,
+                 *       "discard": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["SigningKeysRotateRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "published": {
+                     *         "kid": "Vx3zqYV4bVn0yBv0m5y2",
+                     *         "signsFrom": "2026-03-01T12:00:00.000Z"
+                     *       },
+                     *       "retired": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SigningKeys"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed; MISSING_REQUIRED_FIELD: A required field is missing */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress */
+            409: components["responses"]["Conflict"];
+            /** @description PAYLOAD_TOO_LARGE: The request body is too large */
+            413: components["responses"]["PayloadTooLarge"];
+            /** @description UNSUPPORTED_MEDIA_TYPE: The media type of the body is not supported */
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
     listOAuthClients: {
         parameters: {
             query?: {
@@ -9014,6 +9968,7 @@ export interface operations {
                      *           "tenant": "north"
                      *         },
                      *         "responseTypes": [],
+                     *         "lastUsedAt": null,
                      *         "createdAt": "2026-03-01T12:00:00.000Z",
                      *         "updatedAt": "2026-03-01T12:00:00.000Z"
                      *       }
@@ -9122,6 +10077,7 @@ export interface operations {
                      *         "tenant": "north"
                      *       },
                      *       "responseTypes": [],
+                     *       "lastUsedAt": null,
                      *       "createdAt": "2026-03-01T12:00:00.000Z",
                      *       "updatedAt": "2026-03-01T12:00:00.000Z",
                      *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
@@ -9233,6 +10189,7 @@ export interface operations {
                      *         "tenant": "north"
                      *       },
                      *       "responseTypes": [],
+                     *       "lastUsedAt": null,
                      *       "createdAt": "2026-03-01T12:00:00.000Z",
                      *       "updatedAt": "2026-03-01T12:00:00.000Z"
                      *     }
@@ -9445,6 +10402,7 @@ export interface operations {
                      *         "tenant": "north"
                      *       },
                      *       "responseTypes": [],
+                     *       "lastUsedAt": null,
                      *       "createdAt": "2026-03-01T12:00:00.000Z",
                      *       "updatedAt": "2026-03-01T12:00:00.000Z"
                      *     }
@@ -9549,6 +10507,7 @@ export interface operations {
                      *         "tenant": "north"
                      *       },
                      *       "responseTypes": [],
+                     *       "lastUsedAt": null,
                      *       "createdAt": "2026-03-01T12:00:00.000Z",
                      *       "updatedAt": "2026-03-01T12:00:00.000Z",
                      *       "secret": "q3Jv0W6mF1cYtB5x9uQ2kN8hZ4rT7pLsD1eA6gM3oVw"
@@ -10011,6 +10970,299 @@ export interface operations {
             422: components["responses"]["UnprocessableEntity"];
             /** @description PRECONDITION_REQUIRED: The request must be conditional */
             428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listSessions: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the user
+                 * @example 1
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "3Dq1gT8mUqkVhXWtYvN2s",
+                     *         "startedAt": "2026-03-01T12:00:00.000Z",
+                     *         "lastUsedAt": "2026-03-01T12:00:00.000Z",
+                     *         "expiresAt": "2026-03-01T12:00:00.000Z",
+                     *         "clients": [
+                     *           {
+                     *             "id": "shop",
+                     *             "name": "Web shop"
+                     *           }
+                     *         ]
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Session"][];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteSessions: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the user
+                 * @example 1
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listGrants: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the user
+                 * @example 1
+                 */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "clientId": "shop",
+                     *         "clientName": "Web shop",
+                     *         "scopes": [
+                     *           "openid",
+                     *           "users:read"
+                     *         ],
+                     *         "since": null,
+                     *         "lastTokenAt": null,
+                     *         "consent": {
+                     *           "scopes": [
+                     *             "openid",
+                     *             "users:read"
+                     *           ],
+                     *           "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Grant"][];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the user
+                 * @example 1
+                 */
+                id: number;
+                /**
+                 * @description The id of the session
+                 * @example 3Dq1gT8mUqkVhXWtYvN2s
+                 */
+                sessionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    deleteGrant: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description The id of the user
+                 * @example 1
+                 */
+                id: number;
+                /**
+                 * @description The id of the client
+                 * @example shop
+                 */
+                clientId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
             /** @description RATE_LIMIT_EXCEEDED: Too many requests */
             429: components["responses"]["TooManyRequests"];
             /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */

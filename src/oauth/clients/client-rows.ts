@@ -13,6 +13,8 @@ export interface RegisteredClient extends ClientSettings {
   sharesSecond: number
   createdAt: string
   updatedAt: string
+  /** To the minute. */
+  lastUsedAt: string | null
   revokedAt: string | null
 }
 

@@ -47,7 +47,7 @@ export function draftClient(
   validateClient({ ...settings, id, secret }, known)
   const secretHash = secret === null ? null : sealer.digest(secret, clientSecretContext(id))
   const at = new Date(now()).toISOString()
-  const row = { ...toRow(settings), id, secretHash, ...firstRevision(at), revokedAt: null }
+  const row = { ...toRow(settings), id, secretHash, ...firstRevision(at), lastUsedAt: null, revokedAt: null }
   return { row, settings, secret }
 }
 
@@ -103,7 +103,7 @@ export async function listClients(db: Database): Promise<RegisteredClient[]> {
 const columns: (keyof Client)[] = [
   ...(['id', 'name', 'secretHash', 'scopes', 'grants', 'redirectUris', 'postLogoutRedirectUris'] as const),
   ...(['firstParty', 'trusted', 'introspectsOthers', 'labels'] as const),
-  ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'revokedAt'] as const),
+  ...(['revision', 'sharesSecond', 'createdAt', 'updatedAt', 'lastUsedAt', 'revokedAt'] as const),
 ]
 
 /**

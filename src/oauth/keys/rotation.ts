@@ -18,17 +18,17 @@ import {
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 /** How long a key is used for signing. */
-const lifeMs = 90 * dayMs
+export const lifeMs = 90 * dayMs
 /**
  * How long a key is published in the JWKS before it starts to sign: longer than clients cache the JWKS, and at least as
  * long as any token is valid.
  */
-const publishedAheadMs = dayMs
+export const publishedAheadMs = dayMs
 /**
  * How long a key is still used for verification after it stops signing: the longest configurable token lifetime plus an
  * hour.
  */
-const verifiesAfterMs = dayMs + hourMs
+export const verifiesAfterMs = dayMs + hourMs
 
 export interface RotationSources {
   db: Database
@@ -106,11 +106,22 @@ export async function rotateOnSchedule(sources: RotationSources): Promise<Rotate
 }
 
 /** Applies a requested rotation; running services load the new keys within 15 seconds. */
-export function rotateOnRequest(sources: RotationSources, request: RotationRequest): Promise<Rotated> {
-  return rotate(sources, (keys) => planRequested(keys, sources.now(), request))
+export async function rotateOnRequest(sources: RotationSources, request: RotationRequest): Promise<Rotated> {
+  return sources.db.write(await prepareRotation(sources, request))
 }
 
+/** Prepares a requested rotation. The returned function applies it in a transaction. */
+export function prepareRotation(sources: RotationSources, request: RotationRequest): Promise<RotateIn> {
+  return prepare(sources, (keys) => planRequested(keys, sources.now(), request))
+}
+
+type RotateIn = (tx: Queryable) => Promise<Rotated>
+
 async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Plan): Promise<Rotated> {
+  return sources.db.write(await prepare(sources, plan))
+}
+
+async function prepare(sources: RotationSources, plan: (keys: StoredKey[]) => Plan): Promise<RotateIn> {
   const { db, sealer, now } = sources
   const cookieKeys = await storedCookieKeys(db)
   if (cookieKeys === undefined)
@@ -118,7 +129,7 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
   // Generate the key outside the transaction, which must await only the database. The key is discarded if no rotation is
   // due.
   const spare = await createKey(sealer, iso(now()), '')
-  return db.write(async (tx) => {
+  return async (tx) => {
     await lockKeys(tx, cookieKeys)
     const keys = await storedKeys(tx)
     const { activeFrom, retired } = plan(keys)
@@ -129,7 +140,7 @@ async function rotate(sources: RotationSources, plan: (keys: StoredKey[]) => Pla
     await rotateCookieKeys(tx, sources, keys, kids, key)
     await auditRotation(tx, sources, key, kids)
     return { published: key && { kid: key.kid, activeFrom: key.activeFrom }, retired: kids }
-  })
+  }
 }
 
 /** Adds and removes cookie keys along with the signing keys, in the same order. */

@@ -3,7 +3,7 @@ import { type Adapter, type AdapterFactory, type AdapterPayload, errors } from '
 import type { Database } from '../../storage/database.ts'
 import { iso, maxId } from '../../storage/ids.ts'
 import type { AuthRecordsTable } from '../../storage/tables/auth.ts'
-import { accessTokenKinds } from '../tokens/auth-records.ts'
+import { accessTokenKinds, kindsOfGrant } from '../tokens/auth-records.ts'
 import type { RevocationEpoch } from '../tokens/revocation-epoch.ts'
 import { clientRecords } from './client-adapter.ts'
 
@@ -18,7 +18,6 @@ export interface RecordSources {
 /** Record kinds with an id that is itself a credential; only the SHA-256 hash of the id is stored. */
 const secretKinds = ['AuthorizationCode', 'RefreshToken', 'Session', 'Interaction']
 
-const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
 /** How long a client that lost a refresh response may repeat the request and get the same new refresh token. */
 const refreshGraceMs = 10_000
 /** Sorts after every ISO timestamp. */

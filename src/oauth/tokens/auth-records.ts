@@ -39,3 +39,22 @@ export async function endAccess(tx: Queryable, userId: number, nowMs: number): P
     .where('userId', '=', userId)
   await tokens.where('consumedAt', 'is', null).execute()
 }
+
+/** The record kinds that are deleted with their grant; access tokens are marked instead. */
+export const kindsOfGrant = ['AuthorizationCode', 'RefreshToken']
+const grantsPerStatement = 500
+
+/** Ends these grants of a user, with all tokens issued under them. */
+export async function endGrants(tx: Queryable, userId: number, grantIds: readonly string[], nowMs: number) {
+  for (let at = 0; at < grantIds.length; at += grantsPerStatement) {
+    const ids = grantIds.slice(at, at + grantsPerStatement)
+    const own = tx.deleteFrom('authRecords').where('userId', '=', userId)
+    await own.where('kind', '=', 'Grant').where('id', 'in', ids).execute()
+    await own.where('kind', 'in', kindsOfGrant).where('grantId', 'in', ids).execute()
+    const tokens = tx
+      .updateTable('authRecords')
+      .set({ consumedAt: iso(nowMs) })
+      .where('userId', '=', userId)
+    await tokens.where('grantId', 'in', ids).where('consumedAt', 'is', null).execute()
+  }
+}

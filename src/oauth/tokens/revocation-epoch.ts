@@ -10,9 +10,20 @@ export interface RevocationEpoch {
   count: number
 }
 
-/** Matches the routes that revoke or change a client, delete a user, or change a user's role or password. */
+/**
+ * Matches the routes that revoke or change a client, delete a user, change a user's role or password, lock a user, end
+ * sessions or grants, or remove signing keys.
+ */
 const ending = new RegExp(
-  `^((PATCH|DELETE) .*/api/clients/:id|DELETE .*/users/:id|POST .*/api/users/:id/invitation|POST ${invitationPath})$`,
+  `^(${[
+    '(PATCH|DELETE) .*/api/clients/:id',
+    'DELETE .*/users/:id',
+    'POST .*/api/users/:id/invitation',
+    'PATCH .*/api/users/:id/account',
+    'DELETE .*/api/users/:id/(sessions|sessions/:sessionId|grants/:clientId)',
+    'POST .*/api/signing-keys/rotate',
+    `POST ${invitationPath}`,
+  ].join('|')})$`,
 )
 
 /** Increments the count when a request to one of these routes succeeds, before the response is sent. */

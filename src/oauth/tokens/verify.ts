@@ -115,8 +115,8 @@ function accepted({ client_id, sub }: Claims, scope: string): Verification {
 
 /**
  * Returns a function that finds a token's current scopes: the scopes that were granted to the token and that its client
- * still has. The result is undefined if the client, token, grant or user was revoked or deleted, or if the signing key
- * was withdrawn. For federated tokens, only the key is checked.
+ * still has. The result is undefined if the client, token or grant was revoked or deleted, if the user was deleted or
+ * locked, or if the signing key was withdrawn. For federated tokens, only the key is checked.
  *
  * This service records the user tokens it issues (`storeIssuedToken`) and rejects those without a record, so that
  * losing a record never undoes a revocation. Other tokens are recorded only when introspected or revoked; a revocation
@@ -126,7 +126,14 @@ export function scopeFinder({ db, keys, trusted }: Pick<VerifierOptions, 'db' | 
   const client = db.read.selectFrom('clients').select('scopes').where('id', '=', '').where('revokedAt', 'is', null)
   const unrevoked = client.where(({ exists, not }) => not(exists(recordOf(db, 'ended'))))
   const recorded = client.where(({ exists }) => exists(recordOf(db, 'standing')))
-  const user = db.read.selectFrom('users').select('users.id').where('users.id', '=', 0)
+  const user = db.read
+    .selectFrom('users')
+    .select('users.id')
+    .where('users.id', '=', 0)
+    .where(({ exists, not, selectFrom }) => {
+      const account = selectFrom('accounts').select('accounts.userId').whereRef('accounts.userId', '=', 'users.id')
+      return not(exists(account.where('accounts.lockedAt', 'is not', null)))
+    })
   const ofClient = db.prepare(unrevoked)
   const ofUser = db.prepare(recorded.where(({ exists }) => exists(user)))
   const ofUserElsewhere = db.prepare(unrevoked.where(({ exists }) => exists(user)))

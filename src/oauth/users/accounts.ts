@@ -20,10 +20,15 @@ export interface Account {
   email: string
   role: Role
   passwordHash: string | null
+  /** Null unless an administrator has locked the account. */
+  lockedAt: string | null
 }
 
 // The column names are qualified, because a service may add fields with the same names to users.
-const columns = ['users.id as userId', 'users.name', 'users.email', 'accounts.role', 'accounts.passwordHash'] as const
+const columns = [
+  ...(['users.id as userId', 'users.name', 'users.email'] as const),
+  ...(['accounts.role', 'accounts.passwordHash', 'accounts.lockedAt'] as const),
+] as const
 
 const accountsIn = (db: Queryable) =>
   db.selectFrom('users').innerJoin('accounts', 'accounts.userId', 'users.id').select(columns)
@@ -59,7 +64,7 @@ export function lockUser(tx: Queryable, { lockRows }: Engine, userId: number) {
 }
 
 /** Contains literals instead of parameters, so that both engines use the partial index `accounts_administrators`. */
-const isAdministrator = sql<boolean>`role = 'admin' and password_hash is not null`
+const isAdministrator = sql<boolean>`role = 'admin' and password_hash is not null and locked_at is null`
 
 /** Returns whether the user can log in as an administrator. */
 export async function isActiveAdministrator(tx: Queryable, userId: number): Promise<boolean> {
@@ -130,7 +135,7 @@ export async function addUser(tx: Queryable, name: string, email: string, nowMs:
 export function accountFinder(db: Database): FindAccount {
   return async (_ctx, subject) => {
     const account = await accountBySubject(db, subject)
-    if (!account?.passwordHash) return undefined
+    if (!account?.passwordHash || account.lockedAt !== null) return undefined
     const { name, email, role } = account
     return { accountId: subject, role, claims: () => ({ sub: subject, name, email }) }
   }

@@ -27,6 +27,15 @@ export interface LoginTries {
   count: (attempt: Try) => Promise<number>
   /** Resets the counter of failed attempts after a successful login. */
   forget: (attempt: Try) => Promise<void>
+  /** Reads the counter of an account. */
+  read: (emailKey: string) => Promise<AccountTries>
+}
+
+/** The password attempts for an account in the current hour, without those on known devices. */
+export interface AccountTries {
+  count: number
+  /** When the next attempt is allowed; null if it is allowed now. */
+  blockedUntil: string | null
 }
 
 /** Defaults for production. */
@@ -43,8 +52,9 @@ interface Counter {
 }
 
 export function loginTries(db: Database, sealer: Sealer, now: () => number, limits: TryLimits = tryLimits): LoginTries {
+  const accountOf = (emailKey: string) => sealer.digest(emailKey, 'login_tries').slice(0, 22)
   const keysOf = ({ emailKey, address, device }: Try) => {
-    const account = sealer.digest(emailKey, 'login_tries').slice(0, 22)
+    const account = accountOf(emailKey)
     const network = networkOf(address)
     // A known device has its own counter, so that strangers cannot lock out its owner.
     return { network, account, pair: device ? `device:${device}` : `pair:${account}:${network}`, known: !!device }
@@ -63,6 +73,12 @@ export function loginTries(db: Database, sealer: Sealer, now: () => number, limi
     },
     forget: async (attempt) => {
       await db.write((tx) => tx.deleteFrom('loginTries').where('key', '=', keysOf(attempt).pair).execute())
+    },
+    read: async (emailKey) => {
+      const counter = db.read.selectFrom('loginTries').select(['count', 'endsAt'])
+      const open = counter.where('key', '=', `account:${accountOf(emailKey)}`).where('endsAt', '>', iso(now()))
+      const { count, endsAt } = (await open.executeTakeFirst()) ?? { count: 0, endsAt: null }
+      return { count, blockedUntil: count >= limits.perHourAndAccount ? endsAt : null }
     },
   }
 }

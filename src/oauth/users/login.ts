@@ -3,6 +3,7 @@ import type { Audit } from '../../audit/buffer.ts'
 import type { AuditActor } from '../../audit/chain.ts'
 import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
+import { iso } from '../../storage/ids.ts'
 import { caseFold } from '../../storage/rows/page-query.ts'
 import { type Account, accountByEmail } from './accounts.ts'
 import type { LoginTries } from './login-throttle.ts'
@@ -31,6 +32,8 @@ export interface LoginOptions {
   sealer: Sealer
   passwords: Passwords
   tries: LoginTries
+  /** Milliseconds since the epoch. */
+  now: () => number
   random: (size: number) => Uint8Array
   /**
    * Audits successful and failed logins. Entries never contain the address as typed, because a user may have typed a
@@ -43,15 +46,17 @@ const maxEmail = 254
 
 /**
  * Creates the login function used by the login page and the password grant. An unknown address, an account without a
- * password and a wrong password give the same result after the same work (T-AUTH-03). A successful login replaces an
- * outdated hash.
+ * password, a locked account and a wrong password give the same result after the same work (T-AUTH-03). A successful
+ * login replaces an outdated hash.
  */
-export function createPasswordLogin({ db, sealer, passwords, tries, random, audit }: LoginOptions): Login {
+export function createPasswordLogin({ db, sealer, passwords, tries, random, now, audit }: LoginOptions): Login {
   const devices = deviceTokens(sealer, random)
   return async ({ email, password, address, deviceToken, by }) => {
     const from = { ...by, address }
-    const failed = (account?: Account) =>
-      audit?.tally({ ...from, event: 'login.failed', target: account ? String(account.userId) : null })
+    const failed = (account?: Account, details?: { locked: true }) => {
+      const target = account ? String(account.userId) : null
+      audit?.tally({ ...from, event: 'login.failed', target, ...(details && { details }) })
+    }
     const emailKey = caseFold(email.trim())
     const attempt = { emailKey, address, device: devices.read(deviceToken, emailKey) }
     const waitSeconds = await tries.count(attempt)
@@ -70,11 +75,28 @@ export function createPasswordLogin({ db, sealer, passwords, tries, random, audi
       failed(account)
       return { waitSeconds: 0 }
     }
+    if (!(await recordLogin(db, account.userId, now()))) {
+      failed(account, { locked: true })
+      return { waitSeconds: 0 }
+    }
     audit?.note({ ...from, event: 'login.succeeded', subject: String(account.userId) })
     await tries.forget(attempt)
     if (passwords.isOutdated(hash)) await rehash(db, passwords, account.userId, hash, password)
     return { account, deviceToken: devices.issue(emailKey) }
   }
+}
+
+/** Stores the time of a login. Returns false if the account is locked. */
+async function recordLogin(db: Database, userId: number, nowMs: number): Promise<boolean> {
+  const { numUpdatedRows } = await db.write((tx) =>
+    tx
+      .updateTable('accounts')
+      .set({ lastLoginAt: iso(nowMs) })
+      .where('userId', '=', userId)
+      .where('lockedAt', 'is', null)
+      .executeTakeFirstOrThrow(),
+  )
+  return numUpdatedRows > 0n
 }
 
 async function rehash(db: Database, passwords: Passwords, userId: number, from: string, password: string) {

@@ -5,7 +5,7 @@ import type { Database } from '../../storage/database.ts'
 import type { Sealer } from '../../storage/encryption.ts'
 import { type Invitations, invitations } from './invitations.ts'
 import { createPasswordLogin, type Login } from './login.ts'
-import { loginTries, type TryLimits } from './login-throttle.ts'
+import { type LoginTries, loginTries, type TryLimits } from './login-throttle.ts'
 import { invitationMail, type SendInvitation } from './mail.ts'
 import { defaultCost, type PasswordCost, passwords } from './passwords.ts'
 
@@ -29,6 +29,8 @@ export interface UserPartsOptions {
 export interface UserParts {
   login: Login
   invitations: Invitations
+  /** Reads the password attempts for an account, by its case-folded e-mail address. */
+  readTries: LoginTries['read']
   sendInvitation: SendInvitation | null
   frame: Frame
 }
@@ -39,8 +41,9 @@ export function createUserParts(options: UserPartsOptions): UserParts {
   const hasher = passwords(random, cost)
   const tries = loginTries(db, sealer, now, limits)
   return {
-    login: createPasswordLogin({ db, sealer, passwords: hasher, tries, random, ...(audit && { audit }) }),
+    login: createPasswordLogin({ db, sealer, passwords: hasher, tries, random, now, ...(audit && { audit }) }),
     invitations: invitations({ db, passwords: hasher, issuer, now, random, record: auditRecorder(sealer, now) }),
+    readTries: tries.read,
     sendInvitation: smtp && invitationMail({ ...smtp, productName: branding.productName }),
     frame: pageFrame(branding),
   }

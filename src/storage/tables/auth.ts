@@ -18,6 +18,8 @@ export interface ClientsTable extends Revisioned {
   introspectsOthers: Generated<number>
   /** The labels as a JSON object. */
   labels: Generated<string>
+  /** When a request with a token of the client was last counted, to the minute. */
+  lastUsedAt: string | null
   revokedAt: string | null
 }
 
@@ -28,6 +30,9 @@ interface AccountsTable {
   /** In PHC string format, which includes the parameters. */
   passwordHash: string | null
   passwordChangedAt: string | null
+  /** Null unless an administrator has locked the account. */
+  lockedAt: string | null
+  lastLoginAt: string | null
   createdAt: string
 }
 

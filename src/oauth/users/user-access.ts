@@ -1,0 +1,168 @@
+import { Problem } from '../../http/problems/problem.ts'
+import type { Queryable } from '../../storage/database.ts'
+import { idOrNone, iso } from '../../storage/ids.ts'
+import { endAccess, endGrants, kindsOfGrant } from '../tokens/auth-records.ts'
+
+/** A login of a user in a browser. */
+export interface SessionView {
+  /** Identifies the session, but is no credential. */
+  id: string
+  startedAt: string
+  /** When a client last got a token through this login. */
+  lastUsedAt: string
+  expiresAt: string
+  /** The clients that the user logged in to. The name of a deleted client is null. */
+  clients: { id: string; name: string | null }[]
+}
+
+/** The access of a client on behalf of a user. */
+export interface GrantView {
+  clientId: string
+  clientName: string | null
+  /** The scopes that the client can get tokens for; empty if only the consent is left. */
+  scopes: string[]
+  /** When the oldest grant was made; null if only the consent is left. */
+  since: string | null
+  /** When the client last got a token; null if none of its tokens is stored any more. */
+  lastTokenAt: string | null
+  /** The consent that the service remembers; null if there is none, as for first-party clients. */
+  consent: { scopes: string[]; updatedAt: string } | null
+}
+
+/** The members of a record's payload that are read here; instants are in seconds. */
+interface Payload {
+  iat?: number
+  clientId?: string
+  loginTs?: number
+  authorizations?: Record<string, { grantId?: string }>
+  openid?: { scope?: string }
+  resources?: Record<string, string>
+}
+
+const grantKinds = ['Grant', 'AccessToken', ...kindsOfGrant]
+const instantOf = (seconds: number) => iso(seconds * 1_000)
+const words = (text = '') => text.split(' ').filter(Boolean)
+
+/** Throws RESOURCE_NOT_FOUND if there is no such user. */
+export async function requireUser(db: Queryable, userId: number): Promise<void> {
+  const user = db.selectFrom('users').select('id').where('id', '=', idOrNone(userId))
+  if (!(await user.executeTakeFirst())) throw new Problem('RESOURCE_NOT_FOUND', `There is no user ${userId}`)
+}
+
+/** Returns the unexpired records of a user, of these kinds. */
+async function recordsOf(db: Queryable, userId: number, kinds: readonly string[], nowMs: number) {
+  const rows = await db
+    .selectFrom('authRecords')
+    .select(['kind', 'id', 'uid', 'grantId', 'consumedAt', 'expiresAt', 'payload'])
+    .where('userId', '=', idOrNone(userId))
+    .where('kind', 'in', kinds)
+    .where('expiresAt', '>', iso(nowMs))
+    .execute()
+  return rows.map(({ payload, ...row }) => ({ ...row, payload: JSON.parse(payload) as Payload }))
+}
+
+type UserRecord = Awaited<ReturnType<typeof recordsOf>>[number]
+
+const ofKind = (records: readonly UserRecord[], kind: string) => records.filter((record) => record.kind === kind)
+const grantIdsOf = ({ authorizations = {} }: Payload) =>
+  Object.values(authorizations).flatMap(({ grantId }) => grantId ?? [])
+
+/** Returns when a token was last issued under one of these grants, in seconds; -Infinity if none is stored. */
+function lastTokenOf(records: readonly UserRecord[], grantIds: readonly string[]): number {
+  const issued = records.filter(({ grantId }) => grantId !== null && grantIds.includes(grantId))
+  return Math.max(...issued.map(({ payload }) => payload.iat ?? 0))
+}
+
+async function clientNames(db: Queryable, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db.selectFrom('clients').select(['id', 'name']).where('id', 'in', ids).execute()
+  return new Map(rows.map(({ id, name }) => [id, name]))
+}
+
+/** Returns the sessions of a user, newest first. */
+export async function userSessions(db: Queryable, userId: number, nowMs: number): Promise<SessionView[]> {
+  const records = await recordsOf(db, userId, ['Session', 'AccessToken', 'RefreshToken'], nowMs)
+  const sessions = ofKind(records, 'Session')
+  const names = await clientNames(db, [...new Set(sessions.flatMap(({ payload }) => clientsOf(payload)))])
+  const views = sessions.map(({ uid, expiresAt, payload }) => {
+    const startedAt = payload.loginTs ?? payload.iat ?? 0
+    return {
+      id: String(uid),
+      startedAt: instantOf(startedAt),
+      lastUsedAt: instantOf(Math.max(startedAt, lastTokenOf(records, grantIdsOf(payload)))),
+      expiresAt: String(expiresAt),
+      clients: clientsOf(payload).map((id) => ({ id, name: names.get(id) ?? null })),
+    }
+  })
+  return views.sort((one, other) => (one.startedAt > other.startedAt ? -1 : 1))
+}
+
+/** Returns the clients that got a grant through a session. A session also names clients that were denied one. */
+const clientsOf = ({ authorizations = {} }: Payload) =>
+  Object.entries(authorizations).flatMap(([clientId, { grantId }]) => (grantId === undefined ? [] : clientId))
+
+/** Returns the access that clients have on behalf of a user, and the consents, by client. */
+export async function userGrants(db: Queryable, userId: number, nowMs: number): Promise<GrantView[]> {
+  const records = await recordsOf(db, userId, ['Grant', 'AccessToken', 'RefreshToken'], nowMs)
+  const remembered = db.selectFrom('consents').select(['clientId', 'scopes', 'updatedAt'])
+  const consents = await remembered.where('userId', '=', idOrNone(userId)).execute()
+  const grants = Map.groupBy(ofKind(records, 'Grant'), ({ payload }) => String(payload.clientId))
+  const ids = [...new Set([...grants.keys(), ...consents.map(({ clientId }) => clientId)])].sort()
+  const names = await clientNames(db, ids)
+  return ids.map((clientId) => {
+    const own = grants.get(clientId) ?? []
+    const consent = consents.find((one) => one.clientId === clientId)
+    const grantIds = own.map(({ id }) => id)
+    const lastToken = lastTokenOf(records, grantIds)
+    return {
+      clientId,
+      clientName: names.get(clientId) ?? null,
+      scopes: [...new Set(own.flatMap(({ payload }) => scopesOf(payload)))],
+      since: own.length > 0 ? instantOf(Math.min(...own.map(({ payload }) => payload.iat ?? 0))) : null,
+      lastTokenAt: Number.isFinite(lastToken) ? instantOf(lastToken) : null,
+      consent: consent ? { scopes: words(consent.scopes), updatedAt: consent.updatedAt } : null,
+    }
+  })
+}
+
+const scopesOf = ({ openid, resources = {} }: Payload) => [
+  ...words(openid?.scope),
+  ...Object.values(resources).flatMap((scope) => words(scope)),
+]
+
+/**
+ * Ends one session of a user, with the grants and tokens that clients got through it. Returns the ids of these clients.
+ * Throws RESOURCE_NOT_FOUND if the user has no such session.
+ */
+export async function endSession(tx: Queryable, userId: number, sessionId: string, nowMs: number): Promise<string[]> {
+  const sessions = tx.deleteFrom('authRecords').where('userId', '=', idOrNone(userId)).where('kind', '=', 'Session')
+  const ended = await sessions.where('uid', '=', sessionId).returning('payload').executeTakeFirst()
+  if (ended === undefined) throw new Problem('RESOURCE_NOT_FOUND', 'The user has no such session')
+  const payload = JSON.parse(ended.payload) as Payload
+  await endGrants(tx, userId, grantIdsOf(payload), nowMs)
+  return clientsOf(payload)
+}
+
+/** Ends all sessions, grants and tokens of a user. Returns the number of sessions. */
+export async function endSessions(tx: Queryable, userId: number, nowMs: number): Promise<number> {
+  await requireUser(tx, userId)
+  const sessions = await recordsOf(tx, userId, ['Session'], nowMs)
+  await endAccess(tx, userId, nowMs)
+  return sessions.length
+}
+
+/**
+ * Ends the grants and tokens of a client for a user, and forgets the consent. Throws RESOURCE_NOT_FOUND if the client has
+ * neither.
+ */
+export async function endClientAccess(tx: Queryable, userId: number, clientId: string, nowMs: number): Promise<void> {
+  const records = await recordsOf(tx, userId, grantKinds, nowMs)
+  const isEnded = ({ kind, consumedAt }: UserRecord) => kind === 'AccessToken' && consumedAt !== null
+  const own = records.filter((record) => record.payload.clientId === clientId && !isEnded(record))
+  const grantIds = new Set(own.flatMap(({ kind, id, grantId }) => (kind === 'Grant' ? id : (grantId ?? []))))
+  await endGrants(tx, userId, [...grantIds], nowMs)
+  const consents = tx.deleteFrom('consents').where('userId', '=', idOrNone(userId)).where('clientId', '=', clientId)
+  const { numDeletedRows } = await consents.executeTakeFirstOrThrow()
+  if (grantIds.size === 0 && numDeletedRows === 0n)
+    throw new Problem('RESOURCE_NOT_FOUND', 'The client has no access on behalf of this user')
+}
