@@ -18,6 +18,7 @@ import { accessRoutes } from './oauth/users/access-routes.ts'
 import { accountGuard, extendedAccountGuard } from './oauth/users/account-guard.ts'
 import { type AccountRouteOptions, accountRoutes } from './oauth/users/account-routes.ts'
 import { type InvitationRouteOptions, invitationRoute } from './oauth/users/invitation-route.ts'
+import { queueRoutes } from './queue/routes.ts'
 import type { Limiter } from './rate-limits/limiter.ts'
 import { usageRoute } from './rate-limits/usage.ts'
 import { activity, deliveries } from './reports/built-in-types.ts'
@@ -102,6 +103,7 @@ export async function serveVersions(app: FastifyInstance, definition: Definition
         await at.register(auditRoutes, { db: options.db, prefix })
         await at.register(healthReport, { readHealth: options.readHealth, prefix })
         await at.register(nodeRoutes, { ...options, prefix })
+        await at.register(queueRoutes, { ...options, prefix })
         await at.register(versionList, { lives: options.lives, calls, prefix })
         await at.register(usageRoute, { ...(options.limiter && { limiter: options.limiter }), prefix })
       })

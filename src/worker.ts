@@ -36,6 +36,7 @@ import type { EndpointLimits } from './webhooks/queue/endpoint-queue.ts'
 import { reviveOwners } from './webhooks/queue/owners.ts'
 import { freeDeliveries } from './webhooks/queue/release.ts'
 import type { WebhookKeys } from './webhooks/secrets.ts'
+import { expireStatistics } from './webhooks/statistics.ts'
 
 export interface WorkerOptions {
   db: Database
@@ -143,6 +144,7 @@ function startSweeps(options: WorkerOptions): () => void {
   const stop = sweepEvery(sweepMs, { onError, onSwept, monotonic, time }, (now) => ({
     'reports and their files': expireReports({ db, results, now, taskSeconds, onError: onErrorOf('sweep of reports') }),
     'webhook deliveries': () => expireDeliveries(db, now),
+    'webhook statistics': () => expireStatistics(db, now),
     // The result counts removed rows, and this sweep removes none.
     'owners of webhooks': () => reviveOwners(db, now).then(() => 0),
     'tokens and sessions': () => sweepExpired(db, now),

@@ -33,3 +33,35 @@ async function inTable(read: Database['read'], queue: QueueName, nowMs: number):
   const dueMs = due === null ? null : Date.parse(due)
   return { waiting, dueSinceMs: dueMs !== null && dueMs <= nowMs ? dueMs : null }
 }
+
+type Reading = Pick<Database, 'read' | 'engine'>
+
+/** Returns whether the tables of the queue exist. On PostgreSQL, the first process that serves the database creates them. */
+export async function hasQueues({ read, engine }: Reading): Promise<boolean> {
+  if (engine.name === 'sqlite') return true
+  const { rows } = await sql<{ exists: boolean }>`select to_regclass('pgboss.job') is not null as exists`.execute(read)
+  return rows[0]?.exists ?? false
+}
+
+/**
+ * Returns the number of claimed jobs of a queue, and the number of waiting jobs that were claimed before. Counts up to
+ * `maxCounted` jobs of each kind.
+ */
+export async function claimedJobs({ read, engine }: Reading, queue: QueueName) {
+  const [running, waiting] =
+    engine.name === 'sqlite'
+      ? [
+          sql`select 1 from jobs where queue = ${queue} and lease_until is not null`,
+          sql`select attempts > 0 as is_repeated from jobs where queue = ${queue} and lease_until is null`,
+        ]
+      : [
+          sql`select 1 from pgboss.job where name = ${queue} and state = 'active'`,
+          sql`select state = 'retry' as is_repeated from pgboss.job where name = ${queue} and state < 'active'`,
+        ]
+  const { rows } = await sql<{ running: number; repeated: number }>`
+    select cast((select count(*) from (${running} limit ${sql.lit(maxCounted)}) as r) as integer) as running,
+      cast((select count(*) from (${waiting} limit ${sql.lit(maxCounted)}) as w where is_repeated) as integer) as repeated
+  `.execute(read)
+  const { running: claimed = 0, repeated = 0 } = rows[0] ?? {}
+  return { running: claimed, repeated }
+}

@@ -26,12 +26,19 @@ export const TaskListQuery = Type.Object({
   status: Type.Optional(Type.String({ enum: [...states], description: 'Only tasks in this state' })),
   reportType: name('Only tasks of this report type', 'activity'),
   format: name('Only tasks in this format', 'csv'),
+  owner: Type.Optional(
+    Type.String({
+      enum: ['all'],
+      description:
+        "`all` also lists other owners' tasks, without what only their owners may see; needs the scope admin",
+    }),
+  ),
   fields: Fields,
 })
 
 type Query = Static<typeof TaskListQuery>
 
-/** Returns one page of the caller's own tasks, newest first, with the page's Link header. */
+/** Returns one page of tasks, newest first, with the page's Link header: the caller's own, or with `owner=all` everyone's. */
 export async function listTasks(
   store: TaskStore,
   caller: Caller,
@@ -39,14 +46,15 @@ export async function listTasks(
   path: string,
   requester: ScanRequester,
 ) {
-  const { status, reportType, format } = query
+  const { status, reportType, format, owner } = query
   const filters = { status: status as Task['status'] | undefined, reportType, format }
-  const mark = listFingerprint([caller.clientId, caller.subject, filters])
+  const mark = listFingerprint([caller.clientId, caller.subject, filters, ...(owner ? [owner] : [])])
   const cursor = query.cursor ? decodeCursor(query.cursor, mark, 2) : null
   if (cursor && !cursor.after.every((value) => typeof value === 'string')) throw foreign()
   const limit = pageSizeOf(query.limit)
   const backwards = cursor?.backwards ?? false
-  const found = await tasksOf(store, caller, filters, cursor?.after, backwards, limit + 1, requester)
+  const of = owner === 'all' ? null : caller
+  const found = await tasksOf(store, of, filters, cursor?.after, backwards, limit + 1, requester)
   const more = found.length > limit
   const page = found.slice(0, limit)
   if (backwards) page.reverse()
@@ -61,7 +69,7 @@ const foreign = () => malformedQuery('cursor', 'is not a valid cursor')
 
 function tasksOf(
   store: TaskStore,
-  { clientId, subject }: Caller,
+  owner: Caller | null,
   filters: Partial<Pick<Task, 'status' | 'reportType' | 'format'>>,
   after: readonly unknown[] | undefined,
   backwards: boolean,
@@ -69,7 +77,7 @@ function tasksOf(
   requester: ScanRequester,
 ): Promise<Task[]> {
   let tasks = store.db.read.selectFrom('tasks').selectAll()
-  tasks = tasks.where('ownerClient', '=', clientId).where('ownerSubject', '=', subject)
+  if (owner) tasks = tasks.where('ownerClient', '=', owner.clientId).where('ownerSubject', '=', owner.subject)
   tasks = tasks.where((task) =>
     task.or([task('completedAt', 'is', null), task('completedAt', '>', lastEndOver(store))]),
   )
@@ -81,8 +89,8 @@ function tasksOf(
     tasks = tasks.where(sql<boolean>`(created_at, id) ${backwards ? sql`>` : sql`<`} (${after[0]}, ${after[1]})`)
   }
   const page = tasks.orderBy('createdAt', order).orderBy('id', order).limit(limit)
-  // Filtering by format cannot use an index: if few tasks match, the query reads all other tasks as well.
-  return filters.format === undefined
+  // No index contains the format, or all owners without expired tasks: if few tasks match, the query reads all others too.
+  return owner && filters.format === undefined
     ? page.execute()
     : store.db.scan(page.where(store.db.engine.interruptible('tasks')), requester)
 }

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { Static, TSchema } from 'typebox'
-import { callerOf } from '../http/policies/authenticate.ts'
+import { type Caller, callerOf } from '../http/policies/authenticate.ts'
 import { Problem } from '../http/problems/problem.ts'
 import type { Queue } from '../queue/queue.ts'
 import type { Database } from '../storage/database.ts'
@@ -10,7 +10,7 @@ import type { ResultStore } from './files/store.ts'
 import type { ReportAccess, ServedReport } from './report-types.ts'
 import type { TaskParams } from './schemas.ts'
 import type { SlotLimiter } from './slots.ts'
-import { findTask, type TaskStore } from './tasks.ts'
+import { findTask, maySee, type TaskStore } from './tasks.ts'
 import type { TaskWatch } from './wait-for-change.ts'
 
 /** Dependencies and limits of the report routes. */
@@ -60,3 +60,7 @@ export async function ownTask(
  */
 const isOutdated = ({ kinds }: Pick<ReportsOptions, 'kinds'>, { reportType, scopes }: Task): boolean =>
   scopes === null && kinds.some(({ name, restricted }) => name === reportType && restricted !== undefined)
+
+/** Returns whether only the owner may see a task, and the caller is not the owner. */
+export const isPrivate = (store: Pick<ReportsOptions, 'kinds'>, task: Task, caller: Caller): boolean =>
+  !maySee(task, caller) || isOutdated(store, task)

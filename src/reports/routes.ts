@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { addLink } from '../http/headers/vary.ts'
 import { authorOf, callerOf } from '../http/policies/authenticate.ts'
+import { requireScope } from '../http/policies/authorize.ts'
 import { checkPostPreconditions, preconditionOf } from '../http/policies/conditional.ts'
 import { Problem } from '../http/problems/problem.ts'
 import { requesterOf } from '../http/requester.ts'
@@ -13,10 +14,10 @@ import { cancel, deleteTask } from './cancel-and-delete.ts'
 import { formats } from './formats/formats.ts'
 import { listTasks, TaskListQuery } from './list.ts'
 import { parametersSchema } from './parameters.ts'
-import { about, ownTask, type ReportsOptions } from './route-parts.ts'
+import { about, isPrivate, ownTask, type ReportsOptions } from './route-parts.ts'
 import { documentedRequest, type ReportRequest, ReportType, TaskParams, TaskQuery, TaskView } from './schemas.ts'
 import { downloadRoute, eventsRoute } from './stream-routes.ts'
-import { createTask, isFinished, pollSeconds, queryOf, statusPath, taskView } from './tasks.ts'
+import { createTask, isFinished, listedTask, pollSeconds, queryOf, statusPath, taskView } from './tasks.ts'
 import { requestValidator, validateReportRequest } from './validate.ts'
 import { waitForChange } from './wait-for-change.ts'
 
@@ -82,10 +83,12 @@ function listRoutes(app: App, options: ReportsOptions): void {
   const tasks = about('listReports', 'List your reports', { querystring, response: { 200: Type.Array(TaskView) } })
   app.get('/api/reports', { schema: tasks, config: reading }, async (request, reply) => {
     const path = `${app.prefix}/api/reports`
-    const requester = requesterOf(request, reply)
-    const { page, link } = await listTasks(options, callerOf(request), request.query, path, requester)
+    const isOfAll = request.query.owner === 'all'
+    if (isOfAll) requireScope(request, 'admin', 'The list of all reports')
+    const caller = callerOf(request)
+    const { page, link } = await listTasks(options, caller, request.query, path, requesterOf(request, reply))
     addLink(reply, link)
-    return page.map(taskView)
+    return isOfAll ? page.map((task) => listedTask(task, isPrivate(options, task, caller))) : page.map(taskView)
   })
   const types = about('listReportTypes', 'List the report types', { response: { 200: Type.Array(ReportType) } })
   const offered = options.kinds.map((kind) => ({

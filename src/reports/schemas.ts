@@ -80,6 +80,9 @@ const completed = {
   },
 }
 
+const ownerOf = (description: string) =>
+  Type.Optional(Type.String({ description: `${description}; only in lists with \`owner=all\`` }))
+
 /** A task's representation. */
 export const TaskView = partialSchema(
   Type.Object({
@@ -101,6 +104,8 @@ export const TaskView = partialSchema(
     rowCount: count,
     sizeBytes: count,
     error: Type.Optional(Type.Object({ errorCode: Type.String(), message: Type.String() })),
+    ownerClient: ownerOf('The client that requested the report'),
+    ownerSubject: ownerOf('The user that the client acted for, or the client itself'),
     _links: Type.Record(Type.String(), Link),
   }),
   { examples: [completed] },

@@ -69,8 +69,11 @@ export async function readTask(store: TaskStore, id: string): Promise<Task | und
   return isOver ? undefined : task
 }
 
-const maySee = ({ ownerClient, ownerSubject, scopes }: Task, { clientId, subject, ...caller }: Caller): boolean =>
-  (scopes === null && caller.scopes.has('admin')) || (ownerClient === clientId && ownerSubject === subject)
+/** Returns whether the caller owns a task, or has the scope `admin` and no access rules apply. */
+export const maySee = (
+  { ownerClient, ownerSubject, scopes }: Task,
+  { clientId, subject, ...caller }: Caller,
+): boolean => (scopes === null && caller.scopes.has('admin')) || (ownerClient === clientId && ownerSubject === subject)
 
 /** Returns the states of the tasks with these ids, omitting tasks that do not exist. */
 export const taskStates = (db: Database) => async (ids: string[]) => {
@@ -114,6 +117,18 @@ export function taskView(task: Task): Static<typeof TaskView> & Versioned {
     ...{ revision, sharesSecond, updatedAt },
   }
   return Object.fromEntries(Object.entries(view).filter(([, value]) => value !== null)) as never
+}
+
+/**
+ * Returns the representation of any owner's task for an administrator. Leaves out the parameters, the links and the size
+ * of the result if only the owner may see them.
+ */
+export function listedTask(task: Task, isPrivate: boolean): ReturnType<typeof taskView> {
+  const { ownerClient, ownerSubject } = task
+  const view = { ...taskView(task), ownerClient, ownerSubject }
+  if (!isPrivate) return view
+  const { parameters: _, resultUrl: __, rowCount: ___, sizeBytes: ____, ...state } = view
+  return { ...state, _links: {} }
 }
 
 /** Returns the parameters of the request that created the task. */

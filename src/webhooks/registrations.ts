@@ -1,6 +1,5 @@
 import type { ExpressionBuilder } from 'kysely'
 import { type AuditActor, auditRecorder } from '../audit/chain.ts'
-import { keysetPage, type PageQuery } from '../http/pagination.ts'
 import type { Caller } from '../http/policies/authenticate.ts'
 import type { Precondition } from '../http/policies/conditional.ts'
 import { Problem } from '../http/problems/problem.ts'
@@ -26,6 +25,10 @@ export interface Store {
 type Rows = ExpressionBuilder<Tables, 'webhooks'>
 
 export const ownerOf = ({ clientId, subject }: Caller): Owner => ({ ownerClient: clientId, ownerSubject: subject })
+
+/** Returns whether a caller owns a webhook. */
+export const isOwner = ({ clientId, subject }: Caller, { ownerClient, ownerSubject }: Owner): boolean =>
+  clientId === ownerClient && subject === ownerSubject
 
 /** Selects the rows visible to a caller: the caller's own, or all rows for an administrator. */
 export const visibleTo = (caller: Caller) => (row: Rows) =>
@@ -172,25 +175,3 @@ export function remove(
     await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.deleted', target: id })
   })
 }
-
-/** Returns one page of a caller's webhooks, newest first, with the cursors of the adjacent pages. */
-export const listPage = (db: Database, caller: Caller, query: PageQuery) =>
-  keysetPage<Webhook>(query, 2, {
-    of: 'webhooks',
-    keyOf: ({ createdAt, id }) => [createdAt, id],
-    rowsAfter: (after, backwards, count) => {
-      const [order, beyond] = backwards ? (['asc', '>'] as const) : (['desc', '<'] as const)
-      const [createdAt = '', id = ''] = (after ?? []).map(String)
-      return db.read
-        .selectFrom('webhooks')
-        .selectAll()
-        .where(visibleTo(caller))
-        .$if(after !== null, (rows) =>
-          rows.where(({ eb, refTuple, tuple }) => eb(refTuple('createdAt', 'id'), beyond, tuple(createdAt, id))),
-        )
-        .orderBy('createdAt', order)
-        .orderBy('id', order)
-        .limit(count)
-        .execute()
-    },
-  })

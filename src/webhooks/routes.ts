@@ -5,13 +5,16 @@ import { linkHeader } from '../http/pagination.ts'
 import { auditActor, callerOf } from '../http/policies/authenticate.ts'
 import { mergePatch, validatedBy } from '../http/policies/body-parsing.ts'
 import { checkPostPreconditions, preconditionOf } from '../http/policies/conditional.ts'
+import { requesterOf } from '../http/requester.ts'
 import { type InTransaction, idempotentWrite } from '../idempotency/idempotent-write.ts'
 import type { Queryable } from '../storage/database.ts'
 import { deliveryRoutes } from './deliveries/routes.ts'
-import { find, insert, listPage, newRegistration, refuseDuplicate, remove, webhookViewFor } from './registrations.ts'
+import { listPage, WebhookListQuery, webhooksAmong } from './list.ts'
+import { find, insert, newRegistration, refuseDuplicate, remove, webhookViewFor } from './registrations.ts'
 import { checkRegistration, type RegistrationPatch, registrationErrors } from './rules.ts'
 import * as schemas from './schemas.ts'
 import { secretRoutes } from './secret-routes.ts'
+import { StatisticsQuery, StatisticsView, statisticsOf } from './statistics.ts'
 import { change } from './update.ts'
 import type { WebhooksOptions } from './webhooks-options.ts'
 
@@ -24,7 +27,7 @@ const writes = { scope: 'webhooks:write', cache: 'none' } as const
 
 /** Routes for webhooks, their secrets and deliveries, and the list of event types. */
 export const webhooks: Plugin = async (app, options) => {
-  const all = [creating, listing, reading, changing, removing, deliveryRoutes, secretRoutes, kinds]
+  const all = [creating, listing, measuring, reading, changing, removing, deliveryRoutes, secretRoutes, kinds]
   for (const routes of all) await routes(app, options)
 }
 
@@ -53,11 +56,22 @@ const creating: Plugin = async (app, options) => {
 
 const listing: Plugin = async (app, { db, sealer }) => {
   const about = { tags, operationId: 'listWebhooks', summary: 'List webhooks, newest first' }
-  const schema = { ...about, querystring: schemas.WebhookListQuery, response: { 200: Type.Array(schemas.WebhookView) } }
+  const schema = { ...about, querystring: WebhookListQuery, response: { 200: Type.Array(schemas.WebhookView) } }
   app.get(path, { config: reads, schema }, async (request, reply) => {
-    const { rows, cursors } = await listPage(db, callerOf(request), request.query)
+    const { rows, cursors } = await listPage(db, callerOf(request), request.query, requesterOf(request, reply))
     addLink(reply, linkHeader(app.prefix + path, request.query, cursors))
     return rows.map(webhookViewFor(sealer, callerOf(request)))
+  })
+}
+
+const measuring: Plugin = async (app, { db, now }) => {
+  const summary = 'Read the success rates and latencies of webhooks in the last 24 hours'
+  const about = { tags, operationId: 'readWebhookStatistics', summary }
+  const response = { 200: Type.Array(StatisticsView) }
+  const schema = { ...about, querystring: StatisticsQuery, response }
+  app.get(`${path}/statistics`, { config: reads, schema }, async (request) => {
+    const ids = request.query.ids?.split(',')
+    return statisticsOf(db, await webhooksAmong(db, callerOf(request), ids), now())
   })
 }
 

@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { CursorText, Fields, PageLimit } from '../http/pagination.ts'
+import { Fields } from '../http/pagination.ts'
 import { documentedRules, partialSchema } from '../http/partial-schema.ts'
 import { Line } from '../http/text-rules.ts'
 import { type EventKinds, eventPatterns, reportEvents } from './event-types.ts'
@@ -181,4 +181,3 @@ export const WebhookParams = Type.Object({
   id: Type.String({ description: 'The id from the registration', examples: ['whk_Q2hhcmxlcyBCYWJiYWdlXw'] }),
 })
 export const WebhookQuery = Type.Object({ fields: Fields })
-export const WebhookListQuery = Type.Object({ limit: PageLimit, cursor: CursorText, fields: Fields })

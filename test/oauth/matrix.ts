@@ -119,6 +119,7 @@ export const matrix: Record<string, Row> = {
   'GET /api/event-types': all(200),
   'GET /api/webhooks': all(200),
   'POST /api/webhooks': { ...all(201), body: hook },
+  'GET /api/webhooks/statistics': all(200),
   'GET /api/webhooks/secret': all(200),
   'GET /api/webhooks/:id': { ...owned(200), ...webhooks },
   // A second rotation within a day succeeds only with `immediate`.
@@ -161,6 +162,7 @@ export const matrix: Record<string, Row> = {
   'GET /api/health': admins(200),
   'GET /api/versions': admins(200),
   'GET /api/nodes': admins(200),
+  'GET /api/queues': admins(200),
   'GET /api/usage': { ...all(200), scopeless: 200 },
 
   'GET /.well-known/openid-configuration': everybody(200),

@@ -46,6 +46,45 @@ forEachEngine((engine) => {
     (await db.read.selectFrom('events').selectAll().execute()).filter(({ body }) => body.includes(id))
   const refused = (response: Response) => [response.statusCode, response.json().errorCode]
 
+  describe('GET /api/reports?owner=all', () => {
+    const admin = `${everyScope} admin`
+
+    it('403 without the scope admin', async () => {
+      assert.deepEqual(refused(await send('GET', '/api/reports?owner=all')), [403, 'ACCESS_DENIED'])
+      assert.deepEqual(refused(await send('GET', '/api/reports?owner=cli_1')), [400, 'INVALID_INPUT'])
+    })
+
+    it('200 with the tasks of every owner, newest first, in pages', async () => {
+      const ids: string[] = []
+      for (let n = 0; n < 3; n += 1) {
+        test.clock.now += 1_000
+        ids.unshift(await requestReport(undefined, `${client}_${n}`))
+      }
+      const first = await send('GET', '/api/reports?owner=all&limit=2', { scopes: admin, as: 'cli_root' })
+      const next = /<([^>]+)>; rel="next"/.exec(String(first.headers.link))?.[1] ?? ''
+      const second = await send('GET', next, { scopes: admin, as: 'cli_root' })
+      const tasks = [...first.json(), ...second.json()].slice(0, 3)
+      assert.deepEqual(
+        tasks.map(({ taskId, ownerClient, ownerSubject }) => [taskId, ownerClient, ownerSubject]),
+        ids.map((id, n) => [id, `${client}_${2 - n}`, `${client}_${2 - n}`]),
+      )
+      const own = (await send('GET', '/api/reports', { as: `${client}_0` })).json()
+      assert.deepEqual([own.length, own[0].ownerClient], [1, undefined])
+    })
+
+    it('200 with only the tasks that match the filters', async () => {
+      const [id, other] = [await requestReport(), await requestReport()]
+      await set(other, { status: 'failed', errorCode: 'TASK_TIMED_OUT', errorMessage: 'Too slow' })
+      const idsOf = async (query: string) => {
+        const response = await send('GET', `/api/reports?owner=all&limit=200${query}`, { scopes: admin })
+        return response.json().map(({ taskId }: { taskId: string }) => taskId)
+      }
+      const [failed, pending] = [await idsOf('&status=failed'), await idsOf('&status=pending&reportType=products')]
+      assert.deepEqual([failed.includes(other), failed.includes(id)], [true, false])
+      assert.deepEqual([pending.includes(other), pending.includes(id)], [false, true])
+    })
+  })
+
   describe('POST /api/reports/{taskId}/cancel', () => {
     for (const status of ['pending', 'in_progress'] as const) {
       it(`200 with the task, which is now failed, if it was ${status}; one event is recorded`, async () => {

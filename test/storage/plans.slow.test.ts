@@ -29,6 +29,10 @@ const bounded: [text: RegExp, reason: string][] = [
     'the events of those deliveries that one replay looks at, by their key: of so few, PostgreSQL reads them all instead',
   ],
   [/\(select count\(\*\) from \(select 1 from /, 'the metrics: each count stops at 10,000 entries of an index'],
+  [
+    /select lane, failures from delivery_lanes where lane in \(/,
+    'the queues of up to 100 webhooks, by their key: of so few, PostgreSQL reads them all instead',
+  ],
   [/from pragma_/, 'facts about the file or a table, not rows'],
   [/from "schema_changes" where "finished_at" is null/, 'the changes of the schema, which only operators make'],
   [/from "audit_archives"/, 'one row for each archived month'],
@@ -146,6 +150,10 @@ forEachEngine((engine) => {
         }
       }
       for (const by of [admin, plain]) await walk('/api/webhooks?limit=3', by)
+      await walk('/api/webhooks?status=failing&limit=3')
+      for (const query of ['', '&status=failed', '&reportType=inventory']) {
+        await walk(`/api/reports?owner=all&limit=3${query}`)
+      }
       for (const url of ['/api/clients?limit=3', '/api/keys?limit=3', '/api/versions', '/api/nodes', '/api/usage'])
         await walk(url)
       const replays = [{}, { event: 'user.deleted' }, { status: 'failed' }, { status: 'delivered' }]

@@ -136,7 +136,7 @@ export function steps(db: Database, queue: Pick<Queue, 'enqueue'>) {
 
 const failed: Outcome = {
   ...{ status: 500, delivered: false, gone: false, retryAfterSeconds: null, error: 'http 500', blocked: false },
-  ...{ cause: 'http 500', durationMs: 12.5, responseStart: 'oops' },
+  ...{ cause: 'http 500', durationMs: 12.5, responseStart: 'oops', responseHeaders: null },
 }
 
 /** Possible outcomes of a call. */

@@ -113,7 +113,7 @@ describe(`SSRF protection against ${spellings.length + authorities.length} spell
   })
   const unreachable = {
     ...{ status: null, delivered: false, gone: false, retryAfterSeconds: null, error: 'unreachable' },
-    ...{ responseStart: null, durationMs: 0 },
+    ...{ responseStart: null, responseHeaders: null, durationMs: 0 },
   }
   const post = (url: string, options: Partial<SenderOptions> = {}) => {
     const one =

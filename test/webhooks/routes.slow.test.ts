@@ -343,6 +343,81 @@ forEachEngine((engine) => {
       })
     })
 
+    describe('GET /api/webhooks with filters', () => {
+      const idsOf = async (query: string, who: As): Promise<string[]> => {
+        const response = await get(`/api/webhooks?${query}`, who)
+        assert.equal(response.statusCode, 200, response.body)
+        return response.json().map(({ id }: { id: string }) => id)
+      }
+
+      it('200 with the webhooks in a state, or registered for an event; `failing` means active with failed calls', async () => {
+        const me = someone()
+        const [active, paused, disabled, failing] = await Promise.all(
+          [{}, {}, {}, { event: 'report.*' }].map(async (more) => (await post(fresh(more), me)).json().id),
+        )
+        const set = (id: string, values: object) =>
+          db.write((tx) => tx.updateTable('webhooks').set(values).where('id', '=', id).execute())
+        const failingSince = '2026-03-01T11:00:00.000Z'
+        await set(paused, { status: 'paused' })
+        await set(disabled, { status: 'disabled', failingSince })
+        await set(failing, { failingSince })
+        assert.deepEqual((await idsOf('status=active', me)).sort(), [active, failing].sort())
+        assert.deepEqual(await idsOf('status=paused', me), [paused])
+        assert.deepEqual(await idsOf('status=disabled', me), [disabled])
+        assert.deepEqual(await idsOf('status=failing', me), [failing])
+        assert.deepEqual(await idsOf('event=report.*', me), [failing])
+        assert.deepEqual(await idsOf('event=report.*&status=paused', me), [])
+        assert.equal((await get('/api/webhooks?status=broken', me)).statusCode, 400)
+      })
+
+      it('200 with one owner’s webhooks for an administrator, with none for another owner', async () => {
+        const [one, other] = [someone(), someone()]
+        const first = (await post(fresh(), one)).json().id
+        const second = (await post(fresh(), { ...one, subject: '42' })).json().id
+        await post(fresh(), other)
+        const admin = { client: 'cli_root', scopes: ['admin'] }
+        assert.deepEqual((await idsOf(`ownerClient=${one.client}`, admin)).sort(), [first, second].sort())
+        assert.deepEqual(await idsOf(`ownerClient=${one.client}&ownerSubject=42`, admin), [second])
+        assert.deepEqual(await idsOf(`ownerClient=${one.client}`, other), [])
+      })
+
+      it('400 for a cursor from a list with a different filter', async () => {
+        const me = someone()
+        for (let n = 0; n < 2; n += 1) await post(fresh(), me)
+        const { link } = (await get('/api/webhooks?limit=1', me)).headers
+        const cursor = /cursor=([^>&]*)/.exec(String(link))?.[1]
+        assert.equal((await get(`/api/webhooks?limit=1&cursor=${cursor}`, me)).statusCode, 200)
+        assert.equal((await get(`/api/webhooks?limit=1&status=active&cursor=${cursor}`, me)).statusCode, 400)
+      })
+    })
+
+    describe('GET /api/webhooks/statistics', () => {
+      const statistics = async (query: string, who: As) => {
+        const response = await get(`/api/webhooks/statistics${query}`, who)
+        assert.equal(response.statusCode, 200, response.body)
+        return response.json().map(({ webhookId }: { webhookId: string }) => webhookId)
+      }
+
+      it('200 with the requested webhooks that the caller can see', async () => {
+        const [me, other] = [someone(), someone()]
+        const [mine, another, theirs] = await Promise.all(
+          [me, me, other].map(async (who) => (await post(fresh(), who)).json().id),
+        )
+        assert.deepEqual(await statistics(`?ids=${mine},${theirs},whk_unknown`, me), [mine])
+        assert.deepEqual((await statistics('', me)).sort(), [mine, another].sort())
+        const seen = await statistics(`?ids=${mine},${theirs}`, { client: 'cli_root', scopes: ['admin'] })
+        assert.deepEqual(seen.sort(), [mine, theirs].sort())
+      })
+
+      it('400 for malformed ids, and for more than 100', async () => {
+        for (const ids of ['', 'a,,b', "'", Array.from({ length: 101 }, (_, n) => `whk_${n}`).join()]) {
+          assert.equal((await get(`/api/webhooks/statistics?ids=${encodeURIComponent(ids)}`)).statusCode, 400, ids)
+        }
+        const hundred = Array.from({ length: 100 }, (_, n) => `whk_${n}`).join()
+        assert.deepEqual(await statistics(`?ids=${hundred}`, {}), [])
+      })
+    })
+
     describe('DELETE /api/webhooks/{id}', () => {
       it('204, then 404', async () => {
         const { id } = (await post(fresh())).json()

@@ -138,6 +138,7 @@ describe('post: outcome by status', () => {
         cause: null,
         blocked: false,
         responseStart: status === 204 ? '' : 'thanks',
+        responseHeaders: null,
       })
     })
   }
@@ -258,6 +259,14 @@ describe('post: hostile responses', () => {
     assert.ok(result.responseStart!.startsWith('\u001f\ufffd'))
     assert.ok(result.responseStart!.length <= 4096)
     assert.ok(!result.responseStart!.includes('aaaa'))
+  })
+
+  it('keeps up to 4 KiB of the response headers of a failed call, without cookies', async (t) => {
+    const headers = { 'x-reason': 'broken', 'set-cookie': 'session=secret', 'x-long': 'a'.repeat(4_000) }
+    const { origin } = await receiver(t, answering(500, { ...headers, 'x-last': 'b'.repeat(100) }, 'no'))
+    const stored = JSON.parse(String((await sending(t)(origin)).responseHeaders))
+    assert.deepEqual([stored['x-reason'], stored['x-long'].length], ['broken', 4_000])
+    assert.deepEqual([stored['set-cookie'], stored['x-last']], [undefined, undefined])
   })
 
   it('replaces invalid bytes in the stored text, and omits NUL and a character cut off by the limit', async (t) => {
@@ -382,6 +391,7 @@ describe('post: blocked before any packet', () => {
         cause: 'CALLBACK_URL_BLOCKED',
         blocked: true,
         responseStart: null,
+        responseHeaders: null,
       })
     }
     assert.equal(canary.connections(), 0)

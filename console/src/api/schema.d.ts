@@ -628,6 +628,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/webhooks/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the success rates and latencies of webhooks in the last 24 hours
+         * @description Requires the scope `webhooks:read`. `fields` selects members of the response.
+         */
+        get: operations["readWebhookStatistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/webhooks/{id}": {
         parameters: {
             query?: never;
@@ -684,7 +704,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a delivery
+         * Read a delivery with its request and responses
          * @description Requires the scope `webhooks:read`. `fields` selects members of the response.
          */
         get: operations["readDelivery"];
@@ -1220,6 +1240,26 @@ export interface paths {
          * @description Requires the scope `admin`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
          */
         get: operations["listNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the job queues
+         * @description Requires the scope `admin`. `fields` selects members of the response.
+         */
+        get: operations["listQueues"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1827,6 +1867,10 @@ export interface components {
                 errorCode: string;
                 message: string;
             };
+            /** @description The client that requested the report; only in lists with `owner=all` */
+            ownerClient?: string;
+            /** @description The user that the client acted for, or the client itself; only in lists with `owner=all` */
+            ownerSubject?: string;
             _links: {
                 [key: string]: {
                     href: string;
@@ -2040,6 +2084,14 @@ export interface components {
          *       "event": "report.completed",
          *       "status": "pending",
          *       "test": true,
+         *       "request": {
+         *         "method": "POST",
+         *         "url": "https://client.example/hooks/reports",
+         *         "headers": {
+         *           "content-type": "application/json"
+         *         },
+         *         "body": "text"
+         *       },
          *       "attempts": [
          *         {
          *           "attempt": 1,
@@ -2047,7 +2099,11 @@ export interface components {
          *           "durationMs": 0,
          *           "statusCode": 204,
          *           "error": "text",
-         *           "responseStart": "text"
+         *           "responseStart": "text",
+         *           "responseHeaders": {
+         *             "content-type": "text/plain",
+         *             "retry-after": "30"
+         *           }
          *         }
          *       ],
          *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
@@ -2073,6 +2129,24 @@ export interface components {
              * @example true
              */
             test?: boolean;
+            /** @description The stored request, when a single delivery is read by a caller who may read the event */
+            request?: {
+                /** @example POST */
+                method: string;
+                /** @example https://client.example/hooks/reports */
+                url: string;
+                /**
+                 * @description The headers that are the same on every attempt, without the static headers of the webhook
+                 * @example {
+                 *       "content-type": "application/json"
+                 *     }
+                 */
+                headers: {
+                    [key: string]: string;
+                };
+                /** @description The text that is signed and sent */
+                body: string;
+            };
             attempts: {
                 /** Format: int64 */
                 attempt: number;
@@ -2089,6 +2163,16 @@ export interface components {
                 error?: string;
                 /** @description The first 4 KiB of the response body */
                 responseStart?: string;
+                /**
+                 * @description The response headers of a failed attempt, up to 4 KiB, without cookies
+                 * @example {
+                 *       "content-type": "text/plain",
+                 *       "retry-after": "30"
+                 *     }
+                 */
+                responseHeaders?: {
+                    [key: string]: string;
+                };
             }[];
             /** Format: date-time */
             nextAttemptAt?: string;
@@ -2801,6 +2885,91 @@ export interface components {
              * @enum {string}
              */
             version: "v1" | "v2";
+        };
+        /**
+         * @example {
+         *       "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+         *       "failingSince": "2026-03-01T12:00:00.000Z",
+         *       "consecutiveFailures": 0,
+         *       "attempts": 0,
+         *       "succeeded": 0,
+         *       "failed": 0,
+         *       "successRate": 0,
+         *       "p50Ms": 0,
+         *       "p95Ms": 0,
+         *       "hours": [
+         *         {
+         *           "start": "2026-03-01T12:00:00.000Z",
+         *           "succeeded": 0,
+         *           "failed": 0,
+         *           "p95Ms": 0
+         *         }
+         *       ]
+         *     }
+         */
+        WebhookStatisticsReadResult: {
+            /** @example whk_Q2hhcmxlcyBCYWJiYWdlXw */
+            webhookId: string;
+            /**
+             * Format: date-time
+             * @description When the first call failed after the last success
+             */
+            failingSince?: string;
+            /**
+             * Format: int64
+             * @description Failed attempts since the last success
+             */
+            consecutiveFailures: number;
+            /**
+             * Format: int64
+             * @description Attempts that ended in these 24 hours, without tests
+             */
+            attempts: number;
+            /**
+             * Format: int64
+             * @description Attempts that the endpoint accepted
+             */
+            succeeded: number;
+            /**
+             * Format: int64
+             * @description All other attempts
+             */
+            failed: number;
+            /**
+             * Format: double
+             * @description The share of succeeded attempts; absent without any
+             */
+            successRate?: number;
+            /**
+             * Format: int64
+             * @description The median latency, estimated; absent without any attempt
+             */
+            p50Ms?: number;
+            /**
+             * Format: int64
+             * @description The latency of 95 % of the attempts was at most this, estimated; absent without any
+             */
+            p95Ms?: number;
+            /** @description The same by hour (UTC), oldest first; the last hour is the current one */
+            hours: {
+                /** Format: date-time */
+                start: string;
+                /**
+                 * Format: int64
+                 * @description Succeeded
+                 */
+                succeeded: number;
+                /**
+                 * Format: int64
+                 * @description Failed
+                 */
+                failed: number;
+                /**
+                 * Format: int64
+                 * @description The latency of 95 % of the attempts was at most this, estimated; absent without any
+                 */
+                p95Ms?: number;
+            }[];
         };
         /**
          * @example {
@@ -3930,6 +4099,39 @@ export interface components {
              * @description The last heartbeat; there is one every 10 seconds
              */
             heartbeatAt: string;
+        };
+        /**
+         * @example {
+         *       "queue": "report.generate",
+         *       "waiting": 0,
+         *       "repeated": 0,
+         *       "running": 0,
+         *       "dueSince": "2026-03-01T12:00:00.000Z"
+         *     }
+         */
+        Queue: {
+            /** @enum {string} */
+            queue: "report.generate" | "event.fan-out" | "delivery.send" | "webhook.settle" | "webhook.replay";
+            /**
+             * Format: int32
+             * @description Jobs that no process has claimed, at most 10,000
+             */
+            waiting: number;
+            /**
+             * Format: int32
+             * @description Those of them that were claimed before: they failed or were interrupted, and run again
+             */
+            repeated: number;
+            /**
+             * Format: int32
+             * @description Jobs that a process has claimed
+             */
+            running: number;
+            /**
+             * Format: date-time
+             * @description Since when the oldest waiting job has been due
+             */
+            dueSince?: string;
         };
         /**
          * @example {
@@ -7197,6 +7399,11 @@ export interface operations {
                  */
                 format?: string;
                 /**
+                 * @description `all` also lists other owners' tasks, without what only their owners may see; needs the scope admin
+                 * @example all
+                 */
+                owner?: "all";
+                /**
                  * @description Names of the members to return, separated by commas; by default all
                  * @example id
                  */
@@ -8143,6 +8350,26 @@ export interface operations {
                  */
                 cursor?: components["parameters"]["Cursor"];
                 /**
+                 * @description Only webhooks in this state; `failing` means active with failed calls since the last success
+                 * @example active
+                 */
+                status?: "active" | "paused" | "disabled" | "failing";
+                /**
+                 * @description Only webhooks registered for exactly this event type or pattern
+                 * @example report.completed
+                 */
+                event?: string;
+                /**
+                 * @description Only webhooks of this client
+                 * @example cli_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                ownerClient?: string;
+                /**
+                 * @description Only webhooks of this subject
+                 * @example 42
+                 */
+                ownerSubject?: string;
+                /**
                  * @description Names of the members to return, separated by commas; by default all
                  * @example id
                  */
@@ -8298,6 +8525,87 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation; CALLBACK_URL_BLOCKED: The callback URL is not allowed */
             422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    readWebhookStatistics: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Ids of up to 100 webhooks, separated by commas; by default your newest ones
+                 * @example whk_Q2hhcmxlcyBCYWJiYWdlXw
+                 */
+                ids?: string;
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "webhookId": "whk_Q2hhcmxlcyBCYWJiYWdlXw",
+                     *         "failingSince": "2026-03-01T12:00:00.000Z",
+                     *         "consecutiveFailures": 0,
+                     *         "attempts": 0,
+                     *         "succeeded": 0,
+                     *         "failed": 0,
+                     *         "successRate": 0,
+                     *         "p50Ms": 0,
+                     *         "p95Ms": 0,
+                     *         "hours": [
+                     *           {
+                     *             "start": "2026-03-01T12:00:00.000Z",
+                     *             "succeeded": 0,
+                     *             "failed": 0,
+                     *             "p95Ms": 0
+                     *           }
+                     *         ]
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["WebhookStatisticsReadResult"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
             /** @description RATE_LIMIT_EXCEEDED: Too many requests */
             429: components["responses"]["TooManyRequests"];
             /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
@@ -8690,6 +8998,14 @@ export interface operations {
                      *         "event": "report.completed",
                      *         "status": "pending",
                      *         "test": true,
+                     *         "request": {
+                     *           "method": "POST",
+                     *           "url": "https://client.example/hooks/reports",
+                     *           "headers": {
+                     *             "content-type": "application/json"
+                     *           },
+                     *           "body": "text"
+                     *         },
                      *         "attempts": [
                      *           {
                      *             "attempt": 1,
@@ -8697,7 +9013,11 @@ export interface operations {
                      *             "durationMs": 0,
                      *             "statusCode": 204,
                      *             "error": "text",
-                     *             "responseStart": "text"
+                     *             "responseStart": "text",
+                     *             "responseHeaders": {
+                     *               "content-type": "text/plain",
+                     *               "retry-after": "30"
+                     *             }
                      *           }
                      *         ],
                      *         "nextAttemptAt": "2026-03-01T12:00:00.000Z",
@@ -8796,6 +9116,14 @@ export interface operations {
                      *       "event": "report.completed",
                      *       "status": "pending",
                      *       "test": true,
+                     *       "request": {
+                     *         "method": "POST",
+                     *         "url": "https://client.example/hooks/reports",
+                     *         "headers": {
+                     *           "content-type": "application/json"
+                     *         },
+                     *         "body": "text"
+                     *       },
                      *       "attempts": [
                      *         {
                      *           "attempt": 1,
@@ -8803,7 +9131,11 @@ export interface operations {
                      *           "durationMs": 0,
                      *           "statusCode": 204,
                      *           "error": "text",
-                     *           "responseStart": "text"
+                     *           "responseStart": "text",
+                     *           "responseHeaders": {
+                     *             "content-type": "text/plain",
+                     *             "retry-after": "30"
+                     *           }
                      *         }
                      *       ],
                      *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
@@ -8889,6 +9221,14 @@ export interface operations {
                      *       "event": "report.completed",
                      *       "status": "pending",
                      *       "test": true,
+                     *       "request": {
+                     *         "method": "POST",
+                     *         "url": "https://client.example/hooks/reports",
+                     *         "headers": {
+                     *           "content-type": "application/json"
+                     *         },
+                     *         "body": "text"
+                     *       },
                      *       "attempts": [
                      *         {
                      *           "attempt": 1,
@@ -8896,7 +9236,11 @@ export interface operations {
                      *           "durationMs": 0,
                      *           "statusCode": 204,
                      *           "error": "text",
-                     *           "responseStart": "text"
+                     *           "responseStart": "text",
+                     *           "responseHeaders": {
+                     *             "content-type": "text/plain",
+                     *             "retry-after": "30"
+                     *           }
                      *         }
                      *       ],
                      *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
@@ -8985,6 +9329,14 @@ export interface operations {
                      *       "event": "report.completed",
                      *       "status": "pending",
                      *       "test": true,
+                     *       "request": {
+                     *         "method": "POST",
+                     *         "url": "https://client.example/hooks/reports",
+                     *         "headers": {
+                     *           "content-type": "application/json"
+                     *         },
+                     *         "body": "text"
+                     *       },
                      *       "attempts": [
                      *         {
                      *           "attempt": 1,
@@ -8992,7 +9344,11 @@ export interface operations {
                      *           "durationMs": 0,
                      *           "statusCode": 204,
                      *           "error": "text",
-                     *           "responseStart": "text"
+                     *           "responseStart": "text",
+                     *           "responseHeaders": {
+                     *             "content-type": "text/plain",
+                     *             "retry-after": "30"
+                     *           }
                      *         }
                      *       ],
                      *       "nextAttemptAt": "2026-03-01T12:00:00.000Z",
@@ -11573,6 +11929,70 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["Node"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listQueues: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "queue": "report.generate",
+                     *         "waiting": 0,
+                     *         "repeated": 0,
+                     *         "running": 0,
+                     *         "dueSince": "2026-03-01T12:00:00.000Z"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["Queue"][];
                 };
             };
             304: components["responses"]["NotModified"];

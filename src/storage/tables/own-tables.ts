@@ -5,6 +5,7 @@ import type { Tables } from './tables.ts'
 const typedTables = {
   ...{ users: true, products: true, books: true, jobs: true, tasks: true, webhooks: true, accountSecrets: true },
   ...{ events: true, deliveries: true, deliveryLanes: true, deliveryOwners: true, deliveryDrops: true, attempts: true },
+  ...{ webhookStatistics: true },
   ...{ requestCounts: true, versionCalls: true, limitWindows: true, quotaUses: true, settings: true },
   ...{ resourceTables: true, schemaChanges: true, answers: true, apiKeys: true, auditEntries: true, auditHead: true },
   ...{ clients: true, authRecords: true, signingKeys: true, accounts: true, invitations: true, consents: true },

@@ -11,6 +11,7 @@ import type {
   RequestCountsTable,
   TasksTable,
   VersionCallsTable,
+  WebhookStatisticsTable,
 } from './tasks.ts'
 
 /** An encrypted secret, and the previous secret, which is also used to sign until it expires. */
@@ -146,6 +147,8 @@ export interface AttemptsTable {
   statusCode: number | null
   error: string | null
   responseStart: string | null
+  /** The response headers of a failed attempt, as the JSON text of an object; null if there are none or it succeeded. */
+  responseHeaders: ColumnType<string | null, string | null | undefined, never>
 }
 
 export interface Tables extends AuthTables {
@@ -162,6 +165,7 @@ export interface Tables extends AuthTables {
   deliveryOwners: DeliveryOwnersTable
   deliveryDrops: DeliveryDropsTable
   attempts: AttemptsTable
+  webhookStatistics: WebhookStatisticsTable
   requestCounts: RequestCountsTable
   versionCalls: VersionCallsTable
   limitWindows: LimitWindowsTable

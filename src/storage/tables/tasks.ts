@@ -81,6 +81,15 @@ export interface RequestCountsTable {
   requests: number
 }
 
+/** The attempts of a webhook's deliveries that ended within an hour, except tests. `statistics.ts` has the other columns. */
+export interface WebhookStatisticsTable {
+  /** The start of the hour. */
+  hour: string
+  webhookId: string
+  succeeded: number
+  failed: number
+}
+
 /** The stored response to a request with an Idempotency-Key, replayed if the request is repeated. */
 export interface AnswersTable {
   /** Keyed digest of client, target and key. */

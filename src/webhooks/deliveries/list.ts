@@ -1,9 +1,12 @@
 import { instantParameter } from '../../http/headers/instant.ts'
 import { keysetPage, type PageQuery } from '../../http/pagination.ts'
+import type { Caller } from '../../http/policies/authenticate.ts'
 import { Problem } from '../../http/problems/problem.ts'
+import type { EventAccess } from '../../queue/events.ts'
 import type { Database, Queryable } from '../../storage/database.ts'
 import type { ScanRequester } from '../../storage/scans/scan.ts'
-import type { Delivery } from '../../storage/tables/tables.ts'
+import type { Delivery, Webhook } from '../../storage/tables/tables.ts'
+import { isOwner } from '../registrations.ts'
 import { deliveriesBy } from './delivery-index.ts'
 
 /** Query parameters for a delivery log. */
@@ -56,6 +59,52 @@ export async function findDelivery(tx: Queryable, webhookId: string, id: string)
   return delivery
 }
 
+type Shown = Awaited<ReturnType<typeof findDelivery>>
+
+/**
+ * Returns a function that removes the receiver's responses, which may repeat the event, for callers who do not own the
+ * webhook.
+ */
+export const shownTo = (caller: Caller, webhook: Webhook) => (delivery: Shown) =>
+  isOwner(caller, webhook) ? delivery : { ...delivery, attempts: delivery.attempts.map(withoutResponse) }
+
+const withoutResponse = ({ responseStart: _, responseHeaders: __, ...attempt }: Shown['attempts'][number]) => attempt
+
+/**
+ * Returns one delivery with its request for callers who may read the event now, and otherwise the delivery as in lists.
+ * Throws RESOURCE_NOT_FOUND.
+ */
+export async function deliveryDetails(
+  tx: Queryable,
+  access: EventAccess,
+  caller: Caller,
+  webhook: Webhook,
+  id: string,
+) {
+  const delivery = await findDelivery(tx, webhook.id, id)
+  const { eventId, event, test } = delivery
+  if (!test && !(await mayReadEvent(tx, access, caller, webhook, eventId))) return shownTo(caller, webhook)(delivery)
+  const sent = tx.selectFrom('deliveries').select(['url', 'body']).where('id', '=', id)
+  const { url, body } = await sent.executeTakeFirstOrThrow()
+  const headers = { 'content-type': 'application/json', 'webhook-id': eventId, 'webhook-event': event }
+  return { ...delivery, request: { method: 'POST', url, headers, body } }
+}
+
+/**
+ * Returns whether a caller may read an event: the owner of the webhook, if only the owner receives the event; otherwise
+ * callers with the scope of its resource, as far as access rules let them read the row.
+ */
+async function mayReadEvent(tx: Queryable, access: EventAccess, caller: Caller, webhook: Webhook, eventId: string) {
+  const found = tx.selectFrom('events').select(['type', 'audience', 'facts']).where('id', '=', eventId)
+  const event = await found.executeTakeFirst()
+  if (event === undefined) return false
+  const { type, audience, facts } = event
+  if (audience === null) return isOwner(caller, webhook)
+  if (audience !== 'any' && !caller.scopes.has(audience)) return false
+  const reader = { ownerClient: caller.clientId, ownerSubject: caller.subject, scopes: [...caller.scopes].join(' ') }
+  return !access.appliesTo(type) || access.judge()(reader, { type, facts })
+}
+
 type Row = Awaited<ReturnType<ReturnType<typeof deliveriesOf>['execute']>>[number]
 
 const viewColumns = [
@@ -86,11 +135,12 @@ async function attemptsOf(tx: Queryable, deliveryIds: string[]) {
     .where('deliveryId', 'in', deliveryIds)
     .orderBy('attempt')
     .execute()
-  const attempts = rows.map(({ statusCode, error, responseStart, ...row }) => ({
+  const attempts = rows.map(({ statusCode, error, responseStart, responseHeaders, ...row }) => ({
     ...row,
     ...(statusCode !== null && { statusCode }),
     ...(error !== null && { error }),
     ...(responseStart !== null && { responseStart }),
+    ...(responseHeaders !== null && { responseHeaders: JSON.parse(responseHeaders) as Record<string, string> }),
   }))
   return Map.groupBy(attempts, ({ deliveryId }) => deliveryId)
 }

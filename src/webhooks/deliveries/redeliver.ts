@@ -8,7 +8,7 @@ import type { Queryable } from '../../storage/database.ts'
 import { coveredBy, effectiveScopes } from '../dispatch/subscribers.ts'
 import { hold, refuseInactive, type Store } from '../registrations.ts'
 import { makeDue } from './enqueue.ts'
-import { findDelivery } from './list.ts'
+import { findDelivery, shownTo } from './list.ts'
 
 interface Sending extends Store {
   queue: Queue
@@ -45,5 +45,5 @@ export async function redeliver(
   await queue.enqueue(tx, 'delivery.send', { deliveryId }, { trace: caller.trace })
   const details = { deliveryId }
   await auditRecorder(sealer, now)(tx, { ...actor, event: 'webhook.replayed', target: id, details })
-  return findDelivery(tx, id, deliveryId)
+  return shownTo(caller, webhook)(await findDelivery(tx, id, deliveryId))
 }

@@ -14,7 +14,7 @@ import { find, hold } from '../registrations.ts'
 import { WebhookParams, WebhookQuery } from '../schemas.ts'
 import type { WebhooksOptions } from '../webhooks-options.ts'
 import { addTest } from './enqueue.ts'
-import { deliveryLog, findDelivery } from './list.ts'
+import { deliveryDetails, deliveryLog, findDelivery, shownTo } from './list.ts'
 import { redeliver } from './redeliver.ts'
 import { type Range, replay } from './replay.ts'
 import * as schemas from './schemas.ts'
@@ -36,19 +36,21 @@ const listing: Plugin = async (app, { db }) => {
   const input = { params: WebhookParams, querystring: schemas.DeliveryLogQuery }
   const schema = { ...about, ...input, response: { 200: Type.Array(schemas.DeliveryView) } }
   app.get(`${path}/deliveries`, { config: reads, schema }, async (request, reply) => {
-    const { id } = await find(db.read, callerOf(request), request.params.id)
-    const { deliveries, cursors } = await deliveryLog(db, id, request.query, requesterOf(request, reply))
-    addLink(reply, linkHeader(`${app.prefix}/api/webhooks/${id}/deliveries`, request.query, cursors))
-    return deliveries
+    const webhook = await find(db.read, callerOf(request), request.params.id)
+    const { deliveries, cursors } = await deliveryLog(db, webhook.id, request.query, requesterOf(request, reply))
+    addLink(reply, linkHeader(`${app.prefix}/api/webhooks/${webhook.id}/deliveries`, request.query, cursors))
+    return deliveries.map(shownTo(callerOf(request), webhook))
   })
 }
 
-const reading: Plugin = async (app, { db }) => {
-  const about = { tags, operationId: 'readDelivery', summary: 'Read a delivery', params: schemas.ByDelivery }
+const reading: Plugin = async (app, { db, access }) => {
+  const summary = 'Read a delivery with its request and responses'
+  const about = { tags, operationId: 'readDelivery', summary, params: schemas.ByDelivery }
   const schema = { ...about, querystring: WebhookQuery, response: { 200: schemas.DeliveryView } }
   app.get(`${path}/deliveries/:deliveryId`, { config: reads, schema }, async (request) => {
-    const { id } = await find(db.read, callerOf(request), request.params.id)
-    return findDelivery(db.read, id, request.params.deliveryId)
+    const { id, deliveryId } = request.params
+    const webhook = await find(db.read, callerOf(request), id)
+    return deliveryDetails(db.read, access, callerOf(request), webhook, deliveryId)
   })
 }
 

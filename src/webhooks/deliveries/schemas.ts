@@ -13,9 +13,28 @@ const Attempt = Type.Object({
   statusCode: Type.Optional(Type.Integer({ examples: [204] })),
   error: Type.Optional(Type.String({ description: 'Why the attempt failed' })),
   responseStart: Type.Optional(Type.String({ description: 'The first 4 KiB of the response body' })),
+  responseHeaders: Type.Optional(
+    Type.Record(Type.String(), Type.String(), {
+      description: 'The response headers of a failed attempt, up to 4 KiB, without cookies',
+      examples: [{ 'content-type': 'text/plain', 'retry-after': '30' }],
+    }),
+  ),
 })
 
 const states = ['pending', 'delivered', 'failed']
+
+const Request = Type.Object(
+  {
+    method: Type.String({ examples: ['POST'] }),
+    url: Type.String({ examples: ['https://client.example/hooks/reports'] }),
+    headers: Type.Record(Type.String(), Type.String(), {
+      description: 'The headers that are the same on every attempt, without the static headers of the webhook',
+      examples: [{ 'content-type': 'application/json' }],
+    }),
+    body: Type.String({ description: 'The text that is signed and sent' }),
+  },
+  { description: 'The stored request, when a single delivery is read by a caller who may read the event' },
+)
 
 /** One delivery in the log. */
 export const DeliveryView = partialSchema(
@@ -28,6 +47,7 @@ export const DeliveryView = partialSchema(
     event: EventName,
     status: Type.String({ enum: states }),
     test: Type.Optional(Type.Boolean({ description: 'True for a test, which has a single attempt', examples: [true] })),
+    request: Type.Optional(Request),
     attempts: Type.Array(Attempt),
     nextAttemptAt: Type.Optional(Instant),
     createdAt: Instant,

@@ -46,7 +46,7 @@ export function sender(options: SenderOptions): Sender {
       const target = parseTarget(url)
       const response =
         target === null
-          ? { status: null, retryAfter: null, start: null, failure: { code: BLOCKED } }
+          ? { status: null, headers: {}, start: null, failure: { code: BLOCKED } }
           : await exchange(agent, callOf(target, headers, body), limitMs)
       return outcomeOf(response, startedAt, now())
     },

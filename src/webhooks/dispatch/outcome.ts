@@ -1,6 +1,6 @@
 import { BLOCKED } from '../../http/ssrf-guard.ts'
 import type { Due } from '../queue/claim.ts'
-import type { EndpointResponse } from './read-response.ts'
+import { type EndpointResponse, headersToStore } from './read-response.ts'
 
 /** The outcome of one call. `error` is a short error category that is safe to show to the owner; null if delivered. */
 export interface Outcome {
@@ -18,6 +18,8 @@ export interface Outcome {
   blocked: boolean
   durationMs: number
   responseStart: string | null
+  /** The response headers of a failed attempt as JSON text: see `headersToStore`. */
+  responseHeaders: string | null
 }
 
 const maxWaitSeconds = 86_400
@@ -44,7 +46,7 @@ const errorClasses: readonly [code: RegExp, name: string][] = [
 
 /** Classifies a response: a 2xx within the time limit means delivered, anything else failed. Times are epoch ms. */
 export function outcomeOf(
-  { status, retryAfter, start, failure }: EndpointResponse,
+  { status, headers, start, failure }: EndpointResponse,
   startedAt: number,
   now: number,
 ): Outcome {
@@ -54,13 +56,14 @@ export function outcomeOf(
     status,
     delivered: complaint === null,
     gone: status === 410,
-    retryAfterSeconds: waitSeconds(retryAfter, now),
+    retryAfterSeconds: waitSeconds(headers['retry-after'], now),
     error: complaint,
     cause: failure === null ? complaint : causeOf(failure),
     blocked: codeOf(failure) === BLOCKED,
     // Rounded: an exact duration would distinguish a refused connection from one that was not attempted.
     durationMs: complaint === unreachable ? roundedUp(durationMs) : durationMs,
     responseStart: start,
+    responseHeaders: complaint === null ? null : headersToStore(headers),
   }
 }
 

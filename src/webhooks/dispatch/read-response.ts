@@ -1,9 +1,11 @@
 import type { Agent, Dispatcher } from 'undici'
 
+type Headers = Readonly<Record<string, string | string[] | undefined>>
+
 /** A receiver's response. `start` holds at most 4 KiB of text; `failure` is the error that cut the call short, if any. */
 export interface EndpointResponse {
   status: number | null
-  retryAfter: unknown
+  headers: Headers
   start: string | null
   failure: unknown
 }
@@ -20,7 +22,7 @@ const maxStoredBytes = 4_096
 /** Makes one call, from connecting until the response ends or enough of it has been read. Never rejects. */
 export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs: number): Promise<EndpointResponse> {
   return new Promise((resolve) => {
-    const response: EndpointResponse = { status: null, retryAfter: null, start: null, failure: null }
+    const response: EndpointResponse = { status: null, headers: {}, start: null, failure: null }
     const chunks: Buffer[] = []
     let size = 0
     let controller: Dispatcher.DispatchController | undefined
@@ -50,7 +52,7 @@ export function exchange(agent: Agent, call: Dispatcher.DispatchOptions, limitMs
       onResponseStart: (_, status, headers) => {
         if (status < 200) return
         response.status = status
-        response.retryAfter = headers['retry-after']
+        response.headers = headers
       },
       onResponseData: (_, chunk) => {
         if (size < maxStoredBytes) chunks.push(chunk)
@@ -74,4 +76,18 @@ function textOf(chunks: Buffer[]): string {
   const bytes = Buffer.concat(chunks)
   const cut = bytes.length > maxStoredBytes
   return new TextDecoder().decode(bytes.subarray(0, maxStoredBytes), { stream: cut }).replaceAll('\0', '')
+}
+
+/** Returns response headers as JSON text; leaves out cookies, which are credentials, and what exceeds about 4 KiB. */
+export function headersToStore(headers: Headers): string | null {
+  const stored: [name: string, value: string][] = []
+  let size = 0
+  for (const [name, lines] of Object.entries(headers)) {
+    if (lines === undefined || name === 'set-cookie') continue
+    const value = [lines].flat().join(', ')
+    size += Buffer.byteLength(name) + Buffer.byteLength(value)
+    if (size > maxStoredBytes) break
+    stored.push([name, value])
+  }
+  return stored.length === 0 ? null : JSON.stringify(Object.fromEntries(stored))
 }

@@ -11,6 +11,7 @@ import {
 } from '../queue/endpoint-queue.ts'
 import { armOwners, type OwnerDue } from '../queue/owners.ts'
 import type { Rank } from '../queue/shares.ts'
+import { addAttempts, countAttempts } from './attempt-log.ts'
 import { type Disabled, type FailureStreak, type HealthOptions, lockWebhooks, recordHealth } from './endpoint-health.ts'
 import type { Recorded, Tried } from './outcome.ts'
 
@@ -28,16 +29,17 @@ export interface RecordOptions extends HealthOptions {
 /**
  * Records a batch of outcomes: the attempts, each delivery's next attempt or end, and the endpoints' health. Ignores
  * claims that were lost before recording. Returns what was recorded and which webhooks were disabled. Locks rows in the
- * same order as a webhook's deletion: webhooks, deliveries, endpoint queues, audit log.
+ * same order as a webhook's deletion: webhooks, deliveries, endpoint queues, statistics, audit log.
  */
 export async function record(tx: Queryable, options: RecordOptions, batch: readonly Tried[]) {
   const nowMs = options.now()
   const webhooks = await lockWebhooks(tx, options.db, batch)
   const held = await endClaims(tx, options, batch, webhooks, nowMs)
   const ours = batch.filter(({ due }) => held.has(due.id))
-  await addAttempts(tx, options, ours)
+  await addAttempts(tx, options.db, ours)
   const relevant = ours.filter(({ due }) => isCurrentAddress(due, webhooks))
   const failures = await updateQueues(tx, options, ours, new Set(relevant), nowMs)
+  await countAttempts(tx, options.db, ours, nowMs)
   const disabled = await recordHealth(tx, options, relevant, webhooks, failures)
   const recorded = ours.map((tried) => ({ tried, ...(held.get(tried.due.id) as Omit<Recorded, 'tried'>) }))
   return { recorded, disabled }
@@ -118,20 +120,6 @@ function delayOf({ schedule, jitter }: RecordOptions, { due, outcome }: Tried, w
   if (outcome.gone && isCurrentAddress(due, webhooks)) return null
   if (due.webhookId !== null && webhooks.get(due.webhookId)?.status !== 'active') return null
   return retryDelayMs(schedule, due.attempts + 1 - due.triesBefore, outcome.retryAfterSeconds, jitter)
-}
-
-async function addAttempts(tx: Queryable, { db }: RecordOptions, batch: readonly Tried[]): Promise<void> {
-  const rows = batch.flatMap(({ due, startedAt, outcome }) => {
-    if (outcome === null) return []
-    const { status, error, responseStart } = outcome
-    return [[due.id, due.attempts + 1, startedAt, Math.round(outcome.durationMs), status, error, responseStart]]
-  })
-  if (rows.length === 0) return
-  await sql`
-    insert into attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_start)
-    select value ->> 0, cast(value ->> 1 as integer), value ->> 2, cast(value ->> 3 as integer),
-      cast(value ->> 4 as integer), value ->> 5, value ->> 6
-    from ${db.engine.jsonRows(JSON.stringify(rows))}`.execute(tx)
 }
 
 /**

@@ -124,6 +124,22 @@ forEachEngine((engine) => {
       assert.deepEqual(await textsIn('owner', sorted), texts.north)
     })
 
+    it('appear in the list of all reports without parameters, links and sizes, except to their requester', async () => {
+      const taskId = await ordered(people.tokens.owner, 'notes', 'ndjson', { filter: { text: texts.north[0] } })
+      await run(taskId)
+      const url = '/api/reports?owner=all&limit=200'
+      const seenBy = async (bearer: string) =>
+        (await service.send({ url, token: bearer })).json().find((task: { taskId: string }) => task.taskId === taskId)
+      const { createdAt, startedAt, completedAt, expiresAt, ...task } = await seenBy(people.tokens.admin)
+      assert.ok(createdAt && startedAt && completedAt && expiresAt)
+      const owner = { ownerClient: 'cli_app', ownerSubject: String(people.ids.owner) }
+      const state = { status: 'completed', progress: 100, attempts: 1 }
+      assert.deepEqual(task, { taskId, reportType: 'notes', format: 'ndjson', ...state, ...owner, _links: {} })
+      const own = await seenBy(token(`${scopes} admin`, 'cli_app', String(people.ids.owner)))
+      assert.deepEqual([own.parameters.filter, own.rowCount], [{ text: texts.north[0] }, 1])
+      assert.ok(own._links.download.href)
+    })
+
     it("use the requester's claims at the time they run, even when retried", async () => {
       const taskId = await ordered(people.tokens.colleague, 'notes')
       await people.move('colleague', 'south')
