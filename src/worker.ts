@@ -17,6 +17,7 @@ import type { Produce } from './reports/generate/worker-thread.ts'
 import type { ReportAccess, ServedReport } from './reports/report-types.ts'
 import { sweepClock } from './storage/clock.ts'
 import type { Database } from './storage/database.ts'
+import { expireDeletedRows } from './storage/deleted-rows.ts'
 import type { Sealer } from './storage/encryption.ts'
 import type { RandomBytes } from './storage/ids.ts'
 import { expireRequestCounts } from './storage/request-counts.ts'
@@ -150,6 +151,7 @@ function startSweeps(options: WorkerOptions): () => void {
     'tokens and sessions': () => sweepExpired(db, now),
     'request counts': () => expireRequestCounts(db, now),
     'calls of deprecated versions': () => expireVersionCalls(db, now),
+    'deleted resources': () => expireDeletedRows(db, now),
     invitations: () => sweepInvitations(db, now),
     'login attempts': () => sweepLoginTries(db, now),
     'stored responses': () => deleteExpiredResponses(db, now),

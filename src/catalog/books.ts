@@ -20,4 +20,5 @@ export const books = collection({
     delete: { href: `/books/${id}`, method: 'DELETE' },
     author: { href: `/books?author=${encodeURIComponent(String(author))}` },
   }),
+  keepDeleted: '30 days',
 })

@@ -11,4 +11,5 @@ export const products = collection({
   ranges: ['price'],
   search: ['name'],
   sorts: ['name', 'price'],
+  keepDeleted: '30 days',
 })

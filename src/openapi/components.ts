@@ -23,10 +23,18 @@ export type Content = Record<
   { schema?: Schema; example?: unknown; examples?: Record<string, { value: unknown }> }
 >
 
+/** An operation that a response leads to; `parameters` takes values from the response (OpenAPI 3.1, Link Object). */
+export interface OperationLink {
+  operationId: string
+  parameters: Readonly<Record<string, string>>
+  description?: string
+}
+
 export interface Response {
   description: string
   headers?: Record<string, Header | Reference>
   content?: Content
+  links?: Readonly<Record<string, OperationLink>>
 }
 
 const text = { type: 'string' }

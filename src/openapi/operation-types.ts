@@ -1,6 +1,14 @@
 import type { FastifyContextConfig } from 'fastify'
 import type { ProblemCode } from '../http/problems/problem.ts'
-import type { Content, HeaderName, HeaderParameterName, Parameter, Reference, Response } from './components.ts'
+import type {
+  Content,
+  HeaderName,
+  HeaderParameterName,
+  OperationLink,
+  Parameter,
+  Reference,
+  Response,
+} from './components.ts'
 import type { Schema } from './schemas.ts'
 
 declare module 'fastify' {
@@ -11,6 +19,8 @@ declare module 'fastify' {
     headers?: readonly HeaderName[]
     /** Request headers that the operation honors, in addition to those that are implied. */
     requestHeaders?: readonly HeaderParameterName[]
+    /** The operations to which the 200 response leads, by name. */
+    links?: Readonly<Record<string, OperationLink>>
     /** Whether the request body is optional. */
     bodyOptional?: boolean
     /**

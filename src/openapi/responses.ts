@@ -95,6 +95,7 @@ export function successesOf(
       description: (answer.content && answer.description) || (STATUS_CODES[status] as string),
       headers: headerReferences(headersOf(route, status)),
       ...contentOf(answer, (schema) => responseSchema(route, schema, refer)),
+      ...(status === '200' && route.config.links && { links: route.config.links }),
     },
   ])
   const conditional = isValidated(route) || isFile(route)

@@ -4,6 +4,7 @@ import type { DerivedSchemas } from './computed/options.ts'
 import type { GivenFields } from './constraints/creation.ts'
 import type { Collection, Declaration } from './declaration.ts'
 import { defineResource, type ResourceContext } from './define.ts'
+import { deletedRoutes } from './deleted/routes.ts'
 import type { FieldOf, ResourceOptions } from './resource-options.ts'
 import { nestedLists, routes } from './routes.ts'
 import { servedResource } from './serve.ts'
@@ -54,6 +55,7 @@ export function collectionOf<
       const served = servedResource(declaration, options, app.prefix)
       for (const operation of declaration.operations) app.route(routes[operation](served))
       for (const list of nestedLists(served)) app.route(list)
+      for (const route of deletedRoutes(served)) app.route(route)
     },
   } satisfies Collection<B, Computed>)
 }

@@ -82,6 +82,8 @@ export interface Declaration<B extends TObject = TObject> extends Shown {
   access?: DeclaredAccess
   /** Which rows cannot be changed or deleted. */
   locked?: DeclaredLock
+  /** How long deleted rows can be restored; by default, they cannot. */
+  keepDeletedMs?: number
   /** Who can write which fields; by default, everyone who can write the row can write all fields. */
   writers?: Writers | undefined
   writeOnly: readonly string[]
@@ -132,10 +134,7 @@ export interface Related {
   served: readonly Declaration[]
 }
 
-/**
- * A declared resource, and the plugin that serves it under any version prefix. Its type parameters also name computed
- * fields, fields that get a value if a body omits them, and derived fields.
- */
+/** A declared resource, and the plugin that serves it under a version prefix. Its types name computed and given fields. */
 export interface Collection<
   B extends TObject = TObject,
   Computed extends string = string,

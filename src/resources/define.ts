@@ -18,6 +18,7 @@ import { uniqueFields, uniqueTuples } from './constraints/unique.ts'
 import type { Writers } from './constraints/writers.ts'
 import type { CollectionOperation, Declaration } from './declaration.ts'
 import { definitionErrors } from './definition-rules.ts'
+import { keepTimeOf } from './deleted/keep-time.ts'
 import { canSort } from './queries/list-rules.ts'
 import { referencesOf, refOf, withOwnReferences } from './relations/ref.ts'
 import type { ResourceOptions } from './resource-options.ts'
@@ -74,6 +75,7 @@ export function defineResource<
       listed: listed ?? visibleFields(Object.keys(shown.shownBody.properties), concealed, options.access),
     }),
     ...{ ...(hides && { hides }), ...(options.migrate && { migrate: options.migrate }) },
+    ...(options.keepDeleted !== undefined && { keepDeletedMs: keepTimeOf(options.keepDeleted) }),
     ...{ writers: context.writers, users: context.users },
     ...shown,
     ...overTable,

@@ -11,6 +11,7 @@ import { lockErrors } from './constraints/lock-rules.ts'
 import { ruleErrors } from './constraints/rules.ts'
 import { tupleErrors, uniqueFields } from './constraints/unique.ts'
 import { decimalFieldErrors } from './decimal-fields.ts'
+import { keepTimeErrors } from './deleted/keep-time.ts'
 import { idTypes } from './id-types.ts'
 import { overlayErrors } from './migration/overlay-rules.ts'
 import { migrateErrors } from './migration/rules.ts'
@@ -53,6 +54,7 @@ const optionNames = Object.keys({
     migrate: true,
     table: true,
     columns: true,
+    keepDeleted: true,
   },
 } satisfies Record<keyof ResourceOptions, true>)
 
@@ -62,7 +64,12 @@ export function definitionErrors(declared: ResourceOptions): string[] {
   if (typeof path !== 'string' || !pathForm.test(path) || path.length > maxNameLength) {
     return [`collection: path must be one lower-case segment such as '/notes' or '/line-items', not ${quoted(path)}`]
   }
-  const errors = [...unknownOptions(declared), ...nameErrors(path, noun, declared), ...idErrors(declared)]
+  const errors = [
+    ...unknownOptions(declared),
+    ...nameErrors(path, noun, declared),
+    ...idErrors(declared),
+    ...keepTimeErrors(declared),
+  ]
   const options = { ...declared, ids: hasKnownIds(declared) ? declared.ids : 'integer' } as ResourceOptions
   if (typeof body !== 'object' || (body as { type?: unknown })?.type !== 'object' || !body.properties) {
     errors.push('body must be created with Type.Object()')

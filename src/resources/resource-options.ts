@@ -7,6 +7,7 @@ import type { ComputedOptions, DerivedOptions, DerivedSchemas } from './computed
 import type { BodyOf, Condition, FieldsOf } from './conditions/condition.ts'
 import type { DefaultValues, SetValues } from './constraints/creation.ts'
 import type { Collection, CollectionOperation, Link } from './declaration.ts'
+import type { KeepTime } from './deleted/keep-time.ts'
 import type { MigrateOptions } from './migration/options.ts'
 import type { IdsOf, RefDetails } from './relations/ref.ts'
 
@@ -111,6 +112,10 @@ export interface ResourceOptions<
   columns?: { readonly [F in FieldOf<B> | 'createdBy']?: string }
   /** How existing rows follow a change of the body: renamed fields, values of new fields, values of another type. */
   migrate?: MigrateOptions<B, Ids>
+  /**
+   * How long deleted rows can be restored, such as `'30 days'`, at most `'365 days'`. By default, a deletion is final.
+   */
+  keepDeleted?: KeepTime
   /** Scopes in addition to `read` and `write`, each with the description that users see. */
   scopes?: Readonly<Record<`${string}:${string}`, string>>
   links?: (row: Row<IdOf<Ids>>) => Record<string, Link>

@@ -16,6 +16,7 @@ const hasSubscriber = ({ noun }: Pick<Declaration, 'noun'>) => ({
 /** Returns access to the rows of a declared resource. */
 export function resourceRows(db: Database, declaration: Declaration): Rows {
   const { table, ids, columns, kinds, folded, blank, sorts, references, access, computed, view, overlay } = declaration
+  const { keepDeletedMs } = declaration
   const fields = [...Object.keys(kinds), ...computed.totals.map(({ name }) => name)]
   // Links, conditions and functions may use any field.
   const isMade = [...Object.keys(computed.whens), ...Object.keys(computed.derived)].length > 0
@@ -24,8 +25,8 @@ export function resourceRows(db: Database, declaration: Declaration): Rows {
   return rowsOf(db, {
     ...{ table, ids, columns, fields: [...fields, ...(access ? ['createdBy'] : [])], folded, blank },
     subscribed: hasSubscriber(declaration),
-    // Access rules for the deletion event need the row as it was.
-    returnsDeleted: access !== undefined,
+    // Access rules for the deletion event need the row as it was, and kept rows are stored as they were.
+    returnsDeleted: access !== undefined || keepDeletedMs !== undefined,
     listed: isPartial ? [...new Set(read)] : undefined,
     codecs: codecsOf(declaration),
     narrow: overlay && Object.keys(kinds).filter((field) => isIntegral(kinds[field] as ColumnKind)),

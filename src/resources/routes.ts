@@ -14,7 +14,7 @@ import { lister } from './list.ts'
 import { listQuerySchema, listRulesOf } from './list-parameters.ts'
 import { capital } from './queries/bounds.ts'
 import { expandParameter } from './relations/expand.ts'
-import { nestedList } from './relations/nested-list.ts'
+import { linksOf, nestedList } from './relations/nested-list.ts'
 import { expandOf, readExpanded } from './relations/read-expanded.ts'
 import { isReadable } from './relations/relations.ts'
 import { listItemSerializer, representation } from './representation.ts'
@@ -38,7 +38,7 @@ function route(served: Served, operation: CollectionOperation, method: string, t
       scope,
       ...(isChange && writers?.orScope && { orScope: writers.orScope }),
       cache: isRead ? (isPublic && publicRead && !changesWithTime(declaration) ? 'public' : 'private') : 'none',
-      fields: isRead,
+      ...{ fields: isRead, ...(operation === 'read' && linksOf(served)) },
       problems: isRead ? readProblems(isPublic, relations) : writeProblems(served, operation),
     },
     about: {

@@ -4,6 +4,9 @@ import type { IdType } from './ids.ts'
 /** Cell type in a long read. Decimals, instants, dates and JSON are text; booleans are stored as 1 or 0. */
 export type CellType = 'integer' | 'number' | 'decimal' | 'string' | 'instant' | 'date' | 'boolean' | 'json' | 'uuid'
 
+/** The types to which `Engine.jsonCell` casts. */
+export type CellCast = 'text' | 'integer' | 'number' | 'uuid'
+
 /** A column that identifies rows. */
 export interface IdColumn {
   name: string
@@ -67,6 +70,8 @@ export interface Engine {
   /** Column type for integer keys that the engine generates and never reuses. */
   identityType: 'integer'
   identity: (column: ColumnDefinitionBuilder) => ColumnDefinitionBuilder
+  /** Stands between the columns and the values of an INSERT that sets a generated `id`. */
+  overridingIdentity: RawBuilder<unknown>
   /** Column type for case-folded text, which is compared bytewise so that both engines sort it in the same order. */
   keyType: RawBuilder<unknown>
   /** Column type for UUIDs, which `columnsOf` returns too. Text is compared with such a column after a cast to this type. */
@@ -118,6 +123,8 @@ export interface Engine {
    * True if the column's value is one of the ids in a JSON array (given as text). Uses the column's index.
    */
   isAmong: (column: RawBuilder<unknown>, json: string, ids: IdType) => RawBuilder<boolean>
+  /** A scalar member of a JSON object (given as text), at a path of member names, cast to a type. */
+  jsonCell: (json: RawBuilder<unknown>, path: readonly string[], type: CellCast) => RawBuilder<unknown>
   /** Aggregates an expression over all rows into the text of a JSON array; null or an empty array if there are no rows. */
   jsonArray: (expression: RawBuilder<unknown>) => RawBuilder<string | null>
   /**

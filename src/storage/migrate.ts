@@ -37,6 +37,7 @@ import { dataKeys } from './migrations/0032-data-keys.ts'
 import { auditArchives } from './migrations/0033-audit-archives.ts'
 import { accountLocks } from './migrations/0037-account-locks.ts'
 import { webhookStatistics } from './migrations/0042-webhook-statistics.ts'
+import { deletedRows } from './migrations/0040-deleted-rows.ts'
 import { labelOf } from './resource-tables/history.ts'
 import { type Prepared, prepareTables, type ThoroughUnit } from './resource-tables/migration-unit.ts'
 import { refuseOtherIds } from './resource-tables/mismatch.ts'
@@ -82,6 +83,7 @@ const migrations: [name: string, run: Migration][] = [
   ['0033-audit-archives', auditArchives],
   ['0037-account-locks', accountLocks],
   ['0042-webhook-statistics', webhookStatistics],
+  ['0040-deleted-rows', deletedRows],
 ]
 
 /** The names of all migrations that this release knows. */

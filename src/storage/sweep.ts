@@ -48,6 +48,7 @@ type SweptTable =
   | { table: 'login_tries'; key: ['key']; column: 'ends_at' }
   | { table: 'invitations'; key: ['user_id']; column: 'expires_at' }
   | { table: 'webhook_statistics'; key: ['hour', 'webhook_id']; column: 'hour' }
+  | { table: 'deleted_rows'; key: ['table_name', 'row_id']; column: 'expires_at' }
 
 /** Deletes, in batches, the rows whose column is less than the value; returns the number of deleted rows. */
 export function sweepBelow(db: Database, { table, key, column }: SweptTable, value: string | number): Promise<number> {

@@ -26,6 +26,13 @@ forEachEngine((engine) => {
       await make('/users', { name: 'Ada', email: 'ada@example.com', phone: '+1' })
       await make('/products', product)
       await make('/books', { title: 'Notes', author: 'Ada' })
+      for (const [path, body] of [
+        ['/products', product],
+        ['/books', { title: 'Notes', author: 'Ada' }],
+      ] as const) {
+        const { id } = await make(path, body)
+        await documented.service.send({ method: 'DELETE', url: `${path}/${id}`, scopes })
+      }
       const { taskId } = await make('/api/reports', report)
       // A cancelled report, whose representation contains an error.
       await make(`/api/reports/${taskId}/cancel`)

@@ -106,6 +106,11 @@ forEachEngine((engine) => {
     await db.write((tx) => tx.deleteFrom('webhooks').where('ownerClient', '=', 'alpha').execute())
     return (await make('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
   }
+  const deleted = async (path: string, id: number): Promise<number> => {
+    const response = await send('DELETE', `${path}/${id}`, tokens.owner)
+    assert.equal(response.statusCode, 204, response.body)
+    return id
+  }
   const pathOf = (url: string, id: string | number | string[]) =>
     [id].flat().reduce((path: string, one) => path.replace(/:\w+/, String(one)), url)
   const fixtures: Fixtures = {
@@ -113,6 +118,8 @@ forEachEngine((engine) => {
     user: async () => (await make('/users', { name: 'Some', email: `made${++count}@example.com` })).id,
     product: async () => (await make('/products', { name: 'Thing', price: 1 })).id,
     book: async () => (await make('/books', { title: 'Book', author: 'Some' })).id,
+    deletedProduct: async () => deleted('/products', await fixtures.product()),
+    deletedBook: async () => deleted('/books', await fixtures.book()),
     task,
     endedTask: async () => {
       const taskId = await task()

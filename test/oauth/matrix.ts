@@ -4,6 +4,9 @@ export interface Fixtures {
   user: () => Promise<number>
   product: () => Promise<number>
   book: () => Promise<number>
+  /** These functions create a resource, delete it, and return its id. */
+  deletedProduct: () => Promise<number>
+  deletedBook: () => Promise<number>
   task: () => Promise<string>
   /** A cancelled task. */
   endedTask: () => Promise<string>
@@ -61,6 +64,8 @@ const client = () => ({ name: 'Client', scopes: ['reports:read'], grants: ['clie
 const users = { id: (made: Fixtures) => made.user() }
 const products = { id: (made: Fixtures) => made.product() }
 const books = { id: (made: Fixtures) => made.book() }
+const deletedProducts = { id: (made: Fixtures) => made.deletedProduct() }
+const deletedBooks = { id: (made: Fixtures) => made.deletedBook() }
 const tasks = { id: (made: Fixtures) => made.task(), missing: missingTask }
 const endedTasks = { id: (made: Fixtures) => made.endedTask(), missing: missingTask }
 const webhooks = { id: (made: Fixtures) => made.webhook(), missing: missingWebhook }
@@ -104,6 +109,13 @@ export const matrix: Record<string, Row> = {
   'PUT /books/:id': { ...all(200), ...books, body: book },
   'PATCH /books/:id': { ...all(200), ...books, body: () => ({ genre: 'New' }) },
   'DELETE /books/:id': { ...all(204), ...books },
+
+  'GET /api/deleted/products': all(200),
+  'POST /api/deleted/products/:id/restore': { ...all(201), ...deletedProducts },
+  'DELETE /api/deleted/products/:id': { ...all(204), ...deletedProducts },
+  'GET /api/deleted/books': all(200),
+  'POST /api/deleted/books/:id/restore': { ...all(201), ...deletedBooks },
+  'DELETE /api/deleted/books/:id': { ...all(204), ...deletedBooks },
 
   'GET /api/report-types': all(200),
   'GET /api/reports': all(200),

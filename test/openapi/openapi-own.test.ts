@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { collection, service, Title, Type } from '../../src/plinth.ts'
+import { collection, Ref, service, Title, Type } from '../../src/plinth.ts'
 import { appOn } from '../support/app.ts'
 import { onSqlite } from '../support/engines.ts'
 import type { Json } from '../support/openapi.ts'
@@ -47,6 +47,32 @@ onSqlite((engine) => {
         assert.ok(names.includes('notes') && !names.includes('users'))
         for (const { description } of document.tags) assert.ok(description)
       }
+    })
+  })
+
+  describe('the document of related resources', () => {
+    const customers = collection({ path: '/customers', noun: 'customer', body: Type.Object({ name: Title }) })
+    const labels = collection({
+      path: '/labels',
+      noun: 'label',
+      body: Type.Object({ name: Title }),
+      operations: ['list'],
+    })
+    const body = Type.Object({ customerId: Ref(customers), labelId: Ref(labels), name: Title })
+    const orders = collection({ path: '/orders', noun: 'order', body })
+    const definition = service({ resources: [customers, labels, orders] })
+    const app = appOn(engine, { definition })
+
+    it('links a single resource to the operations that read its related rows', async () => {
+      const { paths } = (await app.send({ url: '/openapi.json', scopes: null })).json()
+      const linksOf = (path: string) => paths[path].get.responses['200'].links
+      assert.deepEqual(linksOf('/orders/{id}'), {
+        customer: { operationId: 'readCustomer', parameters: { id: '$response.body#/customerId' } },
+      })
+      assert.deepEqual(linksOf('/customers/{id}'), {
+        orders: { operationId: 'listOrdersOfCustomer', parameters: { id: '$response.body#/id' } },
+      })
+      assert.equal(linksOf('/orders'), undefined)
     })
   })
 

@@ -85,11 +85,17 @@ forEachEngine((engine) => {
       (await make('/api/reports', { reportType: 'products', format: 'csv' })).taskId
     const webhook = async (): Promise<string> =>
       (await make('/api/webhooks', { event: 'report.failed', callbackUrl: `http://127.0.0.1:9/made${++count}` })).id
+    const deleted = async (path: string, id: number): Promise<number> => {
+      assert.equal((await send('DELETE', `${path}/${id}`)).statusCode, 204)
+      return id
+    }
     const fixtures: Fixtures = {
       fresh: () => ++count,
       user: async () => (await make('/users', { name: 'Some', email: `made${++count}@example.com` })).id,
       product: async () => (await make('/products', { name: 'Thing', price: 1 })).id,
       book: async () => (await make('/books', { title: 'Book', author: 'Some' })).id,
+      deletedProduct: async () => deleted('/products', await fixtures.product()),
+      deletedBook: async () => deleted('/books', await fixtures.book()),
       task,
       endedTask: async () => {
         const taskId = await task()

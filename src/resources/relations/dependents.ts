@@ -11,7 +11,7 @@ import type { Reach } from '../access/rules.ts'
 import type { TotalsUpdater } from '../computed/updater.ts'
 import type { LockCheck } from '../constraints/lock-check.ts'
 import type { Announce, Declaration } from '../declaration.ts'
-import type { Deletion, OnDelete } from './reference.ts'
+import type { Deletion, KeepRows, OnDelete } from './reference.ts'
 import type { Child } from './relations.ts'
 
 /** A collection and what deletions need to know about it. */
@@ -25,6 +25,8 @@ export interface Removable {
   totals: TotalsUpdater | undefined
   /** Undefined if its rows are never locked. */
   lock: LockCheck | undefined
+  /** Undefined if the deletion of its rows is final. */
+  keep: KeepRows | undefined
 }
 
 /** A deletion in progress. */

@@ -1,8 +1,9 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { callerOf } from '../../http/policies/authenticate.ts'
+import type { OperationLink } from '../../openapi/components.ts'
 import { idOrNone } from '../../storage/ids.ts'
 import type { Row } from '../../storage/rows/rows.ts'
-import type { Relation, Served } from '../declaration.ts'
+import type { Declaration, Relation, Served } from '../declaration.ts'
 import { idParams } from '../id-types.ts'
 import { lister } from '../list.ts'
 import { listQuerySchema, listRulesOf } from '../list-parameters.ts'
@@ -40,7 +41,7 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
     return found instanceof Promise ? found.then(respond) : respond(found)
   }
   const about = {
-    operationId: `list${declaration.name.split('-').map(capital).join('')}Of${capital(noun)}`,
+    operationId: operationIdOf(declaration, parent.declaration),
     summary: `List the ${declaration.name.replaceAll('-', ' ')} of one ${noun}`,
     params: idParams(parent.declaration.ids),
     querystring: listQuerySchema(rules),
@@ -48,4 +49,20 @@ export function nestedList(parent: Served, child: Served, { field }: Relation, l
   const problems = parent.declaration.readScope === null ? [] : ['AUTH_REQUIRED', 'ACCESS_DENIED']
   const config = { ...list.config, problems: [...(list.config?.problems ?? []), ...problems] }
   return { ...list, url, config, handler, schema: { ...list.schema, ...about } } as RouteOptions
+}
+
+const operationIdOf = ({ name }: Declaration, { noun }: Declaration) =>
+  `list${name.split('-').map(capital).join('')}Of${capital(noun)}`
+
+/**
+ * Returns the route option `links`: the operations that read the related rows of a row, by the names of the relations.
+ */
+export function linksOf({ relations, declaration: own }: Served): { links?: Record<string, OperationLink> } {
+  const links = relations.flatMap(({ name, declaration, field, isMany }): [string, OperationLink][] => {
+    const { operations, noun } = declaration
+    if (!operations.includes(isMany ? 'list' : 'read')) return []
+    const operationId = isMany ? operationIdOf(declaration, own) : `read${capital(noun)}`
+    return [[name, { operationId, parameters: { id: `$response.body#/${isMany ? 'id' : field}` } }]]
+  })
+  return links.length > 0 ? { links: Object.fromEntries(links) } : {}
 }

@@ -55,6 +55,9 @@ export interface Deletion {
   reach: Reach | undefined
 }
 
+/** Keeps deleted rows in the same transaction, so that they can be restored. */
+export type KeepRows = (tx: Queryable, rows: readonly Deleted['row'][], deletion: Deletion) => Promise<void>
+
 /** Deletes a row and handles the rows that refer to it. Returns undefined if no row meets the precondition. */
 export type Remove = (
   tx: Queryable,

@@ -3,6 +3,7 @@ import { eventPublisher } from '../change-events.ts'
 import { totalsUpdater } from '../computed/maintain-totals.ts'
 import { lockCheck } from '../constraints/lock-check.ts'
 import type { CollectionOptions, Declaration } from '../declaration.ts'
+import { keeper } from '../deleted/kept-rows.ts'
 import { resourceRows } from '../resource-rows.ts'
 import type { Removable } from './dependents.ts'
 import type { Remove } from './reference.ts'
@@ -18,14 +19,16 @@ export function removable(
   options: Pick<CollectionOptions, 'db' | 'queue' | 'random' | 'now' | 'zone'>,
   all: readonly Declaration[],
 ): Removable & { remove: Remove } {
-  const of = (one: Declaration): Removable => ({
-    declaration: one,
-    rows: resourceRows(options.db, one),
-    announce: eventPublisher(options, one, rowFacts(one, all)),
-    children: childrenOf(one, all),
-    lock: lockCheck(one, options),
-    totals: totalsUpdater(one, all, options),
-  })
+  const of = (one: Declaration): Removable => {
+    const rows = resourceRows(options.db, one)
+    return {
+      ...{ declaration: one, rows, keep: keeper(one, rows) },
+      announce: eventPublisher(options, one, rowFacts(one, all)),
+      children: childrenOf(one, all),
+      lock: lockCheck(one, options),
+      totals: totalsUpdater(one, all, options),
+    }
+  }
   const own = of(declaration)
   const needed = own.children.length > 0 ? all : [declaration]
   const entries = needed.map((one) => [one, one === declaration ? own : of(one)] as const)

@@ -7,11 +7,13 @@ import type { Remove } from './reference.ts'
 
 /** Returns the function that deletes rows of a collection to which no other collection refers. */
 export function simpleRemover(own: Removable): Remove {
-  const { rows, totals, lock } = own
-  if (totals === undefined && lock === undefined) return (tx, id, precondition) => rows.remove(tx, id, precondition)
+  const { rows, totals, lock, keep } = own
+  if (totals === undefined && lock === undefined && keep === undefined)
+    return (tx, id, precondition) => rows.remove(tx, id, precondition)
   return async (tx, id, precondition, deletion) => {
     const settle = await prepareRemoval(own, tx, id, precondition)
     const removed = settle && (await rows.remove(tx, id, precondition))
+    if (removed) await keep?.(tx, [removed.row], deletion)
     if (removed) await settle(deletion)
     return removed
   }

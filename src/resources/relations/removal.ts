@@ -77,12 +77,18 @@ async function release(
  * Deletes the rows, children first, with one statement per collection, because rows of a collection may refer to each
  * other.
  */
-async function removeDoomed({ tx, all, own, id, doomed }: Removal, { caller, now }: Deletion) {
+async function removeDoomed({ tx, all, own, id, doomed }: Removal, deletion: Deletion) {
+  const { caller, now } = deletion
   let result: Deleted | undefined
   for (const side of [...all.values()].toReversed()) {
     const ids = doomed.get(side) ?? []
     if (ids.length === 0) continue
     const removed = new Map((await side.rows.removeAll(tx, ids)).map((one) => [one.row.id, one]))
+    await side.keep?.(
+      tx,
+      [...removed.values()].map(({ row }) => row),
+      deletion,
+    )
     // The ids found last are the farthest from the row.
     for (const child of ids.toReversed()) {
       const deleted = removed.get(child)

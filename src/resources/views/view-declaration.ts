@@ -46,6 +46,7 @@ export function viewDeclaration(own: Declaration, options: CheckedView): Declara
       const field = memberOf(reference.field)
       return { ...reference, field, name: relationName(field) }
     }),
+    keepDeletedMs: own.keepDeletedMs,
     hides: own.hides && { ...own.hides, fields: own.hides.fields.map(memberOf) },
     immutable: own.immutable.map(memberOf),
     concealed: [...own.concealed.map(memberOf), ...hidden],

@@ -4,7 +4,7 @@ import { authorOf, callerOf } from '../../http/policies/authenticate.ts'
 import { checkPostPreconditions, preconditionOf } from '../../http/policies/conditional.ts'
 import { idempotentWrite, type WriteResponse } from '../../idempotency/idempotent-write.ts'
 import type { Queryable } from '../../storage/database.ts'
-import type { Row } from '../../storage/rows/rows.ts'
+import type { Changed, Row } from '../../storage/rows/rows.ts'
 import { assertStorable } from '../access/enforce.ts'
 import type { Reach, RowAccess, RuleCaller } from '../access/rules.ts'
 import { bodyValues, rejectInvalidMembers, validated } from '../constraints/body-values.ts'
@@ -14,6 +14,7 @@ import { checkRules } from '../constraints/rules.ts'
 import { checkCreation } from '../constraints/writers.ts'
 import type { Served } from '../declaration.ts'
 import { idTypes } from '../id-types.ts'
+import type { Deletion } from '../relations/reference.ts'
 import {
   type BodyRequest,
   change,
@@ -85,19 +86,41 @@ function insertRow(served: Served, request: BodyRequest, reply: FastifyReply, ne
     const values = await valuesIn(tx)
     if (access) values.createdBy = access.createdBy
     attempted = values
-    const settle = served.totals && (await served.totals.created(tx, values))
-    if (served.references) await served.references.created(tx, values, reach)
-    Object.assign(values, served.declaration.computed.initial)
     const id = idTypes[served.declaration.ids].assign(served.newUuid)
-    const { row, subscribed } = await served.rows.insert(tx, id === undefined ? values : { ...values, id }, now)
-    if (settle) await settle({ caller, now })
-    if (access) await assertStorable(served, tx, access, row)
-    if (served.lock?.placed) await served.lock.placed(tx, values)
-    if (subscribed) await served.announce(tx, 'created', row, caller, now)
+    const row = await addRow(served, tx, values, { caller, now, access, reach }, () =>
+      served.rows.insert(tx, id === undefined ? values : { ...values, id }, now),
+    )
     if (recorded.length > 0) await served.guard?.record?.(tx, { id: row.id, fields: recorded, values, request })
     const location = `${served.prefix}${served.declaration.path}/${row.id}`
     return { status: 201, headers: { location }, body: served.serialize(row, request) }
   })
+}
+
+/** Who adds a row and when, the rows that the access rules let the caller store, and those it can refer to. */
+interface Addition extends Deletion {
+  access: RowAccess | undefined
+}
+
+/**
+ * Inserts a row with everything that belongs to its creation: checks of references, access rules and locks, totals, and
+ * the event.
+ */
+export async function addRow(
+  served: Served,
+  tx: Queryable,
+  values: Values,
+  { caller, now, access, reach }: Addition,
+  insert: () => Promise<Changed>,
+): Promise<Row> {
+  const settle = served.totals && (await served.totals.created(tx, values))
+  if (served.references) await served.references.created(tx, values, reach)
+  Object.assign(values, served.declaration.computed.initial)
+  const { row, subscribed } = await insert()
+  if (settle) await settle({ caller, now })
+  if (access) await assertStorable(served, tx, access, row)
+  if (served.lock?.placed) await served.lock.placed(tx, values)
+  if (subscribed) await served.announce(tx, 'created', row, caller, now)
+  return row
 }
 
 /**

@@ -26,6 +26,8 @@ const capacities: Readonly<Record<string, Capacity>> = {
   uuid: { holds: 'uuid' },
 }
 
+const castTypes = { integer: 'bigint', number: 'double precision', uuid: 'uuid' } as const
+
 const integerId: IdColumn = {
   name: 'id',
   type: 'integer',
@@ -36,6 +38,7 @@ export const postgres: Engine = {
   name: 'postgres',
   identityType: 'integer',
   identity: integerId.define,
+  overridingIdentity: sql`overriding system value`,
   keyType: sql`text collate "C"`,
   uuidType: 'uuid',
   idColumns: { integer: [integerId], uuid: [{ name: 'id', type: 'uuid', define: (column) => column.primaryKey() }] },
@@ -113,6 +116,10 @@ export const postgres: Engine = {
   // rows.
   isAmong: (column, json, ids) =>
     sql`${column} = any(cast(translate(${json}, '[]', '{}') as ${ids === 'uuid' ? sql`uuid` : sql`bigint`}[]))`,
+  jsonCell: (json, path, type) => {
+    const cell = sql`cast(${json} as json) #>> ${sql.lit(`{${path.map((name) => JSON.stringify(name)).join()}}`)}`
+    return type === 'text' ? sql`(${cell}) collate "C"` : sql`cast(${cell} as ${sql.raw(castTypes[type])})`
+  },
   jsonArray: (expression) => sql`cast(json_agg(${expression}) as text)`,
   csvFields,
   csvRecord: () => undefined,

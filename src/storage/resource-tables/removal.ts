@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
+import { forgetDeleted } from '../deleted-rows.ts'
 import type { Engine } from '../engine.ts'
 import { dropIndexStatement } from './ddl.ts'
 import { countOf, rowCount } from './mismatch.ts'
@@ -93,6 +94,7 @@ async function dropTables(tx: Queryable, engine: Engine, names: readonly string[
     const rows = existing.length === 0 ? 0 : await countOf(tx, name, sql`true`)
     const drop = `drop table if exists "${name}"`
     await sql.raw(drop).execute(tx)
+    await forgetDeleted(tx, name)
     await tx.deleteFrom('resourceTables').where('name', '=', name).execute()
     removals.push({ table: name, lines: [drop, `-- remove ${name} with ${rowCount(rows)} of ${columns.join(', ')}`] })
   }

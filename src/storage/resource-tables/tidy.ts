@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Queryable } from '../database.ts'
+import { renameInDeleted } from '../deleted-rows.ts'
 import type { Engine } from '../engine.ts'
 import { snake } from '../rows/column-names.ts'
 import { comparedColumn, constraintName, dropIndexStatement, indexStatements, uniqueTupleStatement } from './ddl.ts'
@@ -28,6 +29,8 @@ export async function tidyTable(tx: Queryable, engine: Engine, declared: Resourc
   const fields = new Map(stale.map((column) => [column.name, fieldOf(column)]))
   const statements = tidyStatements(engine, table, existing, names)
   for (const statement of statements) await sql.raw(statement).execute(tx)
+  const keys = [...names].map(([from, to]): [string, string] => [`${from}_key`, `${to}_key`])
+  await renameInDeleted(tx, table.name, new Map([...names, ...keys]))
   const tidied = before.map((column): RecordedColumn => {
     const [name, stored] = [names.get(column.name), fields.get(column.name)]
     if (name === undefined || stored === undefined) return column

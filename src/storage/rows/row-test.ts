@@ -83,6 +83,14 @@ export function hasRelation(test: RowTest): boolean {
   return !('on' in test) && ('any' in test ? test.any : test.all).some(hasRelation)
 }
 
+/** Returns the columns of the tested row that a test compares, including those that contain references. */
+export function testedColumns(test: RowTest): Set<string> {
+  if ('along' in test) return new Set([test.along.on.column])
+  if ('not' in test) return testedColumns(test.not)
+  if ('on' in test) return new Set([test.on.column, ...(test.on.keyColumn === undefined ? [] : [test.on.keyColumn])])
+  return new Set(('any' in test ? test.any : test.all).flatMap((part) => [...testedColumns(part)]))
+}
+
 export interface TestSqlOptions {
   /** The name or alias of the table; none by default. */
   table?: string | undefined

@@ -1,26 +1,16 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Queryable } from '../database.ts'
 import { type IdType, idOrNone, type RowId } from '../ids.ts'
+import { type Changed, changer, type Row, type RowChanges } from './changer.ts'
 import { type Codec, rowCodec } from './column-codec.ts'
 import { type ColumnNames, columnOfField } from './column-names.ts'
-import { type Encode, inColumns, inserter, type KeyOf } from './inserter.ts'
+import { inColumns, inserter } from './inserter.ts'
 import { type RowJudge, rowJudge } from './judged-rows.ts'
 import { type Lists, listsOf } from './list-query.ts'
 import { foldValue, type PageSource, readColumn } from './page-query.ts'
-import { hasId, type RowPrecondition, wherePrecondition } from './precondition.ts'
-import { type Columns, isOneOf, type Passing, readPassing, relatedReader } from './related-rows.ts'
-import { nextRevision } from './revision.ts'
+import { type Columns, type Passing, readPassing, relatedReader } from './related-rows.ts'
 
-/** A row of a served resource: these columns and the resource's own fields. */
-export interface Row<Id extends RowId = RowId> {
-  id: Id
-  revision: number
-  /** Absent in lists, because they have no Last-Modified date. */
-  sharesSecond?: number
-  createdAt: string
-  updatedAt: string
-  [field: string]: unknown
-}
+export type { Changed, Deleted, Row } from './changer.ts'
 
 export interface RowsOptions {
   table: string
@@ -47,15 +37,6 @@ export interface RowsOptions {
   returnsDeleted?: boolean
 }
 
-/** A row after a change, and whether the change's event has a subscriber. */
-export interface Changed {
-  row: Row
-  subscribed: boolean
-}
-
-/** A deleted row; only its id unless `returnsDeleted`. */
-export type Deleted = Omit<Changed, 'row'> & { row: Pick<Row, 'id'> }
-
 /** Ids of one type. */
 export interface SomeIds {
   ids: readonly RowId[]
@@ -63,23 +44,13 @@ export interface SomeIds {
 }
 
 /** The table of a resource, with the operations that HTTP needs. Every change increments the row's revision. */
-export interface Rows extends Lists<Row>, RowJudge<Row> {
+export interface Rows extends Lists<Row>, RowJudge<Row>, RowChanges {
   find: (id: RowId) => Row | undefined | Promise<Row | undefined>
   insert: (tx: Queryable, values: Record<string, unknown>, now: string) => Promise<Changed>
-  /** Returns undefined if the row does not exist or does not meet the precondition. */
-  update: (
-    tx: Queryable,
-    id: RowId,
-    values: object,
-    precondition: RowPrecondition,
-    now: string,
-  ) => Promise<Changed | undefined>
-  remove: (tx: Queryable, id: RowId, precondition: RowPrecondition) => Promise<Deleted | undefined>
+  /** Returns values as stored, by column, including those of companion columns. */
+  cellsOf: (values: Record<string, unknown>) => Record<string, unknown>
   /** Returns at most `limit` rows with one of these ids in a field, with the fields of a list page, unsorted. */
   related: (field: string, ids: SomeIds, limit: number, passing?: Passing) => Row[] | Promise<Row[]>
-  /** `updateAll` changes all rows with these ids, and `removeAll` deletes them. */
-  updateAll: (tx: Queryable, ids: readonly RowId[], values: object, now: string) => Promise<Changed[]>
-  removeAll: (tx: Queryable, ids: readonly RowId[]) => Promise<Deleted[]>
 }
 
 const noSubscribers = { created: sql<boolean>`0`, updated: sql<boolean>`0`, deleted: sql<boolean>`0` }
@@ -116,59 +87,12 @@ export function rowsOf(db: Database, options: RowsOptions): Rows {
       returnsDeleted: options.returnsDeleted,
     }),
     ...rowJudge(table, base, decode),
+    cellsOf: (values) => inColumns(encode(values), values, { folded, columns, keyOf }),
     related: decodedReader(db, source, pageColumns, decode),
   }
 }
 
 type Decode = (row: Row) => Row | undefined
-
-interface ChangerOptions {
-  db: Database
-  table: string
-  ids: IdType
-  /** The fields that a change returns. */
-  returned: readonly unknown[]
-  folded: readonly string[]
-  columns: ColumnNames | undefined
-  keyOf: KeyOf
-  encode: Encode
-  decode: Decode
-  subscribed: NonNullable<RowsOptions['subscribed']>
-  returnsDeleted: boolean | undefined
-}
-
-/** Creates the methods that change or delete existing rows. */
-function changer(options: ChangerOptions): Pick<Rows, 'update' | 'updateAll' | 'remove' | 'removeAll'> {
-  const { db, table, ids: idType, returned, encode, decode, subscribed, returnsDeleted } = options
-  const updateOf = (tx: Queryable, values: object, now: string) => {
-    const change = inColumns(encode(values as Record<string, unknown>), values as Record<string, unknown>, options)
-    return tx.updateTable(table as 'products').set({ ...change, ...nextRevision(table, now) })
-  }
-  const returning = (query: ReturnType<typeof updateOf>) =>
-    query.returning(returned as never).returning(subscribed.updated.as('subscribed'))
-  const changedRow = ({ subscribed: isSubscribed, ...row }: WithSubscribed): Changed => ({
-    row: decode(row as Row) as Row,
-    subscribed: Boolean(isSubscribed),
-  })
-  const first = async (query: { executeTakeFirst: () => Promise<unknown> }) => {
-    const row = await query.executeTakeFirst()
-    return row === undefined ? undefined : changedRow(row as WithSubscribed)
-  }
-  const every = async (query: { execute: () => Promise<unknown> }) =>
-    ((await query.execute()) as WithSubscribed[]).map(changedRow)
-  const shown = [...(returnsDeleted ? returned : ['id']), subscribed.deleted.as('subscribed')] as never
-  const deleting = (tx: Queryable) => tx.deleteFrom(table as 'products').returning(shown)
-  return {
-    remove: (tx, id, precondition) => first(wherePrecondition(deleting(tx).where(hasId(id)), precondition)),
-    removeAll: (tx, ids) => every(deleting(tx).where(isOneOf(db.engine, 'id', ids, idType))),
-    update: async (tx, id, values, precondition, now) => {
-      const matching = wherePrecondition(updateOf(tx, values, now).where(hasId(id)), precondition)
-      return first(returning(matching))
-    },
-    updateAll: (tx, ids, values, now) =>
-      every(returning(updateOf(tx, values, now).where(isOneOf(db.engine, 'id', ids, idType)))),
-  }
-}
 
 /** Creates the reader of related rows; the statement for each field is compiled on first use. */
 function decodedReader(
@@ -188,7 +112,6 @@ function decodedReader(
   }
 }
 
-type WithSubscribed = Row & { subscribed: boolean | number }
 const decodedPage = (rows: Row[] | Promise<Row[]>, decode: (row: Row) => Row | undefined) => {
   const each = (read: Row[]) => read.map((row) => decode(row) as Row)
   return rows instanceof Promise ? rows.then(each) : each(rows)

@@ -30,6 +30,8 @@ const affinities: readonly [RegExp, Capacity['holds']][] = [
   [/real|floa|doub/, 'number'],
 ]
 
+const castTypes = { text: 'text', integer: 'integer', number: 'real', uuid: 'text' } as const
+
 const numberedBy = (name: string): IdColumn => ({
   name,
   type: 'integer',
@@ -41,6 +43,7 @@ export const sqlite: Engine = {
   name: 'sqlite',
   identityType: 'integer',
   identity: integerId.define,
+  overridingIdentity: sql``,
   keyType: sql`text`,
   uuidType: 'text',
   idColumns: {
@@ -98,6 +101,8 @@ export const sqlite: Engine = {
   ],
   jsonRows: (json) => sql`${sql.raw(eachElement)}(${json}) as json_each`,
   isAmong: (column, json) => sql`${column} in (select value from ${sql.raw(eachElement)}(${json}) as json_each)`,
+  jsonCell: (json, path, type) =>
+    sql`cast(${sql.join([json, ...path.map((name) => sql.lit(name))], sql` ->> `)} as ${sql.raw(castTypes[type])})`,
   jsonArray: (expression) => sql`json_group_array(${expression})`,
   // Only the `sqlite3` shell has a CSV writer.
   csvFields: () => undefined,

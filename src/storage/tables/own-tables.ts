@@ -9,7 +9,7 @@ const typedTables = {
   ...{ requestCounts: true, versionCalls: true, limitWindows: true, quotaUses: true, settings: true },
   ...{ resourceTables: true, schemaChanges: true, answers: true, apiKeys: true, auditEntries: true, auditHead: true },
   ...{ clients: true, authRecords: true, signingKeys: true, accounts: true, invitations: true, consents: true },
-  ...{ loginTries: true, backups: true, dataKeys: true, nodes: true, auditArchives: true },
+  ...{ loginTries: true, backups: true, dataKeys: true, nodes: true, auditArchives: true, deletedRows: true },
 } satisfies Record<keyof Tables, true>
 
 const ownTables = new Set([

@@ -30,3 +30,16 @@ export interface BooksTable extends Resource {
   genre: string | null
   genreKey: string | null
 }
+
+/** A deleted row of a resource, which can be restored until it expires. */
+export interface DeletedRow {
+  /** The table that contained the row. */
+  tableName: string
+  rowId: string
+  /** JSON text: the values and kinds by column. */
+  content: string
+  /** The caller of the deletion: `user:7` or `client:crm`. */
+  deletedBy: string
+  deletedAt: string
+  expiresAt: string
+}

@@ -3,7 +3,7 @@ import type { ResourceTablesTable, SchemaChangesTable } from '../resource-tables
 import type { Owned, Revisioned } from '../rows/revision.ts'
 import type * as administration from './administration.ts'
 import type { AuthTables, ClientsTable } from './auth.ts'
-import type { BooksTable, ProductsTable, UsersTable } from './resources.ts'
+import type { BooksTable, DeletedRow, ProductsTable, UsersTable } from './resources.ts'
 import type {
   AnswersTable,
   BackupsTable,
@@ -181,6 +181,7 @@ export interface Tables extends AuthTables {
   auditHead: administration.AuditHeadTable
   nodes: administration.NodesTable
   auditArchives: administration.AuditArchivesTable
+  deletedRows: DeletedRow
 }
 
 export type Task = Selectable<TasksTable>

@@ -1,0 +1,119 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Database, Queryable } from '../database.ts'
+import type { IdType, RowId } from '../ids.ts'
+import type { ColumnNames } from './column-names.ts'
+import { type Encode, inColumns, type KeyOf } from './inserter.ts'
+import { hasId, type RowPrecondition, wherePrecondition } from './precondition.ts'
+import { isOneOf } from './related-rows.ts'
+import { nextRevision } from './revision.ts'
+
+/** A row of a served resource: these columns and the resource's own fields. */
+export interface Row<Id extends RowId = RowId> {
+  id: Id
+  revision: number
+  /** Absent in lists, because they have no Last-Modified date. */
+  sharesSecond?: number
+  createdAt: string
+  updatedAt: string
+  [field: string]: unknown
+}
+
+/** A row after a change, and whether the change's event has a subscriber. */
+export interface Changed {
+  row: Row
+  subscribed: boolean
+}
+
+/** A deleted row; only its id unless `returnsDeleted`. */
+export type Deleted = Omit<Changed, 'row'> & { row: Pick<Row, 'id'> }
+
+/** Changes to rows. Each increments the revision of the row. */
+export interface RowChanges {
+  /**
+   * Inserts a deleted row again, with the same id and `createdAt` and the next revision. The database may not contain a
+   * row with this id.
+   */
+  restore: (tx: Queryable, row: Row, now: string) => Promise<Changed>
+  /** Returns undefined if the row does not exist or does not meet the precondition. */
+  update: (
+    tx: Queryable,
+    id: RowId,
+    values: object,
+    precondition: RowPrecondition,
+    now: string,
+  ) => Promise<Changed | undefined>
+  remove: (tx: Queryable, id: RowId, precondition: RowPrecondition) => Promise<Deleted | undefined>
+  /** `updateAll` changes all rows with these ids, and `removeAll` deletes them. */
+  updateAll: (tx: Queryable, ids: readonly RowId[], values: object, now: string) => Promise<Changed[]>
+  removeAll: (tx: Queryable, ids: readonly RowId[]) => Promise<Deleted[]>
+}
+
+type WithSubscribed = Row & { subscribed: boolean | number }
+
+interface ChangerOptions {
+  db: Database
+  table: string
+  ids: IdType
+  /** The fields that a change returns. */
+  returned: readonly unknown[]
+  folded: readonly string[]
+  columns: ColumnNames | undefined
+  keyOf: KeyOf
+  encode: Encode
+  decode: (row: Row) => Row | undefined
+  subscribed: Readonly<Record<'created' | 'updated' | 'deleted', RawBuilder<boolean>>>
+  returnsDeleted: boolean | undefined
+}
+
+/** Creates the methods that change, delete or restore rows. */
+export function changer(options: ChangerOptions): RowChanges {
+  const { db, table, ids: idType, returned, encode, decode, subscribed, returnsDeleted } = options
+  const updateOf = (tx: Queryable, values: object, now: string) => {
+    const change = inColumns(encode(values as Record<string, unknown>), values as Record<string, unknown>, options)
+    return tx.updateTable(table as 'products').set({ ...change, ...nextRevision(table, now) })
+  }
+  const returning = (query: ReturnType<typeof updateOf>, change: 'created' | 'updated' = 'updated') =>
+    query.returning(returned as never).returning(subscribed[change].as('subscribed'))
+  const changedRow = ({ subscribed: isSubscribed, ...row }: WithSubscribed): Changed => ({
+    row: decode(row as Row) as Row,
+    subscribed: Boolean(isSubscribed),
+  })
+  const first = async (query: { executeTakeFirst: () => Promise<unknown> }) => {
+    const row = await query.executeTakeFirst()
+    return row === undefined ? undefined : changedRow(row as WithSubscribed)
+  }
+  const every = async (query: { execute: () => Promise<unknown> }) =>
+    ((await query.execute()) as WithSubscribed[]).map(changedRow)
+  const shown = [...(returnsDeleted ? returned : ['id']), subscribed.deleted.as('subscribed')] as never
+  const deleting = (tx: Queryable) => tx.deleteFrom(table as 'products').returning(shown)
+  const add = inserted(options)
+  return {
+    // The change of the added row gives it its next revision, and tells the text index to read the row.
+    restore: async (tx, row, now) => {
+      await add(tx, row)
+      return (await first(returning(updateOf(tx, {}, now).where(hasId(row.id)), 'created'))) as Changed
+    },
+    remove: (tx, id, precondition) => first(wherePrecondition(deleting(tx).where(hasId(id)), precondition)),
+    removeAll: (tx, ids) => every(deleting(tx).where(isOneOf(db.engine, 'id', ids, idType))),
+    update: async (tx, id, values, precondition, now) => {
+      const matching = wherePrecondition(updateOf(tx, values, now).where(hasId(id)), precondition)
+      return first(returning(matching))
+    },
+    updateAll: (tx, ids, values, now) =>
+      every(returning(updateOf(tx, values, now).where(isOneOf(db.engine, 'id', ids, idType)))),
+  }
+}
+
+/** Returns the function that inserts a row in the state in which it was deleted. */
+function inserted({ db, table, encode, ...names }: ChangerOptions) {
+  return async (tx: Queryable, { id, revision, sharesSecond = 0, createdAt, updatedAt, ...values }: Row) => {
+    const cells = {
+      ...inColumns(encode(values), values, names),
+      ...{ id, revision, shares_second: sharesSecond, created_at: createdAt, updated_at: updatedAt },
+    }
+    const columns = sql.join(Object.keys(cells).map((name) => sql.ref(name)))
+    await sql`
+      insert into ${sql.ref(table)} (${columns}) ${db.engine.overridingIdentity}
+      values (${sql.join(Object.values(cells))})`.execute(tx)
+  }
+}
