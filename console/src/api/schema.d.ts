@@ -380,6 +380,66 @@ export interface paths {
         patch: operations["patchProduct"];
         trace?: never;
     };
+    "/api/deleted/products": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List deleted products that can be restored, newest first
+         * @description Requires the scope `products:write`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listDeletedProducts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/deleted/products/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted product
+         * @description Requires the scope `products:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["restoreProduct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/deleted/products/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a product for good
+         * @description Requires the scope `products:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["eraseProduct"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/books": {
         parameters: {
             query?: never;
@@ -434,6 +494,66 @@ export interface paths {
          * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
          */
         patch: operations["patchBook"];
+        trace?: never;
+    };
+    "/api/deleted/books": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List deleted books that can be restored, newest first
+         * @description Requires the scope `books:write`. Paginated: `Link` has the next and previous page. `fields` selects members of the response.
+         */
+        get: operations["listDeletedBooks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/deleted/books/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted book
+         * @description Requires the scope `books:write`. Safe to retry with an `Idempotency-Key`.
+         */
+        post: operations["restoreBook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/deleted/books/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a book for good
+         * @description Requires the scope `books:write`. With `If-Match`, fails with 412 if the resource has changed.
+         */
+        delete: operations["eraseBook"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/reports": {
@@ -2665,6 +2785,65 @@ export interface components {
         };
         /**
          * @example {
+         *       "id": 1,
+         *       "deletedAt": "2026-03-01T12:00:00.000Z",
+         *       "deletedBy": "user:7",
+         *       "expiresAt": "2026-03-01T12:00:00.000Z",
+         *       "resource": {
+         *         "id": 1,
+         *         "name": "Desk lamp",
+         *         "price": 24.5,
+         *         "createdAt": "2026-03-01T12:00:00.000Z",
+         *         "updatedAt": "2026-03-01T12:00:00.000Z"
+         *       }
+         *     }
+         */
+        DeletedProduct: {
+            /**
+             * Format: int64
+             * @description Assigned by the service
+             * @example 1
+             */
+            id: number;
+            /** Format: date-time */
+            deletedAt: string;
+            /**
+             * @description Who deleted it: `user:7` or `client:crm`
+             * @example user:7
+             */
+            deletedBy: string;
+            /**
+             * Format: date-time
+             * @description Until when it can be restored
+             */
+            expiresAt: string;
+            /**
+             * @description The product as lists showed it
+             * @example {
+             *       "id": 1,
+             *       "name": "Desk lamp",
+             *       "price": 24.5,
+             *       "createdAt": "2026-03-01T12:00:00.000Z",
+             *       "updatedAt": "2026-03-01T12:00:00.000Z"
+             *     }
+             */
+            resource: {
+                /** Format: int64 */
+                id: number;
+                name: string;
+                /**
+                 * Format: double
+                 * @description At most two decimal places
+                 */
+                price: number;
+                /** Format: date-time */
+                createdAt: string;
+                /** Format: date-time */
+                updatedAt: string;
+            };
+        };
+        /**
+         * @example {
          *       "title": "Notes on the Analytical Engine",
          *       "author": "Ada Lovelace",
          *       "genre": "mathematics"
@@ -2686,6 +2865,64 @@ export interface components {
             title?: string;
             author?: string;
             genre?: string | null;
+        };
+        /**
+         * @example {
+         *       "id": 1,
+         *       "deletedAt": "2026-03-01T12:00:00.000Z",
+         *       "deletedBy": "user:7",
+         *       "expiresAt": "2026-03-01T12:00:00.000Z",
+         *       "resource": {
+         *         "id": 1,
+         *         "title": "Notes on the Analytical Engine",
+         *         "author": "Ada Lovelace",
+         *         "genre": "mathematics",
+         *         "createdAt": "2026-03-01T12:00:00.000Z",
+         *         "updatedAt": "2026-03-01T12:00:00.000Z"
+         *       }
+         *     }
+         */
+        DeletedBook: {
+            /**
+             * Format: int64
+             * @description Assigned by the service
+             * @example 1
+             */
+            id: number;
+            /** Format: date-time */
+            deletedAt: string;
+            /**
+             * @description Who deleted it: `user:7` or `client:crm`
+             * @example user:7
+             */
+            deletedBy: string;
+            /**
+             * Format: date-time
+             * @description Until when it can be restored
+             */
+            expiresAt: string;
+            /**
+             * @description The book as lists showed it
+             * @example {
+             *       "id": 1,
+             *       "title": "Notes on the Analytical Engine",
+             *       "author": "Ada Lovelace",
+             *       "genre": "mathematics",
+             *       "createdAt": "2026-03-01T12:00:00.000Z",
+             *       "updatedAt": "2026-03-01T12:00:00.000Z"
+             *     }
+             */
+            resource: {
+                /** Format: int64 */
+                id: number;
+                title: string;
+                author: string;
+                genre?: string;
+                /** Format: date-time */
+                createdAt: string;
+                /** Format: date-time */
+                updatedAt: string;
+            };
         };
         /**
          * @example {
@@ -6692,6 +6929,220 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    listDeletedProducts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": 1,
+                     *         "deletedAt": "2026-03-01T12:00:00.000Z",
+                     *         "deletedBy": "user:7",
+                     *         "expiresAt": "2026-03-01T12:00:00.000Z",
+                     *         "resource": {
+                     *           "id": 1,
+                     *           "name": "Desk lamp",
+                     *           "price": 24.5,
+                     *           "createdAt": "2026-03-01T12:00:00.000Z",
+                     *           "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["DeletedProduct"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    restoreProduct: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "name": "Desk lamp",
+                     *       "price": 24.5,
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists */
+            409: components["responses"]["Conflict"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    eraseProduct: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
     listBooks: {
         parameters: {
             query?: {
@@ -7361,6 +7812,238 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             /** @description VALIDATION_ERROR: The request failed validation */
             422: components["responses"]["UnprocessableEntity"];
+            /** @description PRECONDITION_REQUIRED: The request must be conditional */
+            428: components["responses"]["PreconditionRequired"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    listDeletedBooks: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Number of items to return, at most 200
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Position of the page, from a Link header
+                 * @example
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Names of the members to return, separated by commas; by default all
+                 * @example id
+                 */
+                fields?: components["parameters"]["Fields"];
+            };
+            header?: {
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": 1,
+                     *         "deletedAt": "2026-03-01T12:00:00.000Z",
+                     *         "deletedBy": "user:7",
+                     *         "expiresAt": "2026-03-01T12:00:00.000Z",
+                     *         "resource": {
+                     *           "id": 1,
+                     *           "title": "Notes on the Analytical Engine",
+                     *           "author": "Ada Lovelace",
+                     *           "genre": "mathematics",
+                     *           "createdAt": "2026-03-01T12:00:00.000Z",
+                     *           "updatedAt": "2026-03-01T12:00:00.000Z"
+                     *         }
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["DeletedBook"][];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    restoreBook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Identifies this operation of the client on this path for 24 hours: repeating the request with the same key has no further effect and returns the same response
+                 * @example 0b8f7e6c-5d4a-4c3b-9a2f-1e0d9c8b7a65
+                 */
+                "Idempotency-Key"?: components["parameters"]["Idempotency-Key"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members; `return=minimal`: omit the representation
+                 * @example return=representation
+                 */
+                Prefer?: components["parameters"]["PreferOnWrites"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    Location: components["headers"]["Location"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": 1,
+                     *       "title": "Notes on the Analytical Engine",
+                     *       "author": "Ada Lovelace",
+                     *       "genre": "mathematics",
+                     *       "createdAt": "2026-03-01T12:00:00.000Z",
+                     *       "updatedAt": "2026-03-01T12:00:00.000Z",
+                     *       "_links": {
+                     *         "self": {
+                     *           "href": "/books/1"
+                     *         },
+                     *         "update": {
+                     *           "href": "/books/1",
+                     *           "method": "PUT"
+                     *         },
+                     *         "delete": {
+                     *           "href": "/books/1",
+                     *           "method": "DELETE"
+                     *         },
+                     *         "author": {
+                     *           "href": "/books?author=Ada%20Lovelace"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Book"];
+                };
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description NOT_ACCEPTABLE: No acceptable representation exists */
+            406: components["responses"]["NotAcceptable"];
+            /** @description IDEMPOTENCY_IN_PROGRESS: A request with this Idempotency-Key is in progress; DUPLICATE_RESOURCE: The resource already exists */
+            409: components["responses"]["Conflict"];
+            /** @description IDEMPOTENCY_KEY_REUSED: The Idempotency-Key was used for a different request; VALIDATION_ERROR: The request failed validation */
+            422: components["responses"]["UnprocessableEntity"];
+            /** @description RATE_LIMIT_EXCEEDED: Too many requests */
+            429: components["responses"]["TooManyRequests"];
+            /** @description SERVICE_UNAVAILABLE: The service is temporarily unavailable */
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Error"];
+        };
+    };
+    eraseBook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Only if the resource has one of these strong tags, such as `"3"`; `*` for any
+                 * @example *
+                 */
+                "If-Match"?: components["parameters"]["If-Match"];
+                /**
+                 * @description Only if the resource has none of these tags, such as `"3"`; `*` for any
+                 * @example "0"
+                 */
+                "If-None-Match"?: components["parameters"]["If-None-Match"];
+                /**
+                 * @description Only if the resource has not changed since this HTTP date
+                 * @example Fri, 01 Jan 2100 00:00:00 GMT
+                 */
+                "If-Unmodified-Since"?: components["parameters"]["If-Unmodified-Since"];
+                /**
+                 * @description Preferences (RFC 7240): `handling=strict`: reject what would otherwise be ignored, such as unknown members
+                 * @example handling=lenient
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path: {
+                /**
+                 * @description Assigned by the service
+                 * @example 1
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description INVALID_INPUT: The request is malformed */
+            400: components["responses"]["BadRequest"];
+            /** @description AUTH_REQUIRED: Authentication is required; AUTH_TOKEN_EXPIRED: The access token has expired; AUTH_TOKEN_INVALID: The access token is not valid */
+            401: components["responses"]["Unauthorized"];
+            /** @description ACCESS_DENIED: The access token lacks a required scope; QUOTA_EXCEEDED: The quota is used up */
+            403: components["responses"]["Forbidden"];
+            /** @description RESOURCE_NOT_FOUND: The resource does not exist */
+            404: components["responses"]["NotFound"];
+            /** @description PRECONDITION_FAILED: A precondition of the request is not met */
+            412: components["responses"]["PreconditionFailed"];
             /** @description PRECONDITION_REQUIRED: The request must be conditional */
             428: components["responses"]["PreconditionRequired"];
             /** @description RATE_LIMIT_EXCEEDED: Too many requests */
