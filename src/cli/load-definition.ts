@@ -71,13 +71,10 @@ async function load(path: string): Promise<{ default?: unknown }> {
   }
 }
 
-/** Returns an error's stack without the frames in Node's module loader. */
+/** Returns an error's stack up to the first frame in Node's module loader. */
 function ownStack(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const [message, ...frames] = (error.stack ?? error.message).split(/\n(?= {4}at )/)
-  const own = frames.slice(
-    0,
-    frames.findIndex((frame) => frame.includes('node:internal/modules')),
-  )
-  return [message, ...own].join('\n')
+  const end = frames.findIndex((frame) => frame.includes('node:internal/modules'))
+  return [message, ...(end === -1 ? frames : frames.slice(0, end))].join('\n')
 }

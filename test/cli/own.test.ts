@@ -141,6 +141,11 @@ describe('plinth serve <definition>', () => {
       /c\.mjs cannot be loaded: Error: ouch\n {4}at .*c\.mjs:1:\d+\n$/,
     ],
     [
+      'a file that throws after a top-level await',
+      () => written('g.mjs', 'await null\nthrow new Error("late")'),
+      /g\.mjs cannot be loaded: Error: late\n {4}at .*g\.mjs:2:\d+\n$/,
+    ],
+    [
       'a file with a missing import',
       () => written('d.mjs', "import './nowhere.js'"),
       /d\.mjs cannot be loaded: .*nowhere\.js/,
