@@ -108,7 +108,7 @@ const groups: [name: string, summary: string, load: () => Promise<Command>][] = 
   ],
   [
     'nodes',
-    'List the processes that serve the database',
+    'List the processes that use the database',
     async () => (await import('./cli/nodes.ts')).nodesCommand(configuration),
   ],
   [

@@ -37,8 +37,8 @@ const leaseMs = 10 * 60_000
 /**
  * Returns a sweep that archives months of the audit log: it writes a month to the store, verifies it by reading it back,
  * records it, and deletes its entries from the database. A run archives at most one month and resolves to the number of
- * entries deleted. Only one node archives at a time; the others look again after ten minutes. If nothing is left to do, or
- * if it failed, it starts again after an hour.
+ * entries deleted. Only one node archives at a time; the others try again after ten minutes. If nothing is left to do, or
+ * if a run fails, the next run is an hour later.
  */
 export function archiveAudit(options: ArchiveOptions): () => Promise<number> {
   const { months, now } = options
@@ -160,7 +160,10 @@ async function archiveMonth({ db, store, sealer, clock }: ArchiveOptions, lease:
   })
 }
 
-/** Deletes archived entries, oldest first, a few in each transaction. The database rejects the deletion of others. */
+/**
+ * Deletes archived entries, oldest first, in small batches. The database rejects the deletion of entries that are not
+ * archived.
+ */
 async function deleteArchived({ read, write }: Database): Promise<{ deleted: number; isEnd: boolean }> {
   const archived = (await newestArchive(read))?.lastSequence ?? 0
   let deleted = 0

@@ -3,7 +3,9 @@ import type { Database, Queryable } from '../storage/database.ts'
 import type { Sealer } from '../storage/encryption.ts'
 import type { AuditArchive } from '../storage/tables/administration.ts'
 
-/** The storage of archives, each under a key. A file under a key can be replaced, and is never visible unfinished. */
+/**
+ * Stores archives by key. Creating a file under an existing key replaces it; a file is not visible until it is finished.
+ */
 export interface ArchiveStore {
   create: (key: string) => Promise<{
     write: (chunk: Uint8Array) => Promise<void>
@@ -13,7 +15,7 @@ export interface ArchiveStore {
   }>
   /** Rejects if there is no such file. */
   open: (key: string) => Promise<Readable>
-  /** Removes whatever a writer that ended early has left behind. */
+  /** Removes the unfinished file of a writer for this key that ended without `finish` or `discard`. */
   abandon: (key: string) => Promise<void>
 }
 
@@ -32,12 +34,12 @@ export const monthForm = /^\d{4}-(0[1-9]|1[0-2])$/
 
 /**
  * Returns the key of a month's archive; `month` is a year and a month, such as `2026-01`. The hash of the last entry covers
- * the whole chain before it, so different archives have different keys, also if services share a store.
+ * the whole chain before it, so different archives have different keys, even if several services share a store.
  */
 export const archiveKey = (month: string, lastHash: string): string =>
   `audit-${month}-${lastHash.slice(0, hashCharacters)}.ndjson.gz`
 
-/** Returns the month that follows after a number of months, which may be negative. */
+/** Returns the month that is `count` months after the given one; `count` may be negative. */
 export function monthAfter(month: string, count = 1): string {
   const [year, number] = month.split('-').map(Number) as [number, number]
   return new Date(Date.UTC(year, number - 1 + count)).toISOString().slice(0, 7)
@@ -50,10 +52,10 @@ export function archiveDigest(sealer: Pick<Sealer, 'digest'>, archive: Omit<Audi
   return sealer.digest(JSON.stringify(content), 'audit archive')
 }
 
-/** Returns the archived months, oldest first. */
+/** Returns all archives, oldest first. */
 export const auditArchives = ({ read }: Pick<Database, 'read'>): Promise<AuditArchive[]> =>
   read.selectFrom('auditArchives').selectAll().orderBy('month').execute()
 
-/** Returns the newest archived month. */
+/** Returns the archive of the latest month; undefined if there is none. */
 export const newestArchive = (read: Queryable): Promise<AuditArchive | undefined> =>
   read.selectFrom('auditArchives').selectAll().orderBy('month', 'desc').limit(1).executeTakeFirst()

@@ -4,7 +4,7 @@ import { listNodes, type NodeView } from '../nodes/list.ts'
 import { databaseTime } from '../storage/clock.ts'
 import { aligned, print, printJson, withStores } from './print.ts'
 
-const about = `List the processes that serve the database
+const about = `List the processes that use the database
 
 A process without a heartbeat for 40 seconds is lost. Its row is removed after a day.`
 
@@ -18,7 +18,7 @@ export function nodesCommand(configuration: () => Config): Command {
         const nowMs = await databaseTime(db)()
         const nodes = await listNodes(db, nowMs)
         if (json) return printJson(nodes)
-        if (nodes.length === 0) return print('No process serves the database')
+        if (nodes.length === 0) return print('No process uses the database')
         for (const line of tableOf(nodes, nowMs)) print(line)
       }),
     )

@@ -3,7 +3,7 @@ import { type ComparedSettings, type NodeFacts, sharedSettings } from './node.ts
 
 /** How one node differs from another. */
 export interface Differences {
-  /** Differences with which the node must not serve the database. */
+  /** Differences with which the node must not use the database. */
   refused: string[]
   /** Differences that are allowed, as during a rolling upgrade. */
   allowed: string[]
@@ -29,7 +29,7 @@ export function checkAgreement(own: NodeFacts, others: readonly NodeFacts[]): st
   const refused = all.flatMap((one) => one.refused)
   if (refused.length === 0) return all.flatMap(({ allowed }) => allowed)
   throw new ConfigError(
-    `this process does not agree with those that serve the database:\n${refused.join('\n')}\n` +
+    `this process does not agree with those that use the database:\n${refused.join('\n')}\n` +
       'Correct this process, or stop the others first; a process killed on another machine counts as running for 40 seconds',
   )
 }
@@ -49,7 +49,10 @@ function settingDifferences(own: NodeFacts, other: NodeFacts, at: string) {
 
 type Resources = Readonly<Record<string, readonly string[]>>
 
-/** A node may serve more than another, and may lack fields. It must not lack a resource. */
+/**
+ * Returns how this node's definition differs from another's. `lacking`: missing resources, which are refused. `additional`:
+ * additional resources and fields, and missing fields, which are allowed.
+ */
 function definitionDifferences(own: NodeFacts, other: NodeFacts, at: string) {
   if (own.definition === other.definition) return { lacking: [], additional: [] }
   const [here, there] = [own, other].map(({ resources }) => JSON.parse(resources) as Resources) as [

@@ -46,7 +46,7 @@ export interface NodeRoutesOptions {
   nodeId?: string
 }
 
-/** Serves GET /api/nodes: the processes that serve the database. */
+/** Serves GET /api/nodes: the processes that use the database. */
 export const nodeRoutes: FastifyPluginAsyncTypebox<NodeRoutesOptions> = async (app, { db, now, nodeId }) => {
   const about = { tags: ['administration'], operationId: 'listNodes', summary: 'List the nodes, newest first' }
   const schema = {

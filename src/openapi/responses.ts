@@ -149,8 +149,8 @@ function contentOf({ content, ...schema }: Declared, refer: (schema: Schema) => 
 }
 
 /**
- * Removes a media type's parameters, because they do not affect the schema. A JSON file may contain any JSON value, so its
- * schema is not a string.
+ * Returns the entry for a media type, without the type's parameters, because they do not affect the schema. A JSON file
+ * has no schema, because it may contain any JSON value.
  */
 function mediaType([type, { schema = {} }]: [string, Content[string]], refer: (schema: Schema) => Schema) {
   const [bare = ''] = type.split(';')

@@ -2,7 +2,10 @@ import type { Parameter } from './components.ts'
 import type { Operation } from './operation-types.ts'
 import { capital } from './schemas.ts'
 
-/** Moves parameters that several operations describe identically to the components, and returns these parameters by name. */
+/**
+ * Replaces each parameter that several operations describe identically with a reference, and returns these parameters by
+ * component name. If different parameters have the same component name, only the first is replaced.
+ */
 export function shareParameters(operations: readonly Operation[]): Record<string, Parameter> {
   const uses = Map.groupBy(
     operations.flatMap(({ parameters = [] }) => parameters),

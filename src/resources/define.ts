@@ -139,7 +139,10 @@ function inputsOf(body: TObject, set: Values, defaults: Values, kept: readonly s
   }
 }
 
-/** Returns the fields with a companion column, and those of them whose companion column is never null. */
+/**
+ * Returns the fields with a case-folded companion column, and the optional sort fields among them: in rows without a value,
+ * their companion column contains an empty string, not null.
+ */
 function companionsOf(
   body: TObject,
   kinds: Readonly<Record<string, ColumnKind>>,

@@ -7,16 +7,16 @@ import type { Prepared, ThoroughOptions } from './resource-tables/migration-unit
 
 export interface ThoroughMigration extends MigrateOptions, ThoroughOptions {
   /**
-   * Prevents any process from serving the database until the returned function is called; throws if one is serving it
-   * now.
+   * Prevents the service's processes from using the database until the returned function is called; throws if one is
+   * using it now.
    */
   exclude: () => Promise<() => unknown>
   onProgress?: (progress: Progress) => void
 }
 
 /**
- * Makes the changes that every start makes. While no process serves the database, also makes the changes that need
- * every row or drop data. Resumes an interrupted run. Returns the names of the migrations that ran, followed by
+ * Makes the changes that every start makes. While no process of the service uses the database, also makes the changes
+ * that need every row or drop data. Resumes an interrupted run. Returns the names of the migrations that ran, followed by
  * statements and comments; with `plan`, changes nothing and returns those that would run. Throws `TableMismatch` if the
  * tables cannot be made to match their declarations.
  */

@@ -74,8 +74,8 @@ forEachEngine((engine) => {
   const rewrite = (month: string, lines: readonly string[]) =>
     writeFileSync(file(month), gzipSync(lines.map((line) => `${line}\n`).join('')))
 
-  describe('the archive of the audit log (S-17)', () => {
-    it('has a file for each month that is older than the kept ones, in the format of the API', async () => {
+  describe('archiving and verifying the audit log (S-17)', () => {
+    it('archives each month before the kept ones in its own file, in the format of the API, and deletes its entries', async () => {
       await add('2025-08-31T23:59:59.999Z', 3)
       await add('2025-09-01T00:00:00.000Z', 2)
       await add('2025-10-01T00:00:00.000Z', 4)
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('continues the chain across months, archives and the database', async () => {
+    it('verifies the chain across the archives and the database, or only its newest entries', async () => {
       await add('2025-03-10T00:00:00.000Z', 1_100)
       await add('2025-04-10T00:00:00.000Z', 3)
       await add('2026-11-01T00:00:00.000Z', 3)
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await verifyAudit(db, sealer, undefined, 2), verdict)
     })
 
-    it('checks an entry of an earlier verification in the database, at the border, and in an archive', async () => {
+    it('detects a wrong anchor from an earlier verification: in the database, in an archive, and by both checks at the last archived entry', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       await add('2026-11-01T00:00:00.000Z', 3)
       const anchors = (await rows()).map(({ sequence, hash }) => ({ sequence, hash }))
@@ -131,14 +131,14 @@ forEachEngine((engine) => {
       }
     })
 
-    it('keeps everything without a number of months, and all entries if none is old enough', async () => {
+    it('keeps all entries in the database if none is old enough, or if `months` is null', async () => {
       await add('2025-10-01T00:00:00.000Z', 3)
       assert.equal(await archiveAll(), 0)
       assert.equal(await archiveAll({ months: null, now: () => Date.parse('2036-01-01') }), 0)
       assert.deepEqual([(await rows()).length, readdirSync(folder)], [3, []])
     })
 
-    it('puts an entry that was written late into the next archive, and leaves out months without entries', async () => {
+    it('puts an entry that was written late into the next archive, and creates no archive for months without entries', async () => {
       await add('2025-01-31T23:59:59.000Z', 1)
       await add('2025-02-01T00:00:00.000Z', 1)
       await add('2025-01-31T23:59:59.900Z', 1)
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       assert.ok((await verifyArchives(db, sealer, store)).whole)
     })
 
-    it('is empty afterwards except for the entries about the archives, if all entries are old', async () => {
+    it('leaves only the entry about the archive in the database, if all entries are old', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       await archiveAll()
       assert.deepEqual(
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
       )
     })
 
-    it('starts again after an hour if there was nothing to do, or after a failure', async () => {
+    it('starts again an hour after a run that found nothing to do', async () => {
       const sweep = sweepOf()
       assert.equal(await sweep(), 0)
       await add('2025-03-10T00:00:00.000Z', 3)
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
       assert.equal(await sweep(), 3)
     })
 
-    it('is made by one node at a time; another node takes over ten minutes after the first one ended', async () => {
+    it('runs on one node at a time; after ten minutes, another node takes over from one that stalled, whose run then fails', async () => {
       await add('2025-03-10T00:00:00.000Z', 3)
       const [opened, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       const slow: ArchiveStore = {
@@ -229,9 +229,19 @@ forEachEngine((engine) => {
       assert.deepEqual([(await archives()).length, (await rows()).length], [1, 1])
       assert.ok((await verifyArchives(db, sealer, store)).whole)
     })
+
+    it('the database rejects the deletion of entries that are not archived, and any change to the records of archives', async () => {
+      await add('2025-03-10T00:00:00.000Z', 3)
+      await add('2026-11-01T00:00:00.000Z', 3)
+      await archiveAll()
+      const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
+      await assert.rejects(run('delete from audit_entries where sequence = 4'), /append-only/)
+      await assert.rejects(run('delete from audit_archives'), /append-only/)
+      await assert.rejects(run(`update audit_archives set last_sequence = 5`), /append-only/)
+    })
   })
 
-  describe('an interrupted archive of the audit log', () => {
+  describe('an interrupted archiving run', () => {
     const failing = (name: string) => async () => {
       throw new Error(`killed in ${name}`)
     }
@@ -255,7 +265,7 @@ forEachEngine((engine) => {
     }
 
     for (const [step, broken] of Object.entries(stores)) {
-      it(`deletes nothing if it ends in ${step}, and is made again`, async () => {
+      it(`deletes nothing if ${step} fails; the next run creates the archive`, async () => {
         await add('2025-03-10T00:00:00.000Z', 5)
         await assert.rejects(sweepOf({ store: broken() })(), new RegExp(`killed in ${step}`))
         assert.deepEqual([(await rows()).length, await archives()], [5, []])
@@ -265,7 +275,7 @@ forEachEngine((engine) => {
       })
     }
 
-    it('is completed after every transaction in which it can end', async () => {
+    it('is completed by a later run, whichever transaction the process was killed in', async () => {
       for (let ended = 1; ; ended++) {
         await add('2025-03-10T00:00:00.000Z', 150)
         let writes = 0
@@ -280,7 +290,7 @@ forEachEngine((engine) => {
         )
         assert.equal((await verifyAudit(db, sealer)).whole, true)
         if (!isKilled) break
-        // The lease of the killed process ends.
+        // The lease of the killed process expires.
         clock.ms += hourMs
         await archiveAll()
         assert.ok((await verifyArchives(db, sealer, store)).whole)
@@ -292,7 +302,7 @@ forEachEngine((engine) => {
       }
     })
 
-    it('deletes nothing if the store returns something else than was written', async () => {
+    it('deletes nothing if the store returns different content from what was written', async () => {
       await add('2025-03-10T00:00:00.000Z', 5)
       const lossy: ArchiveStore = {
         ...store,
@@ -308,7 +318,7 @@ forEachEngine((engine) => {
       assert.deepEqual([(await rows()).length, await archives()], [5, []])
     })
 
-    it('does not archive an altered entry', async () => {
+    it('archives and deletes nothing if an entry was altered', async () => {
       await add('2025-03-10T00:00:00.000Z', 5)
       const trigger =
         engine.name === 'sqlite' ? 'audit_entries_no_update' : 'audit_entries_append_only on audit_entries'
@@ -318,16 +328,6 @@ forEachEngine((engine) => {
       })
       await assert.rejects(sweepOf()(), /entry 2 in audit-2025-03-\S+ was altered/)
       assert.deepEqual([(await rows()).length, await archives()], [5, []])
-    })
-
-    it('leaves entries that are not archived undeletable', async () => {
-      await add('2025-03-10T00:00:00.000Z', 3)
-      await add('2026-11-01T00:00:00.000Z', 3)
-      await archiveAll()
-      const run = (text: string) => db.write((tx) => sql.raw(text).execute(tx))
-      await assert.rejects(run('delete from audit_entries where sequence = 4'), /append-only/)
-      await assert.rejects(run('delete from audit_archives'), /append-only/)
-      await assert.rejects(run(`update audit_archives set last_sequence = 5`), /append-only/)
     })
   })
 
@@ -343,7 +343,7 @@ forEachEngine((engine) => {
       assert.equal(await altered(), null)
     })
 
-    it('is named with the entry that was changed, removed or added', async () => {
+    it('is reported with its name and the first entry that was changed, removed, replaced or added', async () => {
       const lines = linesOf('2025-04')
       const cases: [lines: string[], reason: string][] = [
         [
@@ -369,7 +369,7 @@ forEachEngine((engine) => {
       assert.equal(await altered(), null)
     })
 
-    it('is damaged if it is cut off, has other bytes, or is not compressed JSON', async () => {
+    it('is reported if it is truncated, has a changed byte, or is not compressed JSON; the check rejects if the file is missing', async () => {
       const bytes = readFileSync(file('2025-03'))
       const [middle, byte] = [bytes.length >> 1, (bytes[bytes.length >> 1] as number) ^ 0xff]
       for (const damaged of [
@@ -388,7 +388,7 @@ forEachEngine((engine) => {
       await assert.rejects(altered(), /ENOENT.*audit-2025-03-/)
     })
 
-    it('is found if its record in the database was changed or removed', async () => {
+    it('is detected if its record in the database was changed; only the check of the log detects a removed record', async () => {
       const triggers = {
         sqlite: ['update', 'delete'].map((change) => `drop trigger audit_archives_no_${change}`),
         postgres: ['drop trigger audit_archives_append_only on audit_archives'],

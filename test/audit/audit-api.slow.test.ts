@@ -131,7 +131,7 @@ forEachEngine((engine) => {
     }
   })
 
-  it('the audit log records the creation and deletion of a webhook and, of its URL, only the host', async () => {
+  it('the audit log records the creation and deletion of a webhook, with the host of its URL but not the path or query', async () => {
     const payload = { event: '*', callbackUrl: 'http://127.0.0.1:9/hook/s3cret?token=s3cret' }
     const { id } = (await service.send({ method: 'POST', url: '/api/webhooks', payload })).json()
     await service.send({ method: 'DELETE', url: `/api/webhooks/${id}` })
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
     assert.deepEqual(entries[1].details, { event: '*', host: '127.0.0.1:9' })
   })
 
-  it('the service and the redirect listener report credentials over plain HTTP by header name, not value', async () => {
+  it('the service and the redirect listener report credentials sent over plain HTTP, with the header’s name but not its value', async () => {
     const headers = { 'x-forwarded-proto': 'http', authorization: 'Bearer s3cret' }
     assert.equal((await service.send({ url: '/users', headers })).statusCode, 301)
     await service.audit.flush()

@@ -125,7 +125,7 @@ describe('an encrypted archive', () => {
     }
   })
 
-  it('has the age format: another implementation can open it, and archives encrypted by that one can be opened here', async () => {
+  it('is in the age format: another age implementation can open it, and Plinth can open archives that the other encrypted', async () => {
     const plain = await archiveOf(files, null)
     const decrypter = new Decrypter()
     decrypter.addPassphrase(passphrase)

@@ -65,7 +65,7 @@ onSqlite((engine) => {
       }
     })
 
-    it('405 for a change', async () => {
+    it('405 with Allow for POST', async () => {
       const { statusCode, headers } = await on.send({ method: 'POST', url: '/console/', payload: {}, scopes: null })
       assert.equal(statusCode, 405)
       assert.match(String(headers.allow), /GET/)

@@ -80,7 +80,7 @@ onPostgres((engine) => {
         REDIS_URL: 'redis://127.0.0.1:1/0',
       })
       assert.equal(code, 2, stderr)
-      assert.match(stderr, /^plinth: this process does not agree with those that serve the database:\n/)
+      assert.match(stderr, /^plinth: this process does not agree with those that use the database:\n/)
       for (const { child } of [api, auth, worker]) {
         const at = `in process ${child.pid} on \\S+ \\(release \\S+\\)\n`
         assert.match(stderr, new RegExp(`PLINTH_BASE_URL is https://other.test here, but https://plinth.test ${at}`))

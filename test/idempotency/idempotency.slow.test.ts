@@ -407,7 +407,7 @@ forEachEngine((engine) => {
       assert.equal(replayed(later), 'true')
     })
 
-    it(`${parallel} identical concurrent requests to two nodes create exactly one resource, ${rounds} times`, async () => {
+    it(`${parallel} identical concurrent requests to two nodes create exactly one resource, in each of ${rounds} rounds`, async () => {
       const second = await openDatabase(db.url)
       const node = await testApp(second)
       for (let round = 0; round < rounds; round++) {

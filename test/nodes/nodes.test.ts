@@ -36,7 +36,7 @@ describe('a node that starts beside another', () => {
         assert.ok(error instanceof ConfigError)
         assert.equal(error.exitCode, 2)
         assert.ok(error.message.includes(text), error.message)
-        assert.match(error.message, /^this process does not agree with those that serve the database:\n/)
+        assert.match(error.message, /^this process does not agree with those that use the database:\n/)
         return true
       },
     )

@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       assert.equal(again.json().amount, '5.10')
     })
 
-    it('409 for an equal value in another notation', async () => {
+    it('409 for a duplicate in a unique field, even in another notation', async () => {
       await create({ code: '7' })
       const response = await post({ text: 'U', amount: 1, code: 7 })
       assert.deepEqual([response.statusCode, response.json().errors?.[0].field], [409, 'code'])

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
+import { builtIn } from '../../src/catalog/service.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { nodeFacts } from '../../src/nodes/node.ts'
+import { iso } from '../../src/storage/ids.ts'
 import { appOn } from '../support/app.ts'
 import { forEachEngine } from '../support/engines.ts'
 
@@ -8,8 +12,11 @@ const scopes = [
   'users:read users:write products:read products:write books:write',
 ].join(' ')
 const many = 5
-/** All paginated lists. */
-const paged = ['users', 'products', 'books', 'api/reports', 'api/webhooks', 'api/clients', 'api/keys', 'api/audit']
+/** All paginated lists except the deliveries of a webhook, as paths without the version. */
+const paged = [
+  ...['users', 'products', 'books', 'api/deleted/products', 'api/deleted/books', 'api/reports', 'api/webhooks'],
+  ...['api/users', 'api/clients', 'api/keys', 'api/audit', 'api/nodes'],
+]
 
 forEachEngine((engine) => {
   describe('lists of v2', () => {
@@ -21,6 +28,18 @@ forEachEngine((engine) => {
       assert.ok([201, 202].includes(answer.statusCode), answer.body)
       return answer.json()
     }
+    const remove = async (url: string) => {
+      const answer = await service.send({ method: 'DELETE', url, scopes })
+      assert.equal(answer.statusCode, 204, answer.body)
+    }
+    const facts = nodeFacts({
+      ...{ config: readConfig({}), definition: builtIn, masterKey: Buffer.alloc(32, 1), version: '1.0.0' },
+    })
+    const addNode = async (n: number) => {
+      const at = iso(service.clock.now - n * 1_000)
+      const row = { id: `nod_${n}`, ...facts, clockAheadMs: 0, startedAt: at, heartbeatAt: at }
+      await service.db.write((tx) => tx.insertInto('nodes').values(row).execute())
+    }
     before(async () => {
       for (let n = 0; n < many; n++) {
         await post('/users', { name: `User ${n}`, email: `user${n}@plinth.test` })
@@ -30,6 +49,9 @@ forEachEngine((engine) => {
         webhookId = (await post('/api/webhooks', { event: '*', callbackUrl: `http://127.0.0.1:9/${n}` })).id
         await post('/api/clients', { name: `Client ${n}`, scopes: ['reports:read'], grants: ['client_credentials'] })
         await post('/api/keys', { name: `Key ${n}` })
+        await remove(`/products/${(await post('/products', { name: `Deleted ${n}`, price: n })).id}`)
+        await remove(`/books/${(await post('/books', { title: `Deleted ${n}`, author: 'Ada' })).id}`)
+        await addNode(n)
       }
     })
 

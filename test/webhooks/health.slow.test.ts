@@ -57,7 +57,7 @@ forEachEngine((engine) => {
       return { ...the, call, responses, eventsOf, row: () => the.webhook(the.webhookId) }
     }
 
-    it('records when the webhook began to fail, until a call succeeds', async () => {
+    it('records when the webhook began to fail, and clears this once a call succeeds', async () => {
       const { call, row } = await endpoint(failed)
       await call(60_000, failed)
       assert.equal((await row()).failingSince, new Date(start).toISOString())

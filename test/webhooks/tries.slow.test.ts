@@ -194,6 +194,37 @@ forEachEngine((engine) => {
       }
     })
 
+    it('counts even if the delivery is redelivered while the call is in flight; the redelivery is still sent', async () => {
+      const slow = Promise.withResolvers<typeof delivered>()
+      const the = await one(() => (the.sent.length === 1 ? slow.promise : delivered))
+      const sender = await dispatch(the.post)
+      while (the.sent.length === 0) await new Promise(setImmediate)
+      await db.write((tx) => tx.updateTable('deliveries').set({ round: 1 }).where('id', '=', the.id).execute())
+      slow.resolve(delivered)
+      await sender.settled()
+      const { status, attempts } = await the.row()
+      assert.deepEqual([the.sent.length, status, attempts], [2, 'delivered', 2])
+    })
+
+    it('is made only once for a test, even if the webhook is paused', async () => {
+      const the = await one(failed)
+      await db.write((tx) =>
+        tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),
+      )
+      await db.write((tx) => tx.updateTable('deliveries').set({ isTest: 1 }).where('id', '=', the.id).execute())
+      await the.run()
+      const { status, attempts } = await the.row()
+      assert.deepEqual([the.sent.length, status, attempts], [1, 'failed', 1])
+    })
+  })
+
+  describe('a delivery', () => {
+    let db: Database
+    const clock = { now: start }
+    const { one, fan } = dispatching(engine, clock, (opened) => {
+      db = opened
+    })
+
     it('is not scheduled twice if its event is fanned out twice (P4)', async () => {
       const the = await one(delivered)
       const event = await the.emit(the.owner, { callbackUrl: 'https://elsewhere.test/' })
@@ -210,7 +241,7 @@ forEachEngine((engine) => {
       assert.deepEqual(await the.deliveries(event.id), [])
     })
 
-    it('follows the whole schedule again after a manual redelivery; an unknown delivery is ignored', async () => {
+    it('is retried on the full schedule again after a manual redelivery; an unknown delivery is ignored', async () => {
       const the = await one(failed, { schedule: [0, 10] })
       await the.run()
       clock.now = start + 10_000
@@ -233,29 +264,6 @@ forEachEngine((engine) => {
       await the.run()
       const { status, attempts } = await the.row()
       assert.deepEqual([the.sent.length, status, attempts], [4, 'failed', 4])
-    })
-
-    it('counts even if the delivery is redelivered while the call is in flight; the redelivery keeps its own schedule', async () => {
-      const slow = Promise.withResolvers<typeof delivered>()
-      const the = await one(() => (the.sent.length === 1 ? slow.promise : delivered))
-      const sender = await dispatch(the.post)
-      while (the.sent.length === 0) await new Promise(setImmediate)
-      await db.write((tx) => tx.updateTable('deliveries').set({ round: 1 }).where('id', '=', the.id).execute())
-      slow.resolve(delivered)
-      await sender.settled()
-      const { status, attempts } = await the.row()
-      assert.deepEqual([the.sent.length, status, attempts], [2, 'delivered', 2])
-    })
-
-    it('is made only once for a test, even if the webhook is paused', async () => {
-      const the = await one(failed)
-      await db.write((tx) =>
-        tx.updateTable('webhooks').set({ status: 'paused' }).where('id', '=', the.webhookId).execute(),
-      )
-      await db.write((tx) => tx.updateTable('deliveries').set({ isTest: 1 }).where('id', '=', the.id).execute())
-      await the.run()
-      const { status, attempts } = await the.row()
-      assert.deepEqual([the.sent.length, status, attempts], [1, 'failed', 1])
     })
   })
 })

@@ -32,8 +32,8 @@ const totalsOf = ({ computed = {} }: ComputedDeclaration): DeclaredTotal[] =>
 const readOnly = { readOnly: true }
 
 /**
- * Returns the body of representations and the column types of its fields; the body itself if it has no computed or
- * derived fields.
+ * Returns the body of representations, and the column types of its fields except the derived ones. Returns both
+ * unchanged if there are no computed or derived fields.
  */
 export function shownOf(body: TObject, kinds: Shown['shownKinds'], declared: ComputedDeclaration): Shown {
   const { computed = {}, derived = {} } = declared

@@ -6,13 +6,13 @@ import { todayIn } from '../conditions/today.ts'
 import type { DeclaredComputed } from './options.ts'
 import type { Time } from './present.ts'
 
-/** Replaces comparisons with computed conditions by the conditions themselves. */
+/** Rewrites filters on computed conditions (such as `overdue=true`) as the conditions themselves, or as their negation. */
 export interface ListConditions {
   resolve: (test: RowTest) => RowTest
   resolveQuery: (query: ListQuery) => ListQuery
 }
 
-/** Returns the computed conditions that a resource's lists can be filtered by; undefined if there are none. */
+/** Returns the functions that rewrite filters on a resource's computed conditions; undefined if it has none. */
 export function listConditions({ whens }: DeclaredComputed, time: Time): ListConditions | undefined {
   if (Object.keys(whens).length === 0) return undefined
   const today = todayIn(time)

@@ -80,15 +80,18 @@ export interface DeclaredComputed {
 }
 
 /**
- * The fields in representations: the body with computed and derived fields, and the column types of all fields that can
- * be filtered by.
+ * The fields in representations. `shownBody`: the body with the computed and derived fields. `shownKinds`: the column types
+ * of all these fields except the derived ones.
  */
 export interface Shown {
   shownBody: TObject
   shownKinds: Readonly<Record<string, ColumnKind>>
 }
 
-/** Returns a declaration with the body of representations, for queries. */
+/**
+ * Returns a declaration whose `body` also includes the computed and derived fields, and whose `kinds` also includes the
+ * computed ones, for queries.
+ */
 export const shownDeclaration = <D extends Shown>(declaration: D) => ({
   ...declaration,
   ...{ body: declaration.shownBody, kinds: declaration.shownKinds },

@@ -19,8 +19,8 @@ export interface RemovalUpdates {
   /** Returns true for a row that is being deleted, so that its own totals no longer matter. */
   isGone: (row: RowKey) => boolean
   /**
-   * Defers the event of an updated row to the end of the deletion, in place of the event of an earlier update of this
-   * row.
+   * Postpones an updated row's event until the end of the deletion. If the row was already updated, this event replaces
+   * the earlier one.
    */
   updated: (row: RowKey, announce: () => Promise<void>) => void
 }
@@ -50,7 +50,7 @@ export interface TotalsUpdater {
 export interface ServedComputed {
   /** Adds the fields that are not stored; undefined if there are none. */
   presenter: Presenter | undefined
-  /** Resolves the conditions that lists can be filtered by; undefined if there are none. */
+  /** Rewrites filters on computed conditions; undefined if there are none. */
   listConditions: ListConditions | undefined
   /** Maintains the totals over this resource's rows; undefined if there are none. */
   totals: TotalsUpdater | undefined

@@ -1,6 +1,9 @@
 import type { Kysely } from 'kysely'
 
-/** Creates the table of the processes that serve the database. A process updates its row while it runs. */
+/**
+ * Creates the table of the service's processes that use this database. Each process updates its row regularly while it
+ * runs.
+ */
 export async function nodes({ schema }: Kysely<unknown>): Promise<void> {
   await schema
     .createTable('nodes')

@@ -124,7 +124,8 @@ export const postgres: Engine = {
   csvFields,
   csvRecord: () => undefined,
   bytewise: (term) => sql`${term} collate "C"`,
-  // The sum of 64-bit integers is a numeric, which has no limit here; the product has the scale of its factor.
+  // In PostgreSQL, the sum of bigints is a numeric, so it cannot overflow; multiplying it by the unit (such as 0.01) gives
+  // the result that scale.
   exactSum: (column, scale) => sql`cast(coalesce(sum(${column}), 0) * ${unitOf(scale)} as text)`,
   // `div` is exact: a rounded quotient could be rounded a second time.
   exactAverage: (column, scale) => {

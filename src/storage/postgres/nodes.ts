@@ -61,8 +61,8 @@ export async function joinNodes(url: string, onError: (error: unknown) => void):
 }
 
 /**
- * Prevents any process from serving the database until the returned function is called. Throws `DatabaseInUse`, naming
- * the processes, if any are serving it now.
+ * Prevents the service's processes from using the database until the returned function is called. Throws
+ * `DatabaseInUse`, naming the processes, if any are using it now.
  */
 export async function excludeNodes(url: string): Promise<() => Promise<void>> {
   const client = await connect(url)

@@ -35,7 +35,7 @@ export interface Prepared {
   /** Columns whose values are filled or converted: `table.column`. */
   columns: Set<string>
   steps: DataStep[]
-  /** True if no process may serve the database during the migration. */
+  /** True if no process of the service may use the database during the migration. */
   isExclusive: boolean
 }
 

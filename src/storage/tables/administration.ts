@@ -99,7 +99,7 @@ export interface QuotaUsesTable {
   granted: number
 }
 
-/** The processes that serve the database, or ended without removing their row. */
+/** The service's processes that use the database, and those that ended without removing their row. */
 export interface NodesTable {
   /** `nod_…`, chosen at each start. */
   id: string

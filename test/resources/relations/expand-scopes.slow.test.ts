@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       return answer.json()
     }
 
-    it('200 without a token for public related rows; 401 for others without one, 403 without their scope', async () => {
+    it('200 without a token for public related rows; for non-public ones, 401 without a token and 403 without the scope', async () => {
       const author = await create('/v2/users', { name: 'Ada', email: 'ada@example.com' })
       const topic = await create('/topics', { name: 'News' })
       const post = await create('/v2/posts', { topicId: topic.id, authorId: author.id, title: 'T' })
