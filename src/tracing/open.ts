@@ -7,6 +7,7 @@ import {
   ParentBasedSampler,
   type Sampler,
   type SpanExporter,
+  type SpanProcessor,
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
@@ -21,7 +22,7 @@ export interface TracingOptions {
   /** Monotonic clock in ms. */
   monotonic: () => number
   later: (ms: number, run: () => void) => () => void
-  /** Called at most once a minute with the number of spans that were lost since the previous call. */
+  /** Called at most once a minute, and at the end, with the number of spans that were lost since the previous call. */
   onLost: (error: unknown, spans: number) => void
 }
 
@@ -37,6 +38,7 @@ export function openTracing(options: TracingOptions) {
   const { settings, url, version, later } = options
   const { headers, timeoutMs, serviceName, resourceAttributes } = settings
   const exporter = new OTLPTraceExporter({ url, timeoutMillis: timeoutMs, ...(headers && { headers }) })
+  const losses = lossReports(options)
   const provider = new TracerProvider({
     sampler: samplerOf(settings),
     resource: resourceFromAttributes({
@@ -44,7 +46,8 @@ export function openTracing(options: TracingOptions) {
       ...(serviceName !== null && { 'service.name': serviceName }),
     }),
     spanProcessors: [
-      new BatchSpanProcessor({ exporter: reporting(exporter, options), exportTimeoutMillis: timeoutMs }),
+      losses.counter,
+      new BatchSpanProcessor({ exporter: losses.reporting(exporter), exportTimeoutMillis: timeoutMs }),
     ],
   })
   const tracer = provider.getTracer('plinth', version)
@@ -57,7 +60,10 @@ export function openTracing(options: TracingOptions) {
       const cancel = later(flushMs, resolve)
       // The exporter has already reported a failure.
       const flushed = provider.shutdown().catch(() => {})
-      return Promise.race([flushed, late]).finally(cancel)
+      return Promise.race([flushed, late]).finally(() => {
+        cancel()
+        losses.close()
+      })
     },
   }
 }
@@ -74,23 +80,45 @@ function rootSampler(name: string, ratio: number): Sampler {
   return name === 'always_off' ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio)
 }
 
-/** Makes an exporter also report its failed exports. */
-function reporting(exporter: SpanExporter, { monotonic, onLost }: TracingOptions): SpanExporter {
-  let lost = 0
+/** Reports lost spans: those of failed exports and, at the end, all others that were not exported. */
+function lossReports({ monotonic, onLost }: TracingOptions) {
+  let [ended, exported, reported, failed] = [0, 0, 0, 0]
   let reportedAt = Number.NEGATIVE_INFINITY
+  let isClosed = false
+  let lastError: unknown = new Error('The collector did not respond before the shutdown')
+  const report = (spans: number) => {
+    reportedAt = monotonic()
+    reported += spans
+    failed = 0
+    onLost(lastError, spans)
+  }
+  const nothing = async () => {}
+  /** Counts the ended spans, because the processor drops spans without a notice if too many are waiting. */
+  const counter: SpanProcessor = {
+    onStart: () => {},
+    onEnd: () => void ended++,
+    forceFlush: nothing,
+    shutdown: nothing,
+  }
   return {
-    export: (spans, done) =>
-      exporter.export(spans, (result) => {
-        if (result.error) {
-          lost += spans.length
-          if (monotonic() - reportedAt >= reportEveryMs) {
-            reportedAt = monotonic()
-            onLost(result.error, lost)
-            lost = 0
-          }
-        }
-        done(result)
-      }),
-    shutdown: () => exporter.shutdown(),
+    counter,
+    /** Makes an exporter also report its failed exports. */
+    reporting: (exporter: SpanExporter): SpanExporter => ({
+      export: (spans, done) =>
+        exporter.export(spans, (result) => {
+          if (result.error) {
+            failed += spans.length
+            lastError = result.error
+            if (!isClosed && monotonic() - reportedAt >= reportEveryMs) report(failed)
+          } else exported += spans.length
+          done(result)
+        }),
+      shutdown: () => exporter.shutdown(),
+    }),
+    close: () => {
+      isClosed = true
+      const lost = ended - exported - reported
+      if (lost > 0) report(lost)
+    },
   }
 }

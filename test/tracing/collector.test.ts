@@ -49,7 +49,7 @@ describe('a collector', () => {
       server.close()
     })
     const { port } = server.address() as { port: number }
-    const { timers, tracing, request } = exporting(`http://127.0.0.1:${port}/v1/traces`)
+    const { timers, lost, tracing, request } = exporting(`http://127.0.0.1:${port}/v1/traces`)
     request()
     const closed = tracing.close()
     await once(server, 'connection')
@@ -59,6 +59,10 @@ describe('a collector', () => {
     )
     timers[0]?.run()
     await closed
+    assert.deepEqual(
+      lost.map(({ error, spans }) => [String(error), spans]),
+      [['Error: The collector did not respond before the shutdown', 1]],
+    )
   })
 
   it('that refuses spans is reported once a minute, with the number of refused spans', async (t) => {
@@ -76,11 +80,30 @@ describe('a collector', () => {
     clock.now = 59_999
     await batch()
     clock.now = 60_000
+    await batch()
+    clock.now = 60_001
     request()
     await tracing.close()
     assert.deepEqual(
       lost.map(({ spans }) => spans),
-      [512, 513],
+      [512, 1_024, 1],
+    )
+  })
+
+  it('that responds again gets the later spans, and the lost ones are reported before the shutdown ends', async (t) => {
+    const { received, url } = await collector(t)
+    received.status = 400
+    const { lost, tracing, request } = exporting(`${url}/v1/traces`)
+    for (let batch = 1; batch <= 2; batch++) {
+      for (let n = 0; n < 512; n++) request()
+      await eventually('the batch was refused', async () => received.requests.length === batch)
+    }
+    received.status = 200
+    request()
+    await tracing.close()
+    assert.deepEqual(
+      lost.map(({ spans }) => spans),
+      [512, 512],
     )
   })
 
