@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { entries } from '../../src/logging/entries.ts'
+import { expectTable } from '../support/pages.ts'
 
-const path = new URL('../../docs/operations.md', import.meta.url)
 const head = '| Message | Level | Members | When |\n|---|---|---|---|\n'
 
 const rows = Object.entries(entries).map(([message, { level, fields, when }]) => {
@@ -13,12 +13,7 @@ const rows = Object.entries(entries).map(([message, { level, fields, when }]) =>
 
 describe('the table of log messages in docs/operations.md', () => {
   it('lists every message with its level and members (UPDATE=1 writes it)', () => {
-    const text = readFileSync(path, 'utf8')
-    const start = text.indexOf(head) + head.length
-    const end = text.indexOf('\n\n', start - 1) + 1
-    const written = text.slice(0, start) + rows.join('') + text.slice(end)
-    if (process.env.UPDATE === '1') writeFileSync(path, written)
-    assert.equal(readFileSync(path, 'utf8'), written)
+    expectTable('operations.md', head, rows)
   })
 
   it('lists only messages that occur in the code', () => {

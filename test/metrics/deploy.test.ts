@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { before, describe, it } from 'node:test'
 import { openMetrics } from '../../src/metrics/metrics.ts'
 import type { Database } from '../../src/storage/database.ts'
 import { onSqlite } from '../support/engines.ts'
 import { type Scraped, scraped } from '../support/metrics.ts'
+import { expectTable, pageOf } from '../support/pages.ts'
 import { later } from '../support/timers.ts'
 
 const project = new URL('../../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, project), 'utf8')
-const page = 'docs/operations.md'
-const [tableStart, tableEnd] = ['<!-- metrics -->\n', '<!-- /metrics -->']
 
 onSqlite((engine) => {
   let metrics: Scraped['metrics']
@@ -39,7 +38,7 @@ onSqlite((engine) => {
 
     it('contain exactly the alerts that docs/operations.md explains', () => {
       const alerts = [...read('deploy/prometheus/alerts.yml').matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
-      const explained = [...read(page).matchAll(/^\| `(Plinth\w+)` \|/gm)].map(([, name]) => name)
+      const explained = [...pageOf('operations.md').matchAll(/^\| `(Plinth\w+)` \|/gm)].map(([, name]) => name)
       assert.deepEqual(explained, alerts)
     })
   })
@@ -49,15 +48,7 @@ onSqlite((engine) => {
       const rows = [...metrics]
         .filter(([name]) => name.startsWith('plinth_'))
         .map(([name, { type, help }]) => `| \`${name}\` | ${type} | ${help} |\n`)
-      const table = `| Metric | Type | |\n|---|---|---|\n${rows.join('')}`
-      const text = read(page)
-      const [from, to] = [text.indexOf(tableStart) + tableStart.length, text.indexOf(tableEnd)]
-      const updated = text.slice(0, from) + table + text.slice(to)
-      if (process.env.UPDATE === '1') writeFileSync(new URL(page, project), updated)
-      assert.ok(
-        read(page) === updated,
-        'The table is out of date: run `UPDATE=1 node --test test/metrics/deploy.test.ts` and look at the diff',
-      )
+      expectTable('operations.md', '| Metric | Type | |\n|---|---|---|\n', rows)
     })
   })
 })

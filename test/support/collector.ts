@@ -56,5 +56,5 @@ export async function collector(t: TestContext) {
     server.close()
     server.closeAllConnections()
   })
-  return { ...received, received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
 }

@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /** A fenced code block on a page in docs/. */
@@ -10,8 +11,22 @@ export interface Block {
   text: string
 }
 
-export const pageOf = (name: string): string =>
-  readFileSync(fileURLToPath(new URL(`../../docs/${name}`, import.meta.url)), 'utf8')
+const pathOf = (name: string) => fileURLToPath(new URL(`../../docs/${name}`, import.meta.url))
+
+export const pageOf = (name: string): string => readFileSync(pathOf(name), 'utf8')
+
+/**
+ * Asserts that a page in docs/ has a table with this head, its first two lines, and these rows. `UPDATE=1` writes the
+ * rows; the head must exist exactly once.
+ */
+export function expectTable(name: string, head: string, rows: readonly string[]): void {
+  const parts = pageOf(name).split(head)
+  assert.equal(parts.length, 2, `docs/${name} must have this table once:\n${head}`)
+  const [before = '', after = ''] = parts
+  const written = before + head + rows.join('') + after.replace(/^(\|.*\n)*/, '')
+  if (process.env.UPDATE === '1') writeFileSync(pathOf(name), written)
+  assert.ok(pageOf(name) === written, 'The table is out of date: run this test with UPDATE=1, and look at the diff')
+}
 
 /** Returns the page's fenced code blocks in order. */
 export function blocksOf(markdown: string): Block[] {
