@@ -10,7 +10,7 @@ import { openQueue } from '../../src/queue/open.ts'
 import { type Job, LeaseLost, type Queue, Stopping, type Work } from '../../src/queue/queue.ts'
 import { cancel, deleteTask } from '../../src/reports/cancel-and-delete.ts'
 import { folderResults } from '../../src/reports/files/folder.ts'
-import type { ResultStore } from '../../src/reports/files/store.ts'
+import { type ResultStore, ResultsUnavailable } from '../../src/reports/files/store.ts'
 import { formats } from '../../src/reports/formats/formats.ts'
 import { type GenerateOptions, generate } from '../../src/reports/generate/generate.ts'
 import { type TableReport, tableReport } from '../../src/reports/generate/table-report.ts'
@@ -346,6 +346,61 @@ forEachEngine((engine) => {
       const task = await read(id)
       assert.deepEqual([task.status, task.attempts, job.finished], ['failed', 6, 1])
       assert.deepEqual(readdirSync(folder), [])
+    })
+  })
+
+  describe('an outage of the result store', () => {
+    /** A store that records the keys it was asked to remove, and fails while `isAway`. */
+    const failing = () => {
+      const state = { isAway: true, removed: [] as string[] }
+      const away = async () => {
+        if (state.isAway) throw new ResultsUnavailable('the store is away')
+      }
+      const store: ResultStore = {
+        ...results,
+        probe: away,
+        remove: async (key) => {
+          state.removed.push(key)
+          await away()
+        },
+      }
+      return { state, store }
+    }
+
+    it('generates the report again only once the store responds, without using up attempts', async () => {
+      const id = await add('numbers')
+      const { state, store } = failing()
+      let produced = 0
+      const report = numbers(1, () => {
+        produced += 1
+        if (state.isAway) throw new ResultsUnavailable('the store is away')
+      })
+      for (let claim = 1; claim <= 10; claim++) {
+        await assert.rejects(generate(options(report, { results: store }))(jobOf(id, claim)), ResultsUnavailable)
+      }
+      assert.equal(produced, 1)
+      state.isAway = false
+      await generate(options(report, { results: store }))(jobOf(id, 11))
+      const task = await read(id)
+      assert.deepEqual([task.status, task.attempts, task.resultKey, produced], ['completed', 1, `${id}-11`, 2])
+    })
+
+    it('removes the results of the last claims only, and stops at the first that the store cannot remove', async () => {
+      const [first, second] = [await add('numbers'), await add('numbers')]
+      const { state, store } = failing()
+      state.isAway = false
+      await generate(options(numbers(1), { results: store }))(jobOf(first, 1_000))
+      assert.deepEqual(
+        state.removed,
+        [999, 998, 997, 996, 995, 994].map((claim) => `${first}-${claim}`),
+      )
+      const ending = numbers(1, () => {
+        state.removed = []
+        state.isAway = true
+      })
+      await generate(options(ending, { results: store }))(jobOf(second, 1_000))
+      assert.deepEqual([(await read(second)).status, state.removed], ['completed', [`${second}-999`]])
+      assert.deepEqual(errors.map(String), ['ResultsUnavailable: the store is away'])
     })
   })
 

@@ -17,7 +17,16 @@ import {
   requesterFor,
   type ServedReport,
 } from '../report-types.ts'
-import { begin, finish, isCurrent, maxFailures, progressOf, requeue, type Transitions } from '../task-states.ts'
+import {
+  begin,
+  finish,
+  isCurrent,
+  maxAttempts,
+  maxFailures,
+  progressOf,
+  requeue,
+  type Transitions,
+} from '../task-states.ts'
 import { queryOf } from '../tasks.ts'
 import type { RenderJob } from './render.ts'
 import type { Produce } from './worker-thread.ts'
@@ -83,6 +92,8 @@ function endsTask(error: unknown, { attempts }: Task): boolean {
 async function attempt(options: GenerateOptions, job: Job, task: Task): Promise<void> {
   const { results, now, resultSeconds } = options
   const resultKey = keyOf(task.id, job.attempt)
+  // A retry may follow an outage of the store, after which the whole report would be generated in vain.
+  if (job.attempt > 1) await results.probe()
   const result = await supervised(options, job, task, await orderOf(options, task, resultKey)).catch(async (error) => {
     await abandon(options, task.id, resultKey)
     throw error
@@ -183,9 +194,18 @@ async function abandon({ results, onError }: GenerateOptions, taskId: string, re
   await results.remove(resultKey).catch((error) => onError?.(error, taskId))
 }
 
-/** Removes results that this claim or earlier claims may have left behind, for example after a crash before the commit. */
+/**
+ * Removes results that this claim or the claims before it may have left behind, for example after a crash before the commit.
+ * Checks only as many claims as there can be such attempts: those during an outage of the store leave nothing. Stops if the
+ * store does not respond.
+ */
 async function removeResults({ results, onError }: GenerateOptions, taskId: string, upTo: number): Promise<void> {
-  for (let claim = 1; claim <= upTo; claim++) {
-    await results.remove(keyOf(taskId, claim)).catch((error) => onError?.(error, taskId))
+  for (let claim = upTo; claim > Math.max(0, upTo - maxAttempts); claim--) {
+    try {
+      await results.remove(keyOf(taskId, claim))
+    } catch (error) {
+      onError?.(error, taskId)
+      if (error instanceof ResultsUnavailable) return
+    }
   }
 }
