@@ -36,13 +36,10 @@ export function operandOf(
   if (decimal) {
     const parsed = parseFilterDecimal(value, decimal)
     if ('error' in parsed) throw new Problem('VALIDATION_ERROR', `The filter ${name} ${parsed.error}`)
-    return reportValue(wideInteger(parsed.value)) as RawBuilder<unknown>
+    return sql`${reportValue(wideInteger(parsed.value))}`
   }
-  // PostgreSQL would otherwise read the value with the type of the column, which may be narrower.
-  const isLarge = typeof value === 'number' && Number.isSafeInteger(value) && Math.abs(value) >= 2 ** 31
-  if (isLarge) return reportValue(BigInt(value)) as RawBuilder<unknown>
   // Booleans are stored as 1 or 0.
-  return sql`${folded ? caseFold(String(value)) : typeof value === 'boolean' ? Number(value) : value}`
+  return sql`${folded ? caseFold(String(value)) : reportValue(typeof value === 'boolean' ? Number(value) : value)}`
 }
 
 /** Returns a function that binds a value for comparison with a column. */
@@ -51,9 +48,15 @@ export const comparedIn =
   (value: StoredValue | bigint, { isUuid }: TestedColumn): unknown =>
     isUuid ? uuidValue(engine, value) : reportValue(value)
 
-/** Casts 64-bit integers from text, because a report on PostgreSQL receives numbers as double precision. */
-const reportValue = (value: StoredValue | bigint): unknown =>
-  typeof value === 'bigint' ? sql`cast(${String(value)} as bigint)` : value
+/**
+ * Casts numbers from text. Without a cast, PostgreSQL would read a number with the type of its column, which may be narrower,
+ * and a report would receive 64-bit integers as double precision.
+ */
+function reportValue(value: StoredValue | bigint): unknown {
+  if (typeof value === 'string') return value
+  const isInteger = typeof value === 'bigint' || Number.isSafeInteger(value)
+  return sql`cast(${String(value)} as ${sql.raw(isInteger ? 'bigint' : 'double precision')})`
+}
 
 /** Casts a UUID for comparison, because a report on PostgreSQL receives its values as settings, which are text. */
 const uuidValue = ({ uuidType }: Engine, value: unknown): RawBuilder<unknown> =>

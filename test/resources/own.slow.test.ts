@@ -236,6 +236,14 @@ forEachEngine((engine) => {
       assert.ok(!document.paths['/products'])
     })
 
+    it('202 for reports filtered by fractions on an integer field', async () => {
+      for (const minCount of [0.5, -2.5]) {
+        const payload = { reportType: 'line-items', format: 'pdf', parameters: { filter: { minCount } } }
+        const created = await send({ method: 'POST', url: '/api/reports', payload })
+        assert.equal(created.statusCode, 202, `${minCount}: ${created.body}`)
+      }
+    })
+
     it('is included in reports, with booleans and lists in JSON, XLSX and CSV', async () => {
       const [kind] = reportKinds(definition) as [ReportKind]
       assert.deepEqual(
@@ -262,6 +270,8 @@ forEachEngine((engine) => {
       assert.equal(await found({ isOpen: true }), 0)
       assert.equal(await found({ isOpen: false, dueAfter: '2026-02-28', dueBefore: '2026-03-02' }), 1)
       assert.equal(await found({ dueAfter: '2026-03-01' }), 0)
+      assert.equal(await found({ minCount: -1e20, maxCount: 0.5 }), 1)
+      assert.equal(await found({ minCount: 0.5 }), 0)
       const text = async (format: string) => {
         const flowing = (async function* () {
           yield [cells as unknown[]]
