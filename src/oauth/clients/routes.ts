@@ -143,7 +143,11 @@ const rotating: Plugin = async (app, options) => {
     summary: 'Give a client a new secret; the old one stops working',
   }
   const schema = { ...about, params: schemas.ById, response: { 200: schemas.CreatedClient } }
-  const config = { ...writes, problems: ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'VALIDATION_ERROR'] } as const
+  const config = {
+    ...writes,
+    requestHeaders: ['If-Match', 'If-None-Match', 'If-Unmodified-Since'],
+    problems: ['PRECONDITION_FAILED', 'PRECONDITION_REQUIRED', 'VALIDATION_ERROR'],
+  } as const
   app.post(`${path}/:id/rotate-secret`, { config, schema }, async (request, reply) => {
     const precondition = preconditionFor(request, options)
     return idempotentWrite(request, reply, options.db.write, async (tx) => {
