@@ -6,7 +6,7 @@ import icon from '../icon.svg'
 import { navigation, visible } from '../navigation.ts'
 import { useIsExpired, useSession } from '../session/session.ts'
 import { Button, IconButton } from '../ui/button.tsx'
-import { Empty } from '../ui/states.tsx'
+import { Page } from '../ui/page.tsx'
 import { chooseTheme, useTheme } from '../ui/theme.ts'
 import { Toasts } from '../ui/toast.tsx'
 import { Palette } from './palette.tsx'
@@ -111,9 +111,9 @@ function Allowed() {
   const missing = entry?.scopes.filter((scope) => !may(scope)) ?? []
   if (missing.length === 0) return <Outlet />
   return (
-    <Empty title="You may not see this page">
+    <Page title="You may not see this page">
       <p>It needs the scope {missing.join(' and ')}. An administrator can change your role.</p>
-    </Empty>
+    </Page>
   )
 }
 
