@@ -15,6 +15,20 @@ export interface Group {
 /** The pages of the console, as listed in the navigation and the command palette. */
 export const navigation: readonly Group[] = [
   { title: null, entries: [{ title: 'Overview', to: '/', scopes: [], words: 'home start' }] },
+  {
+    title: 'Access',
+    entries: [
+      { title: 'Clients', to: '/access/clients', scopes: ['admin'], words: 'oauth secret partner' },
+      { title: 'API keys', to: '/access/api-keys', scopes: ['admin'], words: 'rate quota limit' },
+      {
+        title: 'Users',
+        to: '/access/users',
+        scopes: ['admin'],
+        words: 'accounts sessions consents lock invite password',
+      },
+      { title: 'Signing keys', to: '/access/signing-keys', scopes: ['admin'], words: 'jwks rotate' },
+    ],
+  },
 ]
 
 /** Returns the groups with the pages that a person may see. */

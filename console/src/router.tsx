@@ -1,10 +1,11 @@
 import { createRouter } from '@tanstack/react-router'
+import { accessRoutes } from './pages/access/route.ts'
 import { overviewRoute } from './pages/overview/route.ts'
 import { rootRoute } from './root.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 
 /** Every page; each area declares its routes in `pages/<area>/route.ts`. */
-const routeTree = rootRoute.addChildren([overviewRoute])
+const routeTree = rootRoute.addChildren([overviewRoute, ...accessRoutes])
 
 export const router = createRouter({
   routeTree,

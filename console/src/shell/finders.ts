@@ -6,4 +6,10 @@ export interface Finder {
 }
 
 /** What the command palette recognizes besides the names of pages. */
-export const finders: readonly Finder[] = []
+export const finders: readonly Finder[] = [
+  {
+    title: 'Client',
+    scopes: ['admin'],
+    find: (text) => (/^cli_[A-Za-z0-9_-]{22}$/.test(text) ? `/access/clients/${text}` : null),
+  },
+]

@@ -1,0 +1,118 @@
+import { useState } from 'react'
+import { Button } from '../../ui/button.tsx'
+import { fieldError, TextField } from '../../ui/fields.tsx'
+import type { ApiKey } from './access-types.ts'
+import { FormError } from './paged.tsx'
+
+/** The members of a request body; null means the default limit, or no expiry. */
+export interface KeyBody {
+  name: string
+  rate: string | null
+  quota: number | null
+  expiresAt: string | null
+}
+
+export interface ApiKeyFormProps {
+  /** The key to edit; none for a new one. */
+  apiKey?: ApiKey
+  action: string
+  error: unknown
+  isRunning: boolean
+  onSubmit: (body: KeyBody) => void
+}
+
+/** Formats an instant for an input of local date and time. */
+function localText(at: string | null | undefined): string {
+  if (at === null || at === undefined) return ''
+  const date = new Date(at)
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}
+
+/** The settings of an API key. */
+export function ApiKeyForm({ apiKey, action, error, isRunning, onSubmit }: ApiKeyFormProps) {
+  const [calls = '', seconds = ''] = apiKey?.rate?.split('/') ?? []
+  const [draft, setDraft] = useState({
+    ...{ name: apiKey?.name ?? '', calls, seconds: seconds || '60' },
+    ...{ quota: apiKey?.quota?.toString() ?? '', expires: localText(apiKey?.expiresAt) },
+  })
+  const set = (change: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...change }))
+  const body = (): KeyBody => ({
+    name: draft.name,
+    rate: draft.calls === '' ? null : `${draft.calls}/${draft.seconds}`,
+    quota: draft.quota === '' ? null : Number(draft.quota),
+    expiresAt: draft.expires === '' ? null : new Date(draft.expires).toISOString(),
+  })
+  return (
+    <form
+      className="stack"
+      onSubmit={(event) => {
+        event.preventDefault()
+        onSubmit(body())
+      }}
+    >
+      <TextField
+        label="Name"
+        isRequired
+        value={draft.name}
+        onChange={(name) => set({ name })}
+        error={fieldError(error, 'name')}
+      />
+      <RateFields {...draft} set={set} error={error} />
+      <TextField
+        label="Requests per month"
+        type="number"
+        min={1}
+        value={draft.quota}
+        onChange={(quota) => set({ quota })}
+        hint="Empty for the default quota"
+        error={fieldError(error, 'quota')}
+      />
+      <TextField
+        label="Expires"
+        type="datetime-local"
+        value={draft.expires}
+        onChange={(expires) => set({ expires })}
+        hint="Empty for never"
+        error={fieldError(error, 'expiresAt')}
+      />
+      <FormError error={error} />
+      <div className="row end">
+        <Button look="primary" type="submit" isDisabled={isRunning}>
+          {action}
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+interface RateProps {
+  calls: string
+  seconds: string
+  set: (change: { calls?: string; seconds?: string }) => void
+  error: unknown
+}
+
+function RateFields({ calls, seconds, set, error }: RateProps) {
+  return (
+    <div className="grid">
+      <TextField
+        label="Requests"
+        type="number"
+        min={1}
+        value={calls}
+        onChange={(text) => set({ calls: text })}
+        hint="Empty for the default rate"
+        error={fieldError(error, 'rate')}
+      />
+      <TextField
+        label="Period in seconds"
+        type="number"
+        min={1}
+        max={86_400}
+        value={seconds}
+        isDisabled={calls === ''}
+        onChange={(text) => set({ seconds: text })}
+      />
+    </div>
+  )
+}

@@ -1,0 +1,197 @@
+import { type ReactNode, useState } from 'react'
+import { Button } from '../../ui/button.tsx'
+import { CheckField, fieldError, TextField } from '../../ui/fields.tsx'
+import { Failed, Loading } from '../../ui/states.tsx'
+import type { Client } from './access-types.ts'
+import { type Label, LabelFields } from './labels.tsx'
+import { FormError } from './paged.tsx'
+import { ScopePicker, useScopes } from './scopes.tsx'
+
+/** The settings that the form edits; addresses are one text, with one address per line. */
+export interface ClientDraft {
+  name: string
+  scopes: string[]
+  grants: string[]
+  redirectUris: string
+  postLogoutRedirectUris: string
+  firstParty: boolean
+  trusted: boolean
+  introspectsOthers: boolean
+  labels: Label[]
+}
+
+const lines = (text: string) =>
+  text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)
+
+/** Returns the draft of a client, or of a new one. */
+export const draftOf = (client?: Client): ClientDraft => ({
+  name: client?.name ?? '',
+  scopes: client?.scopes ?? [],
+  grants: client?.grants ?? ['client_credentials'],
+  redirectUris: client?.redirectUris.join('\n') ?? '',
+  postLogoutRedirectUris: client?.postLogoutRedirectUris.join('\n') ?? '',
+  firstParty: client?.firstParty ?? false,
+  trusted: client?.trusted ?? false,
+  introspectsOthers: client?.introspectsOthers ?? false,
+  labels: Object.entries(client?.labels ?? {}).map(([key, value], id) => ({ id, key, value })),
+})
+
+/** Returns the members of a request body. */
+export function bodyOf({ labels, redirectUris, postLogoutRedirectUris, ...draft }: ClientDraft) {
+  const addresses = { redirectUris: lines(redirectUris), postLogoutRedirectUris: lines(postLogoutRedirectUris) }
+  const filled = labels.filter(({ key, value }) => key !== '' || value !== '')
+  return { ...draft, ...addresses, labels: Object.fromEntries(filled.map(({ key, value }) => [key.trim(), value])) }
+}
+
+const grantTypes = [
+  ['client_credentials', 'Acts on its own behalf, with its secret (client_credentials)'],
+  ['authorization_code', 'Logs users in (authorization_code)'],
+  ['refresh_token', 'Keeps users logged in (refresh_token)'],
+  ['password', 'Receives the passwords of users (password); deprecated'],
+  ['implicit', 'Gets ID tokens without a code (implicit); deprecated'],
+] as const
+
+export interface ClientFormProps {
+  initial: ClientDraft
+  isPublic: boolean
+  /** The text of the main button. */
+  action: string
+  error: unknown
+  isRunning: boolean
+  onSubmit: (draft: ClientDraft) => void
+  /** Fields before those of the form. */
+  children?: ReactNode
+}
+
+/** The settings of a client, for a new or an existing one. */
+export function ClientForm({ initial, isPublic, action, error, isRunning, onSubmit, children }: ClientFormProps) {
+  const scopes = useScopes()
+  const [draft, setDraft] = useState(initial)
+  const set = (change: Partial<ClientDraft>) => setDraft((before) => ({ ...before, ...change }))
+  if (scopes.data === undefined)
+    return scopes.isError ? <Failed error={scopes.error} onRetry={() => void scopes.refetch()} /> : <Loading />
+  return (
+    <form
+      className="card stack"
+      onSubmit={(event) => {
+        event.preventDefault()
+        onSubmit(draft)
+      }}
+    >
+      {children}
+      <TextField
+        label="Name"
+        isRequired
+        value={draft.name}
+        onChange={(name) => set({ name })}
+        hint="Users see it when they log in"
+        error={fieldError(error, 'name')}
+      />
+      <ScopePicker
+        known={scopes.data}
+        selected={draft.scopes}
+        onChange={(selected) => set({ scopes: selected })}
+        error={fieldError(error, 'scopes')}
+      />
+      <GrantFields draft={draft} isPublic={isPublic} error={error} set={set} />
+      <MoreFields draft={draft} isPublic={isPublic} error={error} set={set} />
+      <FormError error={error} />
+      <div className="row end">
+        <Button look="primary" type="submit" isDisabled={isRunning}>
+          {action}
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+interface PartProps {
+  draft: ClientDraft
+  isPublic: boolean
+  error: unknown
+  set: (change: Partial<ClientDraft>) => void
+}
+
+/** The grants, and the addresses that the grants of users need. */
+function GrantFields({ draft, isPublic, error, set }: PartProps) {
+  const { grants } = draft
+  const toggle = (grant: string, isSelected: boolean) =>
+    set({ grants: isSelected ? [...grants, grant] : grants.filter((one) => one !== grant) })
+  const redirects = grants.includes('authorization_code') || grants.includes('implicit') || draft.redirectUris !== ''
+  return (
+    <>
+      <fieldset className="stack tight">
+        <legend>Grants</legend>
+        {fieldError(error, 'grants') && (
+          <div className="notice wrong small" role="alert">
+            Grants: {fieldError(error, 'grants')}
+          </div>
+        )}
+        {grantTypes
+          .filter(([grant]) => !(isPublic && grant === 'client_credentials') || grants.includes(grant))
+          .map(([grant, label]) => (
+            <CheckField
+              key={grant}
+              label={label}
+              isSelected={grants.includes(grant)}
+              onChange={(isSelected) => toggle(grant, isSelected)}
+            />
+          ))}
+      </fieldset>
+      {redirects && (
+        <>
+          <TextField
+            label="Redirect URIs"
+            rows={3}
+            value={draft.redirectUris}
+            onChange={(redirectUris) => set({ redirectUris })}
+            hint="One per line, compared exactly: where users return after they log in"
+            error={fieldError(error, 'redirectUris')}
+          />
+          <TextField
+            label="Post-logout redirect URIs"
+            rows={2}
+            value={draft.postLogoutRedirectUris}
+            onChange={(postLogoutRedirectUris) => set({ postLogoutRedirectUris })}
+            hint="One per line: where users may be sent after they log out"
+            error={fieldError(error, 'postLogoutRedirectUris')}
+          />
+        </>
+      )}
+    </>
+  )
+}
+
+function MoreFields({ draft, isPublic, error, set }: PartProps) {
+  return (
+    <>
+      <fieldset className="stack tight">
+        <legend>Trust</legend>
+        <CheckField
+          label="First party"
+          hint="Your own application: users are not asked for consent"
+          isSelected={draft.firstParty}
+          onChange={(firstParty) => set({ firstParty })}
+        />
+        <CheckField
+          label="May receive passwords"
+          hint="Needed for the deprecated grant password"
+          isSelected={draft.trusted}
+          onChange={(trusted) => set({ trusted })}
+        />
+        {!isPublic && (
+          <CheckField
+            label="May introspect the tokens of other clients"
+            hint="For a gateway, or an API of your own"
+            isSelected={draft.introspectsOthers}
+            onChange={(introspectsOthers) => set({ introspectsOthers })}
+          />
+        )}
+      </fieldset>
+      <LabelFields labels={draft.labels} onChange={(labels) => set({ labels })} error={fieldError(error, 'labels')} />
+    </>
+  )
+}

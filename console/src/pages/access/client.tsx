@@ -1,0 +1,158 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { useState } from 'react'
+import { unwrap, unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { Button } from '../../ui/button.tsx'
+import { SecretOnce } from '../../ui/copy.tsx'
+import { Confirm } from '../../ui/dialog.tsx'
+import { agoText, Time } from '../../ui/format.tsx'
+import { Facts, Page, Section } from '../../ui/page.tsx'
+import { Loaded } from '../../ui/states.tsx'
+import { toast } from '../../ui/toast.tsx'
+import type { Client } from './access-types.ts'
+import { bodyOf, type ClientDraft, ClientForm, draftOf } from './client-form.tsx'
+
+interface Read {
+  client: Client
+  etag: string
+}
+
+/** One client: its settings, and how to rotate its secret or revoke it. */
+export function ClientPage() {
+  const { clientId } = useParams({ strict: false }) as { clientId: string }
+  const api = useApi()
+  const query = useQuery({
+    queryKey: ['clients', clientId],
+    queryFn: async (): Promise<Read> => {
+      const params = { path: { id: clientId } }
+      const { data, headers } = await unwrapWithHeaders(api.GET('/api/clients/{id}', { params }))
+      return { client: data, etag: headers.get('etag') ?? '*' }
+    },
+  })
+  return (
+    <Page title={query.data?.client.name ?? 'Client'} about={<Link to="/access/clients">All clients</Link>}>
+      <Loaded query={query}>
+        {(read) => (
+          <>
+            <Summary client={read.client} />
+            <Section title="Settings">
+              {/* A new revision starts a new form. */}
+              <Settings key={read.etag} {...read} />
+            </Section>
+            <Endings {...read} />
+          </>
+        )}
+      </Loaded>
+    </Page>
+  )
+}
+
+function Summary({ client }: { client: Client }) {
+  return (
+    <div className="card">
+      <Facts
+        of={[
+          ['Client id', <code key="id">{client.id}</code>],
+          ['Kind', client.type === 'public' ? 'Public: without a secret' : 'Confidential: with a secret'],
+          ['Last used', client.lastUsedAt ? <Time key="used" at={client.lastUsedAt} isRelative /> : 'Never'],
+          ['Created', <Time key="created" at={client.createdAt} />],
+          ['Changed', <Time key="changed" at={client.updatedAt} />],
+        ]}
+      />
+    </div>
+  )
+}
+
+function Settings({ client, etag }: Read) {
+  const api = useApi()
+  const queries = useQueryClient()
+  const change = useMutation({
+    mutationFn: (draft: ClientDraft) => {
+      const { labels, ...settings } = bodyOf(draft)
+      const removed = Object.keys(client.labels).filter((key) => !(key in labels))
+      const body = { ...settings, labels: { ...labels, ...Object.fromEntries(removed.map((key) => [key, null])) } }
+      const params = { path: { id: client.id }, header: { 'If-Match': etag } }
+      return unwrap(api.PATCH('/api/clients/{id}', { params, body }))
+    },
+    onSuccess: async () => {
+      toast('Saved')
+      await queries.invalidateQueries({ queryKey: ['clients'] })
+    },
+  })
+  return (
+    <ClientForm
+      initial={draftOf(client)}
+      isPublic={client.type === 'public'}
+      action="Save"
+      error={change.error}
+      isRunning={change.isPending}
+      onSubmit={(draft) => change.mutate(draft)}
+    />
+  )
+}
+
+/** What ends the secret or the client, each after a question that names what stops. */
+function Endings({ client, etag }: Read) {
+  const api = useApi()
+  const queries = useQueryClient()
+  const navigate = useNavigate()
+  const [asked, setAsked] = useState<'rotate' | 'revoke' | null>(null)
+  const [secret, setSecret] = useState<string | null>(null)
+  const params = { path: { id: client.id }, header: { 'If-Match': etag } }
+  const rotate = async () => {
+    const rotated = await unwrap(api.POST('/api/clients/{id}/rotate-secret', { params }))
+    setSecret(rotated.secret ?? null)
+    await queries.invalidateQueries({ queryKey: ['clients'] })
+  }
+  const revoke = async () => {
+    await unwrap(api.DELETE('/api/clients/{id}', { params }))
+    toast(`${client.name} is revoked`)
+    await navigate({ to: '/access/clients' })
+    queries.removeQueries({ queryKey: ['clients', client.id] })
+    await queries.invalidateQueries({ queryKey: ['clients'] })
+  }
+  return (
+    <Section title="Secret and access">
+      <div className="card stack">
+        {secret !== null && <SecretOnce label="New client secret" secret={secret} />}
+        <div className="row">
+          {client.type === 'confidential' && <Button onPress={() => setAsked('rotate')}>Rotate the secret</Button>}
+          <Button look="danger" onPress={() => setAsked('revoke')}>
+            Revoke the client
+          </Button>
+        </div>
+      </div>
+      <Confirm
+        title="Rotate the secret?"
+        action="Rotate the secret"
+        isDangerous
+        isOpen={asked === 'rotate'}
+        onClose={() => setAsked(null)}
+        onConfirm={rotate}
+      >
+        <p>
+          The old secret of {client.name} stops working at once: the client gets no more tokens until it has the new
+          secret. Tokens that it already has stay valid until they expire.
+        </p>
+      </Confirm>
+      <Confirm
+        title={`Revoke ${client.name}?`}
+        action="Revoke the client"
+        isDangerous
+        isOpen={asked === 'revoke'}
+        onClose={() => setAsked(null)}
+        onConfirm={revoke}
+      >
+        <p>
+          {client.lastUsedAt ? `It was last used ${agoText(client.lastUsedAt)}.` : 'It was never used.'} This cannot be
+          undone, and its id <code>{client.id}</code> cannot be used again. What stops:
+        </p>
+        <ul>
+          <li>It gets no more tokens.</li>
+          <li>All of its tokens get 401, also those on behalf of users.</li>
+          <li>Its webhooks get no more events that need a scope.</li>
+        </ul>
+      </Confirm>
+    </Section>
+  )
+}

@@ -1,0 +1,138 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { unwrap, useApi } from '../../api/client.ts'
+import { Button } from '../../ui/button.tsx'
+import { SecretOnce } from '../../ui/copy.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { fieldError, SelectField, TextField } from '../../ui/fields.tsx'
+import { Time } from '../../ui/format.tsx'
+import type { Account } from './access-types.ts'
+import { FormError } from './paged.tsx'
+
+type Role = 'user' | 'admin'
+
+export const roles: readonly { value: Role; label: string }[] = [
+  { value: 'user', label: 'User' },
+  { value: 'admin', label: 'Administrator: may grant every scope' },
+]
+
+export interface Invitation {
+  url: string
+  expiresAt: string
+  email: string
+  sent?: boolean
+}
+
+/** A new invitation: its link is shown only here. */
+export function InvitationLink({ invitation }: { invitation: Invitation }) {
+  const { url, email, expiresAt, sent } = invitation
+  return (
+    <>
+      <p>
+        {sent ? `The link was sent to ${email}.` : `No mail was sent: give the link to ${email} yourself.`} It works
+        once, until <Time at={expiresAt} />.
+      </p>
+      <SecretOnce label="Link" secret={url} />
+    </>
+  )
+}
+
+/** Adds a user and invites them. */
+export function NewUser({ onClose }: { onClose: () => void }) {
+  const api = useApi()
+  const queries = useQueryClient()
+  const [draft, setDraft] = useState({ name: '', email: '', role: 'user' as Role })
+  const set = (change: Partial<typeof draft>) => setDraft((before) => ({ ...before, ...change }))
+  const invitation = useMutation({
+    mutationFn: async ({ name, email, role }: typeof draft) => {
+      const user = await unwrap(api.POST('/users', { body: { name, email } }))
+      const params = { path: { id: user.id } }
+      return { id: user.id, ...(await unwrap(api.POST('/api/users/{id}/invitation', { params, body: { role } }))) }
+    },
+    // Also after an error: the user may have been added before the invitation failed.
+    onSettled: () => queries.invalidateQueries({ queryKey: ['accounts'] }),
+  })
+  const { error, data } = invitation
+  if (data !== undefined)
+    return (
+      <Dialog title="The user is invited" isOpen onClose={onClose}>
+        <InvitationLink invitation={data} />
+        <div className="row end">
+          <Link to="/access/users/$userId" params={{ userId: String(data.id) }} className="button">
+            Go to the user
+          </Link>
+          <Button look="primary" onPress={onClose}>
+            Done
+          </Button>
+        </div>
+      </Dialog>
+    )
+  return (
+    <Dialog title="Invite a user" isOpen onClose={onClose}>
+      <form
+        className="stack"
+        onSubmit={(event) => {
+          event.preventDefault()
+          invitation.mutate(draft)
+        }}
+      >
+        <TextField
+          label="Name"
+          isRequired
+          value={draft.name}
+          onChange={(name) => set({ name })}
+          error={fieldError(error, 'name')}
+        />
+        <TextField
+          label="E-mail address"
+          type="email"
+          isRequired
+          value={draft.email}
+          onChange={(email) => set({ email })}
+          error={fieldError(error, 'email')}
+        />
+        <SelectField label="Role" value={draft.role} onChange={(role) => set({ role })} options={roles} />
+        <FormError error={error} />
+        <div className="row end">
+          <Button look="primary" type="submit" isDisabled={invitation.isPending}>
+            Invite
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+/** Invites a user who exists; for a user with a password, this resets it. */
+export function InviteUser({ account, onClose }: { account: Account; onClose: () => void }) {
+  const api = useApi()
+  const queries = useQueryClient()
+  const invitation = useMutation({
+    mutationFn: () => unwrap(api.POST('/api/users/{id}/invitation', { params: { path: { id: account.id } } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['accounts'] }),
+  })
+  const title = account.hasPassword ? `Reset the password of ${account.name}?` : `Invite ${account.name}?`
+  return (
+    <Dialog title={invitation.data ? 'The link is ready' : title} isOpen onClose={onClose}>
+      {invitation.data ? (
+        <InvitationLink invitation={invitation.data} />
+      ) : (
+        <p>
+          {account.email} gets a link to choose a password.
+          {account.hasPassword &&
+            ' The current password works until then; the new one ends all sessions, tokens and consents.'}
+        </p>
+      )}
+      <FormError error={invitation.error} />
+      <div className="row end">
+        <Button onPress={onClose}>{invitation.data ? 'Done' : 'Cancel'}</Button>
+        {!invitation.data && (
+          <Button look="primary" isDisabled={invitation.isPending} onPress={() => invitation.mutate()}>
+            Create the link
+          </Button>
+        )}
+      </div>
+    </Dialog>
+  )
+}

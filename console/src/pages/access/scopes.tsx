@@ -1,0 +1,73 @@
+import { useQuery } from '@tanstack/react-query'
+import { unwrap, useApi } from '../../api/client.ts'
+import { CheckField } from '../../ui/fields.tsx'
+
+/** The part of the OpenAPI document that describes the scopes. */
+interface Document {
+  components: { securitySchemes: { oauth2: { flows: { authorizationCode: { scopes: Record<string, string> } } } } }
+}
+
+/** Returns every scope of the service with its description, in display order. */
+export function useScopes() {
+  const api = useApi()
+  return useQuery({
+    queryKey: ['scopes'],
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: async () => {
+      const document = (await unwrap(api.GET('/openapi.json'))) as unknown as Document
+      return document.components.securitySchemes.oauth2.flows.authorizationCode.scopes
+    },
+  })
+}
+
+const personal = ['openid', 'profile', 'email', 'offline_access']
+const administrative = ['admin', 'audit:read']
+
+function groupOf(scope: string): string {
+  if (personal.includes(scope)) return 'The person who logs in'
+  if (administrative.includes(scope)) return 'Administration'
+  const [resource = ''] = scope.split(':')
+  return resource.charAt(0).toUpperCase() + resource.slice(1)
+}
+
+export interface ScopePickerProps {
+  /** The scopes of the service with their descriptions. */
+  known: Readonly<Record<string, string>>
+  selected: readonly string[]
+  onChange: (selected: string[]) => void
+  error?: string | undefined
+}
+
+/** Check boxes for scopes, in groups by what they are about. */
+export function ScopePicker({ known, selected, onChange, error }: ScopePickerProps) {
+  const groups = Map.groupBy(Object.entries(known), ([scope]) => groupOf(scope))
+  const toggle = (scope: string, isSelected: boolean) =>
+    onChange(isSelected ? [...selected, scope] : selected.filter((one) => one !== scope))
+  return (
+    <fieldset className="field">
+      <legend>Scopes</legend>
+      <div className="hint">What the tokens of the client may do. Choose as little as possible.</div>
+      {error !== undefined && (
+        <div className="error" role="alert">
+          Scopes: {error}
+        </div>
+      )}
+      <div className="grid">
+        {[...groups].map(([title, scopes]) => (
+          <fieldset key={title} className="stack tight" style={{ alignContent: 'start' }}>
+            <legend>{title}</legend>
+            {scopes.map(([scope, description]) => (
+              <CheckField
+                key={scope}
+                label={scope}
+                hint={description}
+                isSelected={selected.includes(scope)}
+                onChange={(isSelected) => toggle(scope, isSelected)}
+              />
+            ))}
+          </fieldset>
+        ))}
+      </div>
+    </fieldset>
+  )
+}

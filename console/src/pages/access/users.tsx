@@ -1,0 +1,110 @@
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useEffect, useState } from 'react'
+import { unwrapWithHeaders, useApi } from '../../api/client.ts'
+import { useSession } from '../../session/session.ts'
+import { Button } from '../../ui/button.tsx'
+import { SelectField, TextField } from '../../ui/fields.tsx'
+import { Time } from '../../ui/format.tsx'
+import { Badge, Page } from '../../ui/page.tsx'
+import { Empty } from '../../ui/states.tsx'
+import { type Column, Table } from '../../ui/table.tsx'
+import { type AccountItem, accountStatuses, statusLooks, type UserFilter } from './access-types.ts'
+import { NewUser } from './invite.tsx'
+import { Paged } from './paged.tsx'
+
+const columns: Column<AccountItem>[] = [
+  {
+    title: 'User',
+    cell: ({ id, name, email }) => (
+      <>
+        <Link to="/access/users/$userId" params={{ userId: String(id) }}>
+          {name}
+        </Link>
+        <div className="quiet small">{email}</div>
+      </>
+    ),
+  },
+  { title: 'Status', cell: ({ status }) => <Badge tone={statusLooks[status].tone}>{statusLooks[status].text}</Badge> },
+  { title: 'Role', cell: ({ role }) => (role === 'admin' ? 'Administrator' : role === 'user' ? 'User' : '–') },
+  { title: 'Last login', cell: ({ lastLoginAt }) => <Time at={lastLoginAt} isRelative /> },
+]
+
+/** The users with their accounts; the search and the filters are in the address. */
+export function Users() {
+  const api = useApi()
+  const { may } = useSession()
+  const filter = useSearch({ strict: false }) as UserFilter
+  const [isAdding, setAdding] = useState(false)
+  return (
+    <Page
+      title="Users"
+      about="Who can log in, with which role, from where, and to what."
+      actions={
+        may('users:write') && (
+          <Button look="primary" onPress={() => setAdding(true)}>
+            Invite a user
+          </Button>
+        )
+      }
+    >
+      <Filters filter={filter} />
+      <Paged
+        queryKey={['accounts', filter]}
+        load={(cursor) => unwrapWithHeaders(api.GET('/api/users', { params: { query: { ...filter, cursor } } }))}
+      >
+        {(accounts) =>
+          accounts.length === 0 ? (
+            <Empty title={Object.values(filter).some(Boolean) ? 'No user matches' : 'There are no users'} />
+          ) : (
+            <Table label="Users" columns={columns} rows={accounts} keyOf={({ id }) => id} />
+          )
+        }
+      </Paged>
+      {isAdding && <NewUser onClose={() => setAdding(false)} />}
+    </Page>
+  )
+}
+
+const searchDelayMs = 300
+
+function Filters({ filter }: { filter: UserFilter }) {
+  const navigate = useNavigate()
+  const [text, setText] = useState(filter.q ?? '')
+  useEffect(() => {
+    if (text.trim() === (filter.q ?? '')) return
+    const search = () =>
+      void navigate({ to: '/access/users', search: { ...filter, q: text.trim() || undefined }, replace: true })
+    const timer = setTimeout(search, searchDelayMs)
+    return () => clearTimeout(timer)
+  }, [text, filter, navigate])
+  const set = (change: UserFilter) => void navigate({ to: '/access/users', search: { ...filter, ...change } })
+  return (
+    <search className="grid">
+      <TextField
+        label="Name or e-mail address"
+        type="search"
+        value={text}
+        onChange={(value) => setText(value.slice(0, 100))}
+      />
+      <SelectField
+        label="Status"
+        value={filter.status ?? ''}
+        onChange={(value) => set({ status: value === '' ? undefined : value })}
+        options={[
+          { value: '', label: 'Any' },
+          ...accountStatuses.map((status) => ({ value: status, label: statusLooks[status].text })),
+        ]}
+      />
+      <SelectField
+        label="Role"
+        value={filter.role ?? ''}
+        onChange={(value) => set({ role: value === '' ? undefined : value })}
+        options={[
+          { value: '', label: 'Any' },
+          { value: 'admin', label: 'Administrator' },
+          { value: 'user', label: 'User' },
+        ]}
+      />
+    </search>
+  )
+}
